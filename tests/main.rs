@@ -1,1 +1,18 @@
-fn main(){}
+//! One integration binary over real processes and a real PostgreSQL. Each test has a database of its own.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+
+mod world;
+
+mod cancel;
+mod cap;
+mod claim;
+mod collect;
+mod dependencies;
+mod idempotency;
+mod lease;
+mod mutants;
+mod nesting;
+mod order;
+mod schema;
+mod spawn;
+mod sweep;

@@ -1,1 +1,72 @@
+//! Durable delegation in PostgreSQL: every task is a row, every verb is one function, and all SQL is here or in
+//! `migrations/`.
+//!
+//! ```text
+//!                 spawn                      claim
+//!   (dependencies?) ----> queued ------------------------> running (a slot holds it)
+//!        |                  ^  ^                              |  |  |
+//!        v   all completed  |  |  release, sweep (in front)   |  |  | complete, fail, cancel, sweep
+//!      waiting -------------+  +------------------------------+  |  v
+//!        ^                  ^      wait for children             |  completed | failed | cancelled
+//!        +------------------|------------------------------------+
+//!                           +-- children ended (in front)
+//! ```
+//!
+//! What holds, at every instant and whatever dies (each has a test in `tests/`, and all are rows that the view
+//! `invariant_violation` would show):
+//!
+//! - as many tasks run as there are open slots, never more;
+//! - a spawn that was answered is never lost: its task reaches exactly one terminal state, and then never changes;
+//! - a worker without the lease writes nothing: every write of a worker locks its slot row by lease first;
+//! - what a task waits for is decided from rows under its session's lock, so no wake-up is lost;
+//! - first in, first out per pool and priority, in the order of entry into the queue.
+//!
+//! A caller outside uses [`Store`]. A worker registers as a [`Worker`], claims [`Lease`]s, and writes through them; what
+//! ends an attempt consumes the lease and becomes an [`Ending`], which can be written again until the database answers.
 
+mod batch;
+mod cancel;
+mod cap;
+mod checkpoint;
+mod claim;
+mod collect;
+mod end;
+mod error;
+mod idempotency;
+mod invariants;
+mod lease;
+mod release;
+mod renew;
+mod schema;
+mod session;
+mod spawn;
+mod status;
+mod store;
+mod sweep;
+mod text;
+mod tidy;
+mod tool_result;
+mod turns;
+mod wait;
+mod worker;
+
+pub use cancel::Cancelled;
+pub use cap::Slots;
+pub use claim::{Assignment, Claim};
+pub use collect::Collected;
+pub use end::Ending;
+pub use error::Error;
+pub use idempotency::IdempotencyKey;
+pub use invariants::Violation;
+pub use lease::Lease;
+pub use schema::{Migrated, SchemaMisfit};
+pub use session::{NewSession, Session};
+pub use spawn::{Dependency, NewTask, OnWorkerLoss, Spawned};
+pub use status::Status;
+pub use store::Store;
+pub use sweep::Swept;
+pub use turns::StoredTurn;
+pub use wait::Await;
+pub use worker::{NewWorker, Worker};
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,34 @@
+use adjutant_agent::{LeaseId, TaskId, TaskState};
+
+use crate::status::known;
+use crate::{Result, Store};
+
+/// What a cancel found or did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The task's state now.
+    pub state: TaskState,
+    /// Whether this call cancelled it; a task that had ended stays as it was.
+    pub changed: bool,
+    pub partial_result: Option<String>,
+    /// Leases that this call took away; their workers have yet to notice.
+    pub leases: Vec<LeaseId>,
+}
+
+impl Store {
+    /// Cancels the task and everything below it, running or not, in one transaction.
+    pub async fn cancel(&self, task: TaskId) -> Result<Cancelled> {
+        let row = sqlx::query!(
+            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!" from cancel_1($1)"#,
+            task.0
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(Cancelled {
+            state: known(&row.state)?,
+            changed: row.cancelled,
+            partial_result: row.partial_result,
+            leases: row.leases.into_iter().map(LeaseId).collect(),
+        })
+    }
+}

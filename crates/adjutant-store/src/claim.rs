@@ -1,0 +1,74 @@
+use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::{Lease, Result, Worker};
+
+/// A task that this worker now runs: the right to it, and what is asked.
+#[derive(Debug)]
+pub struct Claim {
+    pub lease: Lease,
+    pub assignment: Assignment,
+}
+
+/// What is asked, and how far earlier attempts came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    pub number: TaskNumber,
+    pub agent: String,
+    pub config: Value,
+    pub text: String,
+    pub turns_used: i32,
+    /// Time in slots of earlier attempts.
+    pub running_ms: i64,
+    pub parent: Option<TaskId>,
+    pub root: TaskId,
+    pub depth: i16,
+    pub traceparent: Option<String>,
+    pub created_at: DateTime<Utc>,
+}
+
+impl Worker {
+    /// Takes up to `want` tasks, first in, first out, as far as the fleet has free slots. Never waits for anyone.
+    pub async fn claim(&self, want: i32) -> Result<Vec<Claim>> {
+        let rows = sqlx::query!(
+            r#"select
+                task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
+                turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
+                agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
+                created_at as "created_at!"
+               from claim_1($1, $2, $3, make_interval(secs => $4))"#,
+            self.id.0,
+            self.pool,
+            want,
+            self.lease.as_secs_f64()
+        )
+        .fetch_all(&self.store.pool)
+        .await?;
+        let claims = rows.into_iter().map(|row| Claim {
+            lease: Lease {
+                store: self.store.clone(),
+                task: TaskId(row.task),
+                id: LeaseId(row.lease),
+                session: SessionId(row.session),
+                attempt: row.attempt,
+                turns_used: row.turns_used,
+                renewal: self.lease,
+            },
+            assignment: Assignment {
+                number: TaskNumber(row.number),
+                agent: row.agent,
+                config: row.config,
+                text: row.assignment,
+                turns_used: row.turns_used,
+                running_ms: row.running_ms,
+                parent: row.parent.map(TaskId),
+                root: TaskId(row.root),
+                depth: row.depth,
+                traceparent: row.traceparent,
+                created_at: row.created_at,
+            },
+        });
+        Ok(claims.collect())
+    }
+}

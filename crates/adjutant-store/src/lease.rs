@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use adjutant_agent::{LeaseId, SessionId, TaskId};
+
+use crate::Store;
+
+/// The right to advance one task at one attempt. It cannot be copied; what ends the attempt consumes it.
+#[derive(Debug)]
+pub struct Lease {
+    pub(crate) store: Store,
+    pub(crate) task: TaskId,
+    pub(crate) id: LeaseId,
+    pub(crate) session: SessionId,
+    pub(crate) attempt: i32,
+    pub(crate) turns_used: i32,
+    pub(crate) renewal: Duration,
+}
+
+impl Lease {
+    pub fn id(&self) -> LeaseId {
+        self.id
+    }
+
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The number of this attempt; it only grows.
+    pub fn attempt(&self) -> i32 {
+        self.attempt
+    }
+
+    /// Turns stored so far, by this attempt and those before it.
+    pub fn turns_used(&self) -> i32 {
+        self.turns_used
+    }
+}

@@ -1,0 +1,101 @@
+use sqlx::PgPool;
+use sqlx::migrate::{MigrateError, Migrator};
+
+use crate::store::connect;
+use crate::{Error, Result, Store};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+
+/// Why a program and a database do not go together, and the command that mends it.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaMisfit {
+    #[error("the database has no Adjutant schema yet; run `adjutant migrate`")]
+    Empty,
+    #[error(
+        "the database's schema is at {found}, and this program needs {needed}; run `adjutant migrate` with this program"
+    )]
+    TooOld { found: i64, needed: i64 },
+    #[error(
+        "the database's schema ({found}) no longer fits this program (made for {made_for}); install the release that migrated it, or a newer one"
+    )]
+    TooNew { found: i64, made_for: i64 },
+    #[error("migration {0} was interrupted; run `adjutant migrate` again")]
+    Interrupted(i64),
+    #[error(
+        "migration {0} is in the database in another form; this program is not of the release that made the schema"
+    )]
+    Altered(i64),
+    #[error("the migration failed: {0}")]
+    Failed(String),
+}
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    pub from: i64,
+    pub to: i64,
+}
+
+impl Store {
+    /// Brings the database's schema up to this program's. Running it twice, or twice at once, is harmless.
+    pub async fn migrate(url: &str) -> Result<Migrated> {
+        let pool = connect(url, 2).await?;
+        let from = newest_applied(&pool).await?.unwrap_or(0);
+        // A newer schema is left alone: during a rolling deploy the old release may still run its migrate step.
+        if from <= made_for() {
+            MIGRATIONS.run(&pool).await.map_err(misfit)?;
+        }
+        check(&pool).await?;
+        let to = newest_applied(&pool).await?.unwrap_or(0);
+        sqlx::query!("select make_partitions_1(5)").fetch_one(&pool).await?;
+        pool.close().await;
+        Ok(Migrated { from, to })
+    }
+}
+
+fn made_for() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+fn misfit(error: MigrateError) -> Error {
+    match error {
+        MigrateError::VersionMismatch(version) => SchemaMisfit::Altered(version).into(),
+        MigrateError::Dirty(version) => SchemaMisfit::Interrupted(version).into(),
+        MigrateError::Execute(error) => error.into(),
+        other => SchemaMisfit::Failed(other.to_string()).into(),
+    }
+}
+
+/// Additive migrations fit older programs too, until one says otherwise in `schema_fit`.
+pub(crate) async fn check(pool: &PgPool) -> Result<()> {
+    let Some(found) = newest_applied(pool).await? else {
+        return Err(SchemaMisfit::Empty.into());
+    };
+    let made_for = made_for();
+    if found < made_for {
+        return Err(SchemaMisfit::TooOld { found, needed: made_for }.into());
+    }
+    let oldest = sqlx::query_scalar!("select oldest_release from schema_fit").fetch_one(pool).await?;
+    if made_for < oldest {
+        return Err(SchemaMisfit::TooNew { found, made_for }.into());
+    }
+    Ok(())
+}
+
+async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
+    let there = sqlx::query_scalar!("select to_regclass('_sqlx_migrations') is not null as \"there!\"")
+        .fetch_one(pool)
+        .await?;
+    if !there {
+        return Ok(None);
+    }
+    // Not checked at compile time: this table is sqlx's, and a database may lack it.
+    let rows: Vec<(i64, bool)> =
+        sqlx::query_as("select version, success from _sqlx_migrations order by version")
+            .fetch_all(pool)
+            .await?;
+    if let Some((version, _)) = rows.iter().find(|(_, success)| !success) {
+        return Err(SchemaMisfit::Interrupted(*version).into());
+    }
+    Ok(rows.last().map(|(version, _)| *version))
+}

@@ -1,0 +1,71 @@
+use adjutant_agent::{ErrorCode, Refusal, SessionId};
+
+use crate::text::refuse_nul_in;
+use crate::{Result, Store};
+
+/// A session to be made. `None` takes the schema's default.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession {
+    pub tenant: String,
+    pub name: String,
+    /// How many of its tasks may be queued for a claim or running at a time.
+    pub max_active: Option<i32>,
+    /// How many unfinished tasks it may have in total.
+    pub max_queued: Option<i32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    pub id: SessionId,
+    pub tenant: String,
+    pub name: String,
+}
+
+impl Store {
+    pub async fn create_session(&self, new: &NewSession) -> Result<Session> {
+        for (field, text) in [("tenant", &new.tenant), ("session_id", &new.name)] {
+            refuse_nul_in(field, text)?;
+            if text.is_empty() {
+                return Err(Refusal::invalid(field, "must not be empty").into());
+            }
+        }
+        for (field, limit) in [("max_active", new.max_active), ("max_queued", new.max_queued)] {
+            if limit.is_some_and(|limit| limit < 1) {
+                return Err(Refusal::invalid(field, "must be at least 1").into());
+            }
+        }
+        let made = sqlx::query_scalar!(
+            "insert into session (tenant, name, max_active, max_queued)
+             values ($1, $2, coalesce($3, 5), coalesce($4, 1000))
+             on conflict (tenant, name) do nothing
+             returning id",
+            new.tenant,
+            new.name,
+            new.max_active,
+            new.max_queued
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        match made {
+            Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
+            None => Err(Refusal::new(
+                ErrorCode::SessionAlreadyExists,
+                format!("Session already exists: {}", new.name),
+            )
+            .into()),
+        }
+    }
+
+    pub async fn session(&self, tenant: &str, name: &str) -> Result<Session> {
+        let found =
+            sqlx::query_scalar!("select id from session where tenant = $1 and name = $2", tenant, name)
+                .fetch_optional(&self.pool)
+                .await?;
+        match found {
+            Some(id) => Ok(Session { id: SessionId(id), tenant: tenant.to_owned(), name: name.to_owned() }),
+            None => {
+                Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}")).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use adjutant_agent::{Refusal, WorkerId};
+
+use crate::{Result, Store};
+
+/// The shortest lease: anything shorter is lost to an ordinary pause.
+const MIN_LEASE: Duration = Duration::from_secs(2);
+
+/// A worker process that starts.
+#[derive(Debug, Clone)]
+pub struct NewWorker {
+    /// For people: host and process.
+    pub name: String,
+    pub pool: String,
+    pub concurrency: i32,
+    pub version: String,
+    pub lease: Duration,
+}
+
+impl Default for NewWorker {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            pool: "default".to_owned(),
+            concurrency: 5,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            lease: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A registered worker process: it claims, renews and sweeps.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pub(crate) store: Store,
+    pub(crate) id: WorkerId,
+    pub(crate) pool: String,
+    pub(crate) lease: Duration,
+}
+
+impl Store {
+    pub async fn register(&self, new: &NewWorker) -> Result<Worker> {
+        if new.lease < MIN_LEASE {
+            return Err(Refusal::invalid("lease.seconds", "must be at least 2").into());
+        }
+        if new.concurrency < 1 || new.pool.is_empty() {
+            return Err(Refusal::invalid("concurrency", "must be at least 1, in a named pool").into());
+        }
+        let id = WorkerId::new();
+        sqlx::query!(
+            "insert into worker (id, name, pool, concurrency, version, lease)
+             values ($1, $2, $3, $4, $5, make_interval(secs => $6))",
+            id.0,
+            new.name,
+            new.pool,
+            new.concurrency,
+            new.version,
+            new.lease.as_secs_f64()
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(Worker { store: self.clone(), id, pool: new.pool.clone(), lease: new.lease })
+    }
+}
+
+impl Worker {
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// Says goodbye. Leases it still holds run out by themselves.
+    pub async fn stop(&self) -> Result<()> {
+        sqlx::query!("update worker set stopped_at = now() where id = $1 and stopped_at is null", self.id.0)
+            .execute(&self.store.pool)
+            .await?;
+        Ok(())
+    }
+}

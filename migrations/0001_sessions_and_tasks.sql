@@ -1,0 +1,149 @@
+-- What lasts: sessions, their tasks, and what tasks wait for. The hot tables are in 0002, the history in 0003.
+
+create table session (
+    id bigint generated always as identity primary key,
+    tenant text not null check (tenant <> ''),
+    name text not null check (name <> ''),
+    next_number integer not null default 1 check (next_number > 0),
+    next_event bigint not null default 1 check (next_event > 0),
+    max_active integer not null default 5 check (max_active > 0),
+    max_queued integer not null default 1000 check (max_queued > 0),
+    max_input_tokens bigint check (max_input_tokens > 0),
+    max_output_tokens bigint check (max_output_tokens > 0),
+    max_cost_nanousd bigint check (max_cost_nanousd > 0),
+    input_tokens bigint not null default 0 check (input_tokens >= 0),
+    output_tokens bigint not null default 0 check (output_tokens >= 0),
+    cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
+    metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
+    created_at timestamptz not null default now(),
+    archived_at timestamptz,
+    unique (tenant, name)
+)
+-- Its counters change with every spawn and every end; room in the page keeps those updates out of the indexes.
+with (fillfactor = 70);
+
+comment on table session is
+    'What one orchestrator works in. Its row lock orders everything that changes which of its tasks may run.';
+comment on column session.name is 'The session_id of the wire; a deleted one may be made again.';
+comment on column session.next_number is 'The number the next task gets: t_01, t_02 ...';
+comment on column session.next_event is
+    'The number the next event gets. Taken under the row lock, so that a reader never misses a late commit.';
+comment on column session.max_active is
+    'The window: at most this many of its tasks are in the queue or in a slot at a time.';
+comment on column session.max_queued is 'At most this many unfinished tasks, for spawns that accept to wait.';
+comment on column session.cost_nanousd is 'What its ended attempts cost, in billionths of a US dollar.';
+
+create table task (
+    id uuid primary key,
+    session bigint not null references session on delete cascade,
+    number integer not null check (number > 0),
+    parent uuid,
+    root uuid not null,
+    depth smallint not null check (depth >= 0),
+    label text,
+    metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
+    agent text not null check (agent <> ''),
+    agent_version integer not null default 1 check (agent_version > 0),
+    config jsonb not null default '{}' check (jsonb_typeof(config) = 'object'),
+    assignment text not null,
+    pool text not null default 'default' check (pool <> ''),
+    priority smallint not null default 0,
+    not_before timestamptz,
+    on_worker_loss text not null default 'resume' check (on_worker_loss in ('resume', 'fail')),
+    max_failures smallint not null default 3 check (max_failures > 0),
+    traceparent text,
+    state text not null check (state in ('queued', 'waiting', 'completed', 'failed', 'cancelled')),
+    waiting_for text check (waiting_for in ('dependencies', 'all_children', 'any_child')),
+    failure text check (failure in (
+        'max_turns', 'timeout', 'budget', 'model', 'tool', 'empty_result', 'lost', 'dependency', 'internal'
+    )),
+    result text,
+    summary text,
+    error text,
+    partial_result text,
+    turns_used integer not null default 0 check (turns_used >= 0),
+    input_tokens bigint not null default 0 check (input_tokens >= 0),
+    output_tokens bigint not null default 0 check (output_tokens >= 0),
+    cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
+    running_ms bigint not null default 0 check (running_ms >= 0),
+    attempt integer not null default 0 check (attempt >= 0),
+    failures smallint not null default 0,
+    created_at timestamptz not null default now(),
+    started_at timestamptz,
+    finished_at timestamptz,
+    collected_at timestamptz,
+    unique (session, number),
+    constraint a_root_is_its_own check ((parent is null) = (root = id) and (parent is null) = (depth = 0)),
+    constraint finished_exactly_when_terminal
+        check ((finished_at is not null) = (state in ('completed', 'failed', 'cancelled'))),
+    constraint waits_for_something_exactly_when_waiting check ((waiting_for is not null) = (state = 'waiting')),
+    constraint fails_for_a_reason check ((failure is not null) = (state = 'failed')),
+    constraint says_why_it_failed check ((error is not null) = (state = 'failed')),
+    constraint has_a_result_exactly_when_completed check ((result is not null) = (state = 'completed')),
+    constraint summarises_only_a_result check (summary is null or state = 'completed'),
+    constraint is_partial_only_without_a_result
+        check (partial_result is null or state in ('failed', 'cancelled')),
+    constraint collected_only_when_terminal check (collected_at is null or finished_at is not null),
+    constraint started_exactly_when_attempted check ((started_at is not null) = (attempt > 0)),
+    constraint failures_are_attempts check (failures between 0 and least(attempt, max_failures)),
+    constraint delayed_only_before_it_runs check (not_before is null or state in ('queued', 'waiting'))
+);
+
+comment on table task is
+    'One delegated piece of work: one durable row, written at spawn, wait and the end of an attempt; never by a claim.';
+comment on column task.number is 'Its name inside the session: 7 is t_07.';
+comment on column task.root is 'The task without a parent at the top of its tree.';
+comment on column task.config is 'The agent''s configuration as it was at the spawn.';
+comment on column task.not_before is
+    'Set while the task is delayed, and only then: it becomes null when the time has come, whether there is room or not.';
+comment on column task.state is
+    '"running" is not stored: a task is running while a slot holds it, so a dead worker cannot leave it behind. See task_history.';
+comment on column task.partial_result is 'The last text of a task that did not complete.';
+comment on column task.running_ms is 'Time in slots, summed over ended attempts; what a time-out bounds.';
+comment on column task.attempt is 'The number of its last ended attempt; it only grows. Whoever has one goes to the front of the queue.';
+comment on column task.failures is 'Attempts in a row that lost their worker without adding a turn.';
+
+-- What is admitted next, in order: those that have run before, then by number.
+create index task_next on task (session, (attempt = 0), number) where state = 'queued' and not_before is null;
+create index task_unfinished on task (session, number) include (parent) where finished_at is null;
+create index task_children on task (parent) where parent is not null;
+create index task_delayed on task (not_before) where not_before is not null and finished_at is null;
+
+create function refuse_rewrite() returns trigger language plpgsql as $$
+begin
+    raise exception '% % never changes', tg_table_name, tg_argv[0];
+end $$;
+
+-- The when clause costs nothing on the way to the end; after it, only collected_at may change.
+create trigger terminal_tasks_never_change before update on task for each row
+when (
+    old.finished_at is not null
+    and (to_jsonb(old) - 'collected_at') is distinct from (to_jsonb(new) - 'collected_at')
+)
+execute function refuse_rewrite('that has ended');
+
+create table awaited (
+    task uuid not null,
+    on_task uuid not null,
+    kind text not null check (kind in ('dependency', 'child')),
+    primary key (task, on_task),
+    check (task <> on_task)
+);
+create index awaited_by on awaited (on_task);
+
+comment on table awaited is
+    'What a task waits for. A dependency must complete; a child only has to end. Child rows go when the parent wakes.';
+
+create table idempotency (
+    session bigint not null references session on delete cascade,
+    action text not null check (action in ('spawn', 'collect')),
+    key text not null check (key <> ''),
+    body bytea not null,
+    answer jsonb not null,
+    created_at timestamptz not null default now(),
+    primary key (session, action, key)
+);
+create index idempotency_age on idempotency (created_at);
+
+comment on table idempotency is 'Answers already given, kept 24 hours. Only successes are stored.';
+comment on column idempotency.body is 'A digest of the request without the key and without nulls.';

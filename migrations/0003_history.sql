@@ -1,0 +1,122 @@
+-- What happened: append-only. The three that grow fastest are partitioned by week of the database's clock, so that old
+-- weeks can go at once; they have no foreign keys, so that dropping a week locks nothing else.
+
+create table turn (
+    task uuid not null,
+    number integer not null check (number > 0),
+    attempt integer not null check (attempt > 0),
+    message jsonb not null,
+    text text,
+    model text,
+    input_tokens bigint not null default 0 check (input_tokens >= 0),
+    output_tokens bigint not null default 0 check (output_tokens >= 0),
+    cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
+    duration_ms bigint not null default 0 check (duration_ms >= 0),
+    at timestamptz not null default now(),
+    primary key (task, number, at)
+) partition by range (at);
+
+comment on table turn is 'One model answer of a task, stored before the tools it asks for run.';
+comment on column turn.message is 'The answer as the model gave it.';
+comment on column turn.text is 'Its text, if it has any: what a cancelled or failed task can still show.';
+
+create table tool_result (
+    task uuid not null,
+    turn integer not null check (turn > 0),
+    call text not null check (call <> ''),
+    attempt integer not null check (attempt > 0),
+    content text not null,
+    is_error boolean not null,
+    duration_ms bigint not null default 0 check (duration_ms >= 0),
+    at timestamptz not null default now(),
+    primary key (task, turn, call, at)
+) partition by range (at);
+
+comment on table tool_result is 'What a tool call gave. A call of a stored turn without a row here may have started.';
+
+create table event (
+    session bigint not null,
+    seq bigint not null,
+    task uuid not null,
+    kind text not null check (kind in (
+        'spawned', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
+    )),
+    at timestamptz not null default now(),
+    primary key (session, seq, at)
+) partition by range (at);
+
+comment on table event is 'A session''s history in order, numbered 1, 2, 3 ... without a gap.';
+
+create table attempt (
+    task uuid not null,
+    attempt integer not null check (attempt > 0),
+    session bigint not null,
+    worker uuid not null,
+    lease uuid not null,
+    outcome text not null check (outcome in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost')),
+    turns integer not null check (turns >= 0),
+    claimed_at timestamptz not null,
+    ended_at timestamptz not null default now(),
+    primary key (task, attempt)
+);
+
+comment on table attempt is 'Who ran what, when, and how it ended: written once, at its end.';
+comment on column attempt.turns is 'How many turns it added.';
+
+create table notification (
+    task uuid primary key,
+    session bigint not null,
+    state text not null check (state in ('completed', 'failed')),
+    created_at timestamptz not null default now(),
+    read_at timestamptz
+);
+create index notification_unread on notification (session) where read_at is null;
+
+comment on table notification is
+    'News for the orchestrator, written in the transaction that ends the task. A cancelled task leaves none, nor does a child.';
+
+create trigger turns_never_change before update on turn for each row execute function refuse_rewrite('once stored');
+create trigger tool_results_never_change before update on tool_result
+for each row execute function refuse_rewrite('once stored');
+create trigger events_never_change before update on event for each row execute function refuse_rewrite('once stored');
+create trigger attempts_never_change before update on attempt
+for each row execute function refuse_rewrite('once stored');
+
+-- Nothing is ever lost for want of a partition: what no week takes goes here.
+create table turn_default partition of turn default;
+create table tool_result_default partition of tool_result default;
+create table event_default partition of event default;
+
+-- LIKE + ATTACH, because CREATE TABLE .. PARTITION OF would lock out every writer.
+create function make_partitions_1(weeks_ahead integer) returns integer language plpgsql as $$
+declare
+    parent text;
+    week timestamptz;
+    part text;
+    rows_in_default boolean;
+    made integer := 0;
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant make_partitions'));
+    foreach parent in array array['turn', 'tool_result', 'event'] loop
+        for k in 0 .. weeks_ahead loop
+            week := date_trunc('week', now(), 'UTC') + k * interval '168 hours';
+            part := parent || to_char(week at time zone 'UTC', '_IYYY_"w"IW');
+            continue when to_regclass(part) is not null;
+            -- A week whose rows are in the default partition already stays there.
+            execute format(
+                'select exists (select from %I where at >= %L and at < %L)',
+                parent || '_default', week, week + interval '168 hours'
+            ) into rows_in_default;
+            continue when rows_in_default;
+            execute format('create table %I (like %I including defaults including constraints)', part, parent);
+            execute format(
+                'alter table %I attach partition %I for values from (%L) to (%L)',
+                parent, part, week, week + interval '168 hours'
+            );
+            made := made + 1;
+        end loop;
+    end loop;
+    return made;
+end $$;
+
+select make_partitions_1(5);

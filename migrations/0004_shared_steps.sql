@@ -1,0 +1,249 @@
+-- Steps that several verbs share. Every verb that changes which tasks may run is one VOLATILE function whose steps are
+-- separate statements at READ COMMITTED: each sees what committed before it began. Merged into one statement they would
+-- share one snapshot, and wake-ups would be lost.
+--
+-- Lock order: session rows in id order, then slots in n order, then queue, task. Claims and renewals take only slots and
+-- queue rows, and skip what is locked. A name ends in its version: a changed step gets a new name, so that workers of the
+-- old and the new release run side by side.
+
+-- AJ001: the request cannot be granted; the detail is the contract's error code, the message is for its reader.
+create function refuse(code text, message text) returns void language plpgsql as $$
+begin
+    raise exception using errcode = 'AJ001', message = message, detail = code;
+end $$;
+
+-- AJ002: the caller's lease is gone, and with it the right to write.
+create function lease_lost(task uuid) returns void language plpgsql as $$
+begin
+    raise exception using errcode = 'AJ002', message = format('the lease on task %s is lost', task);
+end $$;
+
+-- FOR NO KEY UPDATE: FOR UPDATE would block every insert that refers to the session.
+create function lock_sessions_1(p_sessions bigint[]) returns void language sql as $$
+    select from session where id = any(p_sessions) order by id for no key update
+$$;
+
+-- Admits tasks to the queue, as many as the session's window has room for. The one way in: spawned, woken, released
+-- and taken-over tasks all come through here. Needs the sessions' locks.
+create function let_in_1(p_sessions bigint[]) returns void language plpgsql as $$
+declare
+    s session;
+    hot uuid[];
+begin
+    for s in select * from session where id = any(p_sessions) order by id loop
+        -- One statement for both tables: a claim moves rows from one to the other at any time.
+        hot := array(
+            select task from queue where session = s.id
+            union all
+            select task from slot where session = s.id
+        );
+        continue when cardinality(hot) >= s.max_active;
+        insert into queue (task, session, tenant, pool, priority, entry)
+        select
+            next.id, s.id, s.tenant, next.pool, next.priority,
+            nextval('queue_entry') - case when next.attempt > 0 then 1::bigint << 62 else 0 end
+        from (
+            select id, pool, priority, attempt, number
+            from task
+            where session = s.id and state = 'queued' and not_before is null and id <> all(hot)
+            order by (attempt = 0), number
+            limit s.max_active - cardinality(hot)
+        ) next
+        order by (next.attempt = 0), next.number;
+    end loop;
+end $$;
+
+-- Writes one event per task, in the given order. Needs the sessions' locks, under which the numbers have no gap.
+create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language sql as $$
+    with news as (
+        select t.session, t.id, n.kind, row_number() over (partition by t.session order by n.place) as k
+        from unnest(p_tasks, p_kinds) with ordinality n (task, kind, place)
+        join task t on t.id = n.task
+    ), numbered as (
+        update session s
+        set next_event = s.next_event + c.events
+        from (select session, count(*) as events from news group by session) c
+        where s.id = c.session
+        returning s.id, s.next_event - c.events as first
+    )
+    insert into event (session, seq, task, kind)
+    select news.session, numbered.first + news.k - 1, news.id, news.kind
+    from news
+    join numbered on numbered.id = news.session
+$$;
+
+-- Tells the world that these tasks have ended: an event each, and a notification where somebody outside waits for it.
+create function announce_1(p_tasks uuid[]) returns void language plpgsql as $$
+begin
+    perform emit_1(array_agg(e.task order by e.place), array_agg(t.state order by e.place))
+    from unnest(p_tasks) with ordinality e (task, place)
+    join task t on t.id = e.task;
+    insert into notification (task, session, state)
+    select id, session, state
+    from task
+    where id = any(p_tasks) and parent is null and state <> 'cancelled';
+end $$;
+
+create function last_text_1(p_task uuid, p_created_at timestamptz) returns text language sql stable as $$
+    select text
+    from turn
+    where task = p_task and at >= p_created_at - interval '1 day' and text is not null
+    order by number desc
+    limit 1
+$$;
+
+-- Ends tasks that no slot holds. The caller has taken them out of the queue, and announces and settles them.
+create function conclude_1(p_tasks uuid[], p_state text, p_failure text, p_errors text[])
+returns void language sql as $$
+    update task t
+    set state = p_state,
+        waiting_for = null,
+        not_before = null,
+        failure = p_failure,
+        error = e.error,
+        partial_result = case when t.turns_used > 0 then last_text_1(t.id, t.created_at) end,
+        finished_at = now()
+    from unnest(p_tasks, p_errors) e (task, error)
+    where t.id = e.task and t.state in ('queued', 'waiting')
+$$;
+
+-- Looks at waiting tasks again, after something they may wait for has changed: those whose dependencies are broken fail,
+-- and theirs with them; those with nothing left to wait for wake. It decides from the rows, never from who came last:
+-- two ends at the same instant may each believe that the other is still to come. Needs the sessions' locks.
+create function settle_1(p_waiting uuid[]) returns void language plpgsql as $$
+declare
+    waiting uuid[] := p_waiting;
+    doomed uuid[];
+    reasons text[];
+    woken uuid[];
+begin
+    while cardinality(waiting) > 0 loop
+        select
+            coalesce(array_agg(t.id order by t.number), '{}'),
+            array_agg(format('Dependency %s %s', task_name(broken.number), broken.state) order by t.number)
+        into doomed, reasons
+        from task t
+        cross join lateral (
+            select d.number, d.state
+            from awaited a
+            join task d on d.id = a.on_task
+            where a.task = t.id and a.kind = 'dependency' and d.state in ('failed', 'cancelled')
+            order by d.number
+            limit 1
+        ) broken
+        where t.id = any(waiting) and t.state = 'waiting' and t.waiting_for = 'dependencies';
+
+        with woke as (
+            update task t
+            set state = 'queued', waiting_for = null
+            where t.id = any(waiting) and t.id <> all(doomed) and t.state = 'waiting'
+                and case t.waiting_for
+                    when 'dependencies' then not exists (
+                        select from awaited a join task d on d.id = a.on_task
+                        where a.task = t.id and a.kind = 'dependency' and d.state <> 'completed'
+                    )
+                    when 'all_children' then not exists (
+                        select from awaited a join task c on c.id = a.on_task
+                        where a.task = t.id and a.kind = 'child' and c.finished_at is null
+                    )
+                    when 'any_child' then exists (
+                        select from awaited a join task c on c.id = a.on_task
+                        where a.task = t.id and a.kind = 'child' and c.finished_at is not null
+                    )
+                end
+            returning t.id, t.number
+        )
+        select coalesce(array_agg(id order by number), '{}') into woken from woke;
+        delete from awaited where task = any(woken) and kind = 'child';
+        perform emit_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
+
+        perform conclude_1(doomed, 'failed', 'dependency', reasons);
+        perform announce_1(doomed);
+        waiting := array(select distinct task from awaited where on_task = any(doomed));
+    end loop;
+end $$;
+
+create function task_name(number integer) returns text language sql immutable as $$
+    select 't_' || case when number < 10 then '0' else '' end || number
+$$;
+
+create type attempt_end as (
+    n integer,
+    outcome text,
+    state text,
+    waiting_for text,
+    not_before timestamptz,
+    failure text,
+    error text,
+    result text,
+    summary text,
+    partial_result text,
+    failures smallint
+);
+
+comment on type attempt_end is
+    'How the attempt in slot n ends: the outcome for the attempt''s row, the rest for the task''s. Null failures leaves that count as it is.';
+
+-- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, the slot becomes free.
+-- Needs the sessions' locks and then the slots' locks, the fence.
+create function end_attempts_1(p_ends attempt_end[]) returns void language plpgsql as $$
+begin
+    insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at)
+    select x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.turns_used - x.turns_at_claim, x.claimed_at
+    from unnest(p_ends) e
+    join slot x on x.n = e.n;
+
+    update session s
+    set input_tokens = s.input_tokens + spent.input_tokens,
+        output_tokens = s.output_tokens + spent.output_tokens,
+        cost_nanousd = s.cost_nanousd + spent.cost_nanousd
+    from (
+        select
+            x.session,
+            sum(x.input_tokens - t.input_tokens) as input_tokens,
+            sum(x.output_tokens - t.output_tokens) as output_tokens,
+            sum(x.cost_nanousd - t.cost_nanousd) as cost_nanousd
+        from unnest(p_ends) e
+        join slot x on x.n = e.n
+        join task t on t.id = x.task
+        group by x.session
+    ) spent
+    where s.id = spent.session and (spent.input_tokens, spent.output_tokens, spent.cost_nanousd) <> (0, 0, 0);
+
+    update task t
+    set state = e.state,
+        waiting_for = e.waiting_for,
+        not_before = e.not_before,
+        failure = e.failure,
+        error = e.error,
+        result = e.result,
+        summary = e.summary,
+        partial_result = e.partial_result,
+        finished_at = case when e.state in ('completed', 'failed', 'cancelled') then now() end,
+        attempt = x.attempt,
+        failures = coalesce(e.failures, t.failures),
+        started_at = coalesce(t.started_at, x.claimed_at),
+        turns_used = x.turns_used,
+        input_tokens = x.input_tokens,
+        output_tokens = x.output_tokens,
+        cost_nanousd = x.cost_nanousd,
+        running_ms = t.running_ms + greatest(0, extract(epoch from now() - x.claimed_at) * 1000)::bigint
+    from unnest(p_ends) e
+    join slot x on x.n = e.n
+    where t.id = x.task;
+
+    update slot
+    set task = null, lease = null, session = null, worker = null, attempt = null,
+        claimed_at = null, expires_at = null, active_at = null,
+        turns_at_claim = null, turns_used = null, input_tokens = null, output_tokens = null, cost_nanousd = null
+    where n in (select e.n from unnest(p_ends) e);
+end $$;
+
+-- What follows when attempts or tasks have ended: the ended are announced, those that waited for them are looked at
+-- again, and the sessions' next tasks are let in. Needs the sessions' locks.
+create function follow_up_1(p_sessions bigint[], p_ended uuid[], p_parked uuid[]) returns void language plpgsql as $$
+begin
+    perform announce_1(p_ended);
+    perform settle_1(array(select distinct task from awaited where on_task = any(p_ended)) || p_parked);
+    perform let_in_1(p_sessions);
+end $$;

@@ -1,0 +1,185 @@
+-- spawn: many tasks at once, all or none. A dependency is a positive number of an earlier task of the session, or a
+-- negative place in this batch: -1 is its first. The children of a task need their parent's lease. A task may depend only on
+-- its siblings: an edge out of the family could close a circle with a parent that waits for its children.
+create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid)
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+declare
+    s session;
+    above task;
+    wanted integer := jsonb_array_length(p_tasks);
+    given idempotency;
+    spawned uuid[];
+    waiting uuid[];
+    missing integer;
+    answer jsonb;
+begin
+    select * into s from session where session.id = p_session for no key update;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
+
+    -- Under the session's lock, so that racers with one key see the first one's answer.
+    select * into given
+    from idempotency i
+    where i.session = s.id and i.action = 'spawn' and i.key = p_key and i.created_at > now() - interval '24 hours';
+    if found then
+        if given.body <> p_body then
+            perform refuse('IDEMPOTENCY_CONFLICT', 'This idempotency key was used with another request');
+        end if;
+        return query select a.* from jsonb_to_recordset(given.answer)
+            a (id uuid, number integer, state text, queue_position integer);
+        return;
+    end if;
+
+    if s.archived_at is not null then
+        perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
+    end if;
+    if p_parent is null then
+        perform check_room_1(s, p_tasks);
+    else
+        update slot set active_at = now() where slot.task = p_parent and slot.lease = p_lease;
+        if not found then
+            perform lease_lost(p_parent);
+        end if;
+        select * into above from task where task.id = p_parent;
+    end if;
+
+    insert into task (
+        id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
+        pool, priority, not_before, on_worker_loss, max_failures, traceparent, state, waiting_for
+    )
+    select
+        t.id, s.id, s.next_number + place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
+        t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, t.config, t.assignment,
+        t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
+        case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
+        case when cardinality(t.depends_on) > 0 then 'dependencies' end
+    from jsonb_array_elements(p_tasks) with ordinality e (body, place)
+    cross join lateral jsonb_to_record(e.body) t (
+        id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
+        pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
+        traceparent text, depends_on integer[]
+    );
+    update session set next_number = next_number + wanted where session.id = s.id;
+
+    select
+        array_agg(t.id order by t.number),
+        coalesce(array_agg(t.id order by t.number) filter (where t.state = 'waiting'), '{}')
+    into spawned, waiting
+    from task t
+    where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted;
+
+    if cardinality(waiting) > 0 then
+        insert into awaited (task, on_task, kind)
+        select spawned[e.place], d.id, 'dependency'
+        from jsonb_array_elements(p_tasks) with ordinality e (body, place)
+        cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') x (dependency)
+        join task d on d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
+        where d.parent is not distinct from p_parent
+        on conflict do nothing;
+
+        select min(x.dependency::integer) into missing
+        from jsonb_array_elements(p_tasks) e (body)
+        cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') x (dependency)
+        where not exists (
+            select
+            from task d
+            where d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
+                and d.parent is not distinct from p_parent
+        );
+        if missing is not null then
+            perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
+        end if;
+    end if;
+
+    perform emit_1(spawned, array_fill('spawned'::text, array[wanted]));
+    perform settle_1(waiting);
+    perform let_in_1(array[s.id]);
+
+    answer := (
+        select jsonb_agg(jsonb_build_object(
+            'id', t.id, 'number', t.number, 'state', t.state, 'queue_position', p.place
+        ) order by t.number)
+        from task t
+        left join queue_positions_1(s.id, spawned) p on p.task = t.id
+        where t.id = any(spawned)
+    );
+    if p_key is not null then
+        insert into idempotency (session, action, key, body, answer)
+        values (s.id, 'spawn', p_key, p_body, answer)
+        on conflict (session, action, key) do update
+        set body = excluded.body, answer = excluded.answer, created_at = excluded.created_at;
+    end if;
+    return query select a.* from jsonb_to_recordset(answer)
+        a (id uuid, number integer, state text, queue_position integer);
+end $$;
+
+create function named_1(p_dependency integer, p_first integer) returns integer language sql immutable as $$
+    select case when p_dependency > 0 then p_dependency else p_first - p_dependency - 1 end
+$$;
+
+-- The window of G3. Counts stop at the limit they are compared with, so that a long backlog costs a spawn nothing.
+create function check_room_1(s session, p_tasks jsonb) returns void language plpgsql as $$
+declare
+    wanted integer := jsonb_array_length(p_tasks);
+    impatient integer := (select count(*) from jsonb_array_elements(p_tasks) t where not (t -> 'queue')::boolean);
+    unfinished integer;
+begin
+    if impatient > 0 then
+        select count(*) into unfinished
+        from (
+            select from task where session = s.id and finished_at is null and parent is null limit s.max_active
+        ) t;
+        if unfinished + wanted > s.max_active then
+            perform refuse('MAX_TASKS_EXCEEDED', format(
+                'The session has %s unfinished tasks of at most %s; wait for one to end, or spawn with "queue": true',
+                unfinished, s.max_active
+            ));
+        end if;
+    end if;
+    select count(*) into unfinished
+    from (select from task where session = s.id and finished_at is null limit s.max_queued) t;
+    if unfinished + wanted > s.max_queued then
+        perform refuse('MAX_TASKS_EXCEEDED', format(
+            'The session has %s unfinished tasks, and its queue takes at most %s', unfinished, s.max_queued
+        ));
+    end if;
+end $$;
+
+-- How many of the same tenant's tasks are before each, up to 1000; no row for what is not queued, or runs.
+create function queue_positions_1(p_session bigint, p_tasks uuid[])
+returns table (task uuid, place integer) language sql stable as $$
+    with outside as (
+        select
+            t.id, t.pool, s.tenant,
+            row_number() over (order by t.not_before nulls first, (t.attempt = 0), t.number) - 1 as before
+        from task t
+        join session s on s.id = t.session
+        where t.session = p_session and t.state = 'queued'
+            and not exists (select from queue q where q.task = t.id)
+            and not exists (select from slot x where x.task = t.id)
+    ), backlog as materialized (
+        select o.pool, (
+            select count(*)
+            from (select from queue b where b.pool = o.pool and b.tenant = o.tenant limit 1000) b
+        ) as queued
+        from (select distinct pool, tenant from outside) o
+    )
+    select q.task, (
+        select count(*)
+        from (
+            select from queue b
+            where b.pool = q.pool and b.tenant = q.tenant
+                and (b.priority > q.priority or (b.priority = q.priority and b.entry < q.entry))
+            limit 1000
+        ) b
+    )::integer
+    from queue q
+    where q.session = p_session and q.task = any(p_tasks)
+    union all
+    select o.id, least(1000, o.before + b.queued)::integer
+    from outside o
+    join backlog b using (pool)
+    where o.id = any(p_tasks)
+$$;

@@ -1,0 +1,64 @@
+-- claim: as many tasks as there are free slots, in the order of the queue. It locks rows of slot and queue only, skips
+-- what others have locked, and so never waits; it writes no task. FOR UPDATE re-reads the newest version of each row,
+-- so two claims never get one slot, and a slot that was closed meanwhile is not taken.
+--
+-- After a shrink, tasks may still run in closed slots. Each of them keeps one open slot empty, or the fleet would run
+-- more than the cap: a claim locks that many free slots besides those it fills.
+create function claim_1(p_worker uuid, p_pool text, p_want integer, p_lease interval)
+returns table (
+    task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer, running_ms bigint,
+    parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text, traceparent text,
+    created_at timestamptz
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    slots integer[];
+    tasks uuid[];
+    sessions bigint[];
+begin
+    -- Only as many slots as there is work in sight: a claim that locks more hides them from the others.
+    slots := array(
+        select n
+        from slot
+        where slot.task is null and open
+        order by n
+        limit least(p_want, (select count(*) from (select from queue where pool = p_pool limit p_want) visible))
+            + (select count(*) from slot closed where not closed.open and closed.task is not null)
+        for update skip locked
+    );
+    -- Counted again now that the locks are held: a shrink takes them all, so it has committed or it waits for us.
+    slots := slots[1 + (select count(*) from slot closed where not closed.open and closed.task is not null):];
+    if cardinality(slots) = 0 then
+        return;
+    end if;
+    select array_agg(q.task), array_agg(q.session)
+    into tasks, sessions
+    from (
+        select queue.task, queue.session
+        from queue
+        where pool = p_pool
+        order by priority desc, entry
+        limit cardinality(slots)
+        for update skip locked
+    ) q;
+    if tasks is null then
+        return;
+    end if;
+    delete from queue where queue.task = any(tasks);
+    update slot x
+    set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
+        claimed_at = now(), expires_at = now() + p_lease, active_at = now(),
+        turns_at_claim = t.turns_used, turns_used = t.turns_used,
+        input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
+    from unnest(slots[:cardinality(tasks)], tasks) c (n, task)
+    join task t on t.id = c.task
+    where x.n = c.n;
+    return query
+    select
+        t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
+        t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at
+    from unnest(slots[:cardinality(tasks)], tasks) with ordinality c (n, task, place)
+    join slot x on x.n = c.n
+    join task t on t.id = c.task
+    order by c.place;
+end $$;

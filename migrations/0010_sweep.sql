@@ -1,0 +1,78 @@
+-- sweep: takes the tasks of dead workers back. Only a worker that has itself renewed twice in a row may say that others
+-- are dead. A lost attempt counts as a failure unless it added a turn; a task out of failures, or whose agent does not
+-- want to be resumed, ends.
+create function sweep_1(p_worker uuid, p_grace interval) returns table (task uuid, ended boolean) language plpgsql as $$
+#variable_conflict use_column
+declare
+    candidates uuid[];
+    sessions bigint[];
+    ends attempt_end[];
+    swept uuid[];
+begin
+    perform from worker
+    where id = p_worker and stopped_at is null and renewals >= 2 and renewed_at >= now() - lease;
+    if not found then
+        return;
+    end if;
+    select array_agg(x.lease), array_agg(distinct x.session)
+    into candidates, sessions
+    from slot x
+    where x.expires_at < now() - p_grace;
+    if candidates is null then
+        return;
+    end if;
+    perform lock_sessions_1(sessions);
+    perform from slot x
+    where x.lease = any(candidates) and x.expires_at < now() - p_grace
+    order by x.n
+    for update;
+    ends := array(
+        select row(
+            x.n, 'lost', case when over.ended then 'failed' else 'queued' end, null, null,
+            case when over.ended then 'lost' end,
+            case
+                when over.ended and t.on_worker_loss = 'fail' then 'The worker was lost, and the agent is not to be resumed'
+                when over.ended then format('The worker was lost %s times in a row without progress', count.failures)
+            end,
+            null, null, case when over.ended and x.turns_used > 0 then last_text_1(t.id, t.created_at) end,
+            count.failures
+        )::attempt_end
+        from slot x
+        join task t on t.id = x.task
+        cross join lateral (
+            select case when x.turns_used > x.turns_at_claim then 0 else t.failures + 1 end::smallint as failures
+        ) count
+        cross join lateral (
+            select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended
+        ) over
+        where x.lease = any(candidates) and x.expires_at < now() - p_grace
+        order by x.n
+    );
+    swept := array(select x.task from unnest(ends) e join slot x on x.n = e.n order by x.n);
+    perform end_attempts_1(ends);
+    perform emit_1(swept, array_fill('lost'::text, array[cardinality(swept)]));
+    perform follow_up_1(
+        sessions, array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id), '{}'
+    );
+    return query select t.id, t.finished_at is not null from task t where t.id = any(swept) order by t.id;
+end $$;
+
+-- Delayed tasks whose time has come are delayed no longer; they enter the queue when their session has room.
+create function let_in_due_1(p_limit integer) returns integer language plpgsql as $$
+declare
+    due uuid[];
+    sessions bigint[];
+begin
+    select array_agg(t.id), array_agg(distinct t.session)
+    into due, sessions
+    from (
+        select id, session from task where not_before <= now() and finished_at is null order by not_before limit p_limit
+    ) t;
+    if due is null then
+        return 0;
+    end if;
+    perform lock_sessions_1(sessions);
+    update task set not_before = null where id = any(due) and not_before <= now() and finished_at is null;
+    perform let_in_1(sessions);
+    return cardinality(due);
+end $$;

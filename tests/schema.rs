@@ -1,0 +1,89 @@
+//! The schema: made by `migrate`, and refused by whoever it does not fit.
+
+use adjutant_store::{Error, SchemaMisfit, Store};
+
+use crate::world::World;
+
+async fn misfit(url: &str) -> String {
+    match Store::open(url, 1).await {
+        Err(Error::Schema(misfit)) => misfit.to_string(),
+        other => panic!("expected a misfit, got {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_database_is_refused_until_it_is_migrated() {
+    let url = World::empty_database().await;
+    assert!(misfit(&url).await.contains("`adjutant migrate`"));
+    let first = Store::migrate(&url).await.unwrap();
+    assert_eq!(first.from, 0);
+    assert_eq!(Store::migrate(&url).await.unwrap().from, first.to, "twice is harmless");
+    Store::open(&url, 1).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migrating_twice_at_once_is_harmless() {
+    let url = World::empty_database().await;
+    let migrations: Vec<_> = (0..4)
+        .map(|_| {
+            let url = url.clone();
+            tokio::spawn(async move { Store::migrate(&url).await })
+        })
+        .collect();
+    for migration in migrations {
+        migration.await.unwrap().unwrap();
+    }
+    Store::open(&url, 1).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_schema_is_refused_and_migrate_is_named() {
+    let world = World::new().await;
+    let forget = "delete from _sqlx_migrations where version = (select max(version) from _sqlx_migrations)";
+    sqlx::query(forget).execute(&world.sql).await.unwrap();
+    let message = misfit(world.url()).await;
+    assert!(message.contains("run `adjutant migrate`"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_schema_is_fine_until_it_says_otherwise() {
+    let world = World::new().await;
+    let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+        values (9999, 'from the future', true, '', 0)";
+    sqlx::query(newer).execute(&world.sql).await.unwrap();
+    Store::open(world.url(), 1).await.unwrap();
+    Store::migrate(world.url()).await.unwrap();
+    sqlx::query("update schema_fit set oldest_release = 9999").execute(&world.sql).await.unwrap();
+    let message = misfit(world.url()).await;
+    assert!(message.contains("install the release"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_or_altered_migration_is_named() {
+    let world = World::new().await;
+    sqlx::query("update _sqlx_migrations set success = false where version = 3")
+        .execute(&world.sql)
+        .await
+        .unwrap();
+    assert!(misfit(world.url()).await.contains("migration 3 was interrupted"));
+    let alter = "update _sqlx_migrations set success = true, checksum = '\\x00' where version = 3";
+    sqlx::query(alter).execute(&world.sql).await.unwrap();
+    let answer = Store::migrate(world.url()).await;
+    assert!(matches!(answer, Err(Error::Schema(SchemaMisfit::Altered(3)))), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_is_never_refused_for_want_of_a_partition() {
+    let world = World::new().await;
+    sqlx::raw_sql(
+        "insert into event (session, seq, task, kind, at)
+         values (1, 1, gen_random_uuid(), 'spawned', now() + interval '3 years')",
+    )
+    .execute(&world.sql)
+    .await
+    .unwrap();
+    assert_eq!(world.count("select count(*) from event_default").await, 1);
+    world.store.tidy().await.unwrap();
+    let ahead = world.count("select count(*) from pg_inherits where inhparent = 'turn'::regclass").await;
+    assert_eq!(ahead, 7, "this week, five ahead, and the default");
+}
