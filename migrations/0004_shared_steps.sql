@@ -4,7 +4,8 @@
 --
 -- Lock order: session rows in id order, then slots in n order, then queue, task. Claims and renewals take only slots and
 -- queue rows, and skip what is locked. A name ends in its version: a changed step gets a new name, so that workers of the
--- old and the new release run side by side.
+-- old and the new release run side by side. They are plpgsql because PostgreSQL 15 plans the body of an SQL function anew at
+-- every call.
 
 -- AJ001: the request cannot be granted; the detail is the contract's error code, the message is for its reader.
 create function refuse(code text, message text) returns void language plpgsql as $$
@@ -19,9 +20,10 @@ begin
 end $$;
 
 -- FOR NO KEY UPDATE: FOR UPDATE would block every insert that refers to the session.
-create function lock_sessions_1(p_sessions bigint[]) returns void language sql as $$
-    select from session where id = any(p_sessions) order by id for no key update
-$$;
+create function lock_sessions_1(p_sessions bigint[]) returns void language plpgsql as $$
+begin
+    perform from session where id = any(p_sessions) order by id for no key update;
+end $$;
 
 -- Admits tasks to the queue, as many as the session's window has room for. The one way in: spawned, woken, released
 -- and taken-over tasks all come through here. Needs the sessions' locks.
@@ -54,7 +56,11 @@ begin
 end $$;
 
 -- Writes one event per task, in the given order. Needs the sessions' locks, under which the numbers have no gap.
-create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language sql as $$
+create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language plpgsql as $$
+begin
+    if coalesce(cardinality(p_tasks), 0) = 0 then
+        return;
+    end if;
     with news as (
         select t.session, t.id, n.kind, row_number() over (partition by t.session order by n.place) as k
         from unnest(p_tasks, p_kinds) with ordinality n (task, kind, place)
@@ -69,12 +75,15 @@ create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language sql
     insert into event (session, seq, task, kind)
     select news.session, numbered.first + news.k - 1, news.id, news.kind
     from news
-    join numbered on numbered.id = news.session
-$$;
+    join numbered on numbered.id = news.session;
+end $$;
 
 -- Tells the world that these tasks have ended: an event each, and a notification where somebody outside waits for it.
 create function announce_1(p_tasks uuid[]) returns void language plpgsql as $$
 begin
+    if cardinality(p_tasks) = 0 then
+        return;
+    end if;
     perform emit_1(array_agg(e.task order by e.place), array_agg(t.state order by e.place))
     from unnest(p_tasks) with ordinality e (task, place)
     join task t on t.id = e.task;
@@ -84,17 +93,24 @@ begin
     where id = any(p_tasks) and parent is null and state <> 'cancelled';
 end $$;
 
-create function last_text_1(p_task uuid, p_created_at timestamptz) returns text language sql stable as $$
-    select text
-    from turn
-    where task = p_task and at >= p_created_at - interval '1 day' and text is not null
-    order by number desc
-    limit 1
-$$;
+create function last_text_1(p_task uuid, p_created_at timestamptz) returns text language plpgsql stable as $$
+begin
+    return (
+        select text
+        from turn
+        where task = p_task and at >= p_created_at - interval '1 day' and text is not null
+        order by number desc
+        limit 1
+    );
+end $$;
 
 -- Ends tasks that no slot holds. The caller has taken them out of the queue, and announces and settles them.
 create function conclude_1(p_tasks uuid[], p_state text, p_failure text, p_errors text[])
-returns void language sql as $$
+returns void language plpgsql as $$
+begin
+    if cardinality(p_tasks) = 0 then
+        return;
+    end if;
     update task t
     set state = p_state,
         waiting_for = null,
@@ -104,8 +120,8 @@ returns void language sql as $$
         partial_result = case when t.turns_used > 0 then last_text_1(t.id, t.created_at) end,
         finished_at = now()
     from unnest(p_tasks, p_errors) e (task, error)
-    where t.id = e.task and t.state in ('queued', 'waiting')
-$$;
+    where t.id = e.task and t.state in ('queued', 'waiting');
+end $$;
 
 -- Looks at waiting tasks again, after something they may wait for has changed: those whose dependencies are broken fail,
 -- and theirs with them; those with nothing left to wait for wake. It decides from the rows, never from who came last:
@@ -154,9 +170,11 @@ begin
             returning t.id, t.number
         )
         select coalesce(array_agg(id order by number), '{}') into woken from woke;
-        delete from awaited where task = any(woken) and kind = 'child';
-        perform emit_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
-
+        if cardinality(woken) > 0 then
+            delete from awaited where task = any(woken) and kind = 'child';
+            perform emit_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
+        end if;
+        exit when cardinality(doomed) = 0;
         perform conclude_1(doomed, 'failed', 'dependency', reasons);
         perform announce_1(doomed);
         waiting := array(select distinct task from awaited where on_task = any(doomed));

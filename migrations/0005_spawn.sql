@@ -61,7 +61,7 @@ begin
         pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
         traceparent text, depends_on integer[]
     );
-    update session set next_number = next_number + wanted where session.id = s.id;
+    update session set next_number = next_number + wanted, next_event = next_event + wanted where session.id = s.id;
 
     select
         array_agg(t.id order by t.number),
@@ -93,7 +93,10 @@ begin
         end if;
     end if;
 
-    perform emit_1(spawned, array_fill('spawned'::text, array[wanted]));
+    insert into event (session, seq, task, kind)
+    select s.id, s.next_event + t.number - s.next_number, t.id, 'spawned'
+    from task t
+    where t.id = any(spawned);
     perform settle_1(waiting);
     perform let_in_1(array[s.id]);
 
@@ -149,7 +152,10 @@ end $$;
 
 -- How many of the same tenant's tasks are before each, up to 1000; no row for what is not queued, or runs.
 create function queue_positions_1(p_session bigint, p_tasks uuid[])
-returns table (task uuid, place integer) language sql stable as $$
+returns table (task uuid, place integer) language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
     with outside as (
         select
             t.id, t.pool, s.tenant,
@@ -181,5 +187,5 @@ returns table (task uuid, place integer) language sql stable as $$
     select o.id, least(1000, o.before + b.queued)::integer
     from outside o
     join backlog b using (pool)
-    where o.id = any(p_tasks)
-$$;
+    where o.id = any(p_tasks);
+end $$;

@@ -8,6 +8,7 @@ mod cap;
 mod claim;
 mod collect;
 mod dependencies;
+mod driver;
 mod idempotency;
 mod lease;
 mod mutants;

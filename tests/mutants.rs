@@ -1,10 +1,194 @@
-//! Guards, broken on purpose. `make mutants` runs the tests against each and expects them to fail.
+//! Guards, broken on purpose. `make mutants` runs the tests against each of them and expects a failure; here it is only
+//! seen to that each still fits the functions that it breaks.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::world::World;
+
 pub struct Mutant {
     pub name: &'static str,
+    /// Function, what it says, what the mutant says instead.
+    edits: &'static [(&'static str, &'static str, &'static str)],
 }
-impl Mutant {
-    pub async fn apply(&self, _c: &mut sqlx::PgConnection) {}
-}
+
+pub const MUTANTS: &[Mutant] = &[
+    Mutant { name: "end_without_fence", edits: &[("end_1", " and x.lease = e.lease", "")] },
+    Mutant {
+        name: "checkpoint_without_fence",
+        edits: &[("checkpoint_1", "task = p_task and lease = p_lease for update", "task = p_task for update")],
+    },
+    Mutant {
+        name: "checkpoint_looks_without_locking",
+        edits: &[("checkpoint_1", "lease = p_lease for update", "lease = p_lease")],
+    },
+    Mutant { name: "tool_result_without_fence", edits: &[("tool_result_1", " and lease = p_lease", "")] },
+    Mutant { name: "children_without_fence", edits: &[("spawn_1", " and slot.lease = p_lease", "")] },
+    Mutant { name: "session_lock_dropped", edits: &[("lock_sessions_1", " for no key update", "")] },
+    Mutant { name: "session_lock_dropped_by_spawn", edits: &[("spawn_1", " for no key update", "")] },
+    Mutant { name: "sessions_locked_in_any_order", edits: &[("lock_sessions_1", "order by id", "order by random()")] },
+    Mutant {
+        name: "slot_locked_before_session",
+        edits: &[(
+            "end_1",
+            "    perform lock_sessions_1(sessions);",
+            "    perform from slot x
+             where x.lease in (select e.lease from jsonb_to_recordset(p_ends) e (lease uuid)) order by x.n for update;
+             perform lock_sessions_1(sessions);",
+        )],
+    },
+    Mutant {
+        name: "count_instead_of_slot",
+        edits: &[
+            (
+                "claim_1",
+                "slot.task is null and open",
+                "slot.task is null and (select count(x.task) < count(*) filter (where x.open) from slot x)",
+            ),
+            (
+                "claim_1",
+                "limit least(p_want,",
+                "limit least(p_want, (select count(*) filter (where x.open) - count(x.task) from slot x),",
+            ),
+        ],
+    },
+    Mutant { name: "slot_not_locked", edits: &[("claim_1", "        for update skip locked\n    );", "    );")] },
+    Mutant {
+        name: "shrink_without_reserve",
+        edits: &[(
+            "claim_1",
+            "slots[1 + (select count(*) from slot closed where not closed.open and closed.task is not null):]",
+            "slots[1:p_want]",
+        )],
+    },
+    Mutant { name: "closed_slots_claimed", edits: &[("claim_1", "slot.task is null and open", "slot.task is null")] },
+    Mutant {
+        name: "let_in_only_if_someone_was_seen",
+        edits: &[
+            ("end_1", "    held integer[];", "    held integer[]; seen boolean;"),
+            (
+                "end_1",
+                "    perform lock_sessions_1(sessions);",
+                "    seen := exists (
+                     select from task t where t.session = any(sessions) and t.finished_at is null
+                     and not exists (select from slot x where x.task = t.id)
+                 );
+                 perform lock_sessions_1(sessions);",
+            ),
+            (
+                "end_1",
+                "perform follow_up_1(sessions, ended, parked);",
+                "if seen then perform follow_up_1(sessions, ended, parked); else perform announce_1(ended); end if;",
+            ),
+        ],
+    },
+    Mutant {
+        name: "woken_only_by_the_last",
+        edits: &[
+            ("end_1", "    held integer[];", "    held integer[]; last boolean;"),
+            (
+                "end_1",
+                "    perform lock_sessions_1(sessions);",
+                "    last := not exists (
+                     select from jsonb_to_recordset(p_ends) e (task uuid)
+                     join awaited a on a.on_task = e.task
+                     join awaited b on b.task = a.task and b.on_task <> a.on_task
+                     join task d on d.id = b.on_task and d.finished_at is null
+                 );
+                 perform lock_sessions_1(sessions);",
+            ),
+            (
+                "end_1",
+                "perform follow_up_1(sessions, ended, parked);",
+                "if last then perform follow_up_1(sessions, ended, parked);
+                 else perform announce_1(ended); perform let_in_1(sessions); end if;",
+            ),
+        ],
+    },
+    Mutant {
+        name: "cancel_in_one_statement",
+        edits: &[
+            ("cancel_1", "    delete from queue where queue.task = any(tree);\n", ""),
+            ("cancel_1", "ends := array(", "with gone as (delete from queue where queue.task = any(tree)) select array("),
+            ("cancel_1", "order by x.n\n    );\n    fenced", "order by x.n\n    ) into ends;\n    fenced"),
+        ],
+    },
+    Mutant {
+        name: "window_counted_in_two_statements",
+        edits: &[
+            ("let_in_1", "            select task from queue where session = s.id\n            union all\n", ""),
+            (
+                "let_in_1",
+                "        continue when",
+                "        hot := hot || array(select task from queue where session = s.id);\n        continue when",
+            ),
+        ],
+    },
+    Mutant {
+        name: "window_ignored",
+        edits: &[("let_in_1", "limit s.max_active - cardinality(hot)", "limit s.max_active")],
+    },
+    Mutant {
+        name: "front_forgotten",
+        edits: &[("let_in_1", " - case when next.attempt > 0 then 1::bigint << 62 else 0 end", "")],
+    },
+    Mutant {
+        name: "failure_not_passed_on",
+        edits: &[(
+            "settle_1",
+            "waiting := array(select distinct task from awaited where on_task = any(doomed));",
+            "exit;",
+        )],
+    },
+    Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },
+    Mutant {
+        name: "sweep_without_second_look",
+        edits: &[("sweep_1", " and x.expires_at < now() - p_grace", "")],
+    },
+    Mutant {
+        name: "end_not_idempotent",
+        edits: &[("end_1", " and a.lease = e.lease and a.outcome = e.outcome", " and false")],
+    },
+    Mutant {
+        name: "claim_in_any_order",
+        edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
+    },
+];
+
+/// The mutant that `make mutants` wants this run to have.
 pub fn chosen() -> Option<&'static Mutant> {
-    None
+    let name = std::env::var("ADJUTANT_TEST_MUTANT").ok()?;
+    Some(
+        MUTANTS
+            .iter()
+            .find(|mutant| mutant.name == name)
+            .unwrap_or_else(|| panic!("there is no mutant {name:?}")),
+    )
+}
+
+impl Mutant {
+    pub async fn apply(&self, connection: &mut PgConnection) {
+        for (function, from, to) in self.edits {
+            let definition: String = sqlx::query_scalar("select pg_get_functiondef($1::regproc)")
+                .bind(function)
+                .fetch_one(&mut *connection)
+                .await
+                .unwrap();
+            assert!(definition.contains(from), "{}: {function} no longer says {from:?}", self.name);
+            sqlx::raw_sql(AssertSqlSafe(definition.replace(from, to)))
+                .execute(&mut *connection)
+                .await
+                .unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mutant_still_fits() {
+    let world = World::new().await;
+    let mut connection = PgConnection::connect(world.url()).await.unwrap();
+    for mutant in MUTANTS {
+        let mut undone = connection.begin().await.unwrap();
+        mutant.apply(&mut undone).await;
+        undone.rollback().await.unwrap();
+    }
 }

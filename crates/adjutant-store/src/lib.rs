@@ -25,6 +25,7 @@
 //! ends an attempt consumes the lease and becomes an [`Ending`], which can be written again until the database answers.
 
 mod batch;
+mod bulk_history;
 mod cancel;
 mod cap;
 mod checkpoint;

@@ -1,0 +1,47 @@
+# Everything here runs as root and as an ordinary user, and sets up what it needs.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint soak mutants bench sqlx build setup
+
+CARGO ?= cargo
+ADJUTANT := target/debug/adjutant
+# One throwaway PostgreSQL for all tests of a run; each test has a database of its own in it.
+WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh
+TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo test)
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: build ## Show the life of tasks, on a throwaway PostgreSQL
+	@$(ADJUTANT) demo
+
+test: lint build ## Check and test everything (about 5 minutes when built)
+	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+soak: build ## Run the random driver for 10 minutes
+	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant driver:: -- --nocapture
+
+mutants: build ## Break each guard on purpose and see that a test notices (about 20 minutes)
+	$(WITH_SERVER) sh tests/mutants.sh
+
+bench: setup ## Measure how history weighs on status
+	$(CARGO) run --release --package adjutant -- bench status
+
+sqlx: ## Renew the data that queries are checked against, after a change of SQL (needs psql and an earlier build)
+	$(ADJUTANT) postgres --throwaway -- sh migrations/prepare.sh
+
+build: setup
+	$(CARGO) build --package adjutant
+
+# A PostgreSQL is found or fetched by adjutant itself; only a bare Debian as root, without npm, gets its package here.
+setup:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: https://rustup.rs"; exit 1; }
+	@command -v cc >/dev/null || { echo "A C compiler is missing. Debian, Ubuntu: apt-get install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install"; exit 1; }
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v npm >/dev/null \
+	    && ! command -v postgres >/dev/null && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; \
+	fi

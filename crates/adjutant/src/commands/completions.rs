@@ -1,0 +1,25 @@
+//! `adjutant completions`: what a shell needs to complete our commands.
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+
+/// Print a shell's completion script
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant completions bash > ~/.local/share/bash-completion/completions/adjutant
+  adjutant completions zsh > ~/.zfunc/_adjutant
+  adjutant completions fish > ~/.config/fish/completions/adjutant.fish
+")]
+pub struct Arguments {
+    shell: Shell,
+}
+
+pub fn run(arguments: &Arguments) -> ExitCode {
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "adjutant", &mut std::io::stdout());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,75 @@
+//! `adjutant up`: everything that there is, in one process.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use adjutant_store::Store;
+use anyhow::Context;
+use clap::Args;
+
+use crate::output::print_line;
+use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
+use crate::signals::Signals;
+
+/// Run everything in one process, on a private PostgreSQL
+///
+/// This release stores tasks; it has no workers and no HTTP yet. `up` starts the database, brings its schema up to date,
+/// and keeps it running until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant up                                  data in ~/.local/share/adjutant
+  adjutant up --data-dir ./data                data in this folder
+  adjutant up --database-url postgres://...    on a database that is there already
+")]
+pub struct Arguments {
+    /// Where the data is [default: $XDG_DATA_HOME/adjutant, else ~/.local/share/adjutant]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Use this database instead of a private one
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", conflicts_with = "data_dir", hide_env_values = true)]
+    database_url: Option<String>,
+
+    /// Print one JSON object when ready: database_url, schema, cap
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(url) = &arguments.database_url {
+        let mut signals = Signals::listen()?;
+        open(url, arguments.json).await?;
+        signals.next().await;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let place = match arguments.data_dir {
+        Some(dir) => dir,
+        None => default_data_dir()?,
+    };
+    let mut postgres = PrivatePostgres::start(Place::Kept(place)).await?;
+    // Before the line is printed: who reads it may stop us at once.
+    let mut signals = Signals::listen()?;
+    open(&postgres.url(DATABASE), arguments.json).await?;
+    tokio::select! {
+        error = postgres.stopped() => return Err(error),
+        _ = signals.next() => {}
+    }
+    postgres.stop().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Migrates, and says that all is ready.
+async fn open(url: &str, json: bool) -> anyhow::Result<()> {
+    let schema = Store::migrate(url).await.context("cannot migrate")?.to;
+    let store = Store::open(url, 2).await?;
+    store.tidy().await?;
+    let slots = store.slots().await?;
+    store.close().await;
+    let line = if json {
+        serde_json::json!({"database_url": url, "schema": schema, "cap": slots.cap}).to_string()
+    } else {
+        format!("Ready: schema {schema}, cap {}. Ctrl-C stops it. Look inside with: psql '{url}'", slots.cap)
+    };
+    print_line(&line)
+}
