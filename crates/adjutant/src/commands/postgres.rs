@@ -22,10 +22,10 @@ const NOT_FOUND: u8 = 127;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant postgres                                 run until Ctrl-C; the URL is printed on standard output
-  adjutant postgres -- sh -c 'psql \"$DATABASE_URL\"'  a shell on the data that `adjutant up` uses
-  adjutant postgres --throwaway -- cargo test       an empty database for one run, removed at the end
-  adjutant postgres --data-dir ./db --json          for a program: one JSON object when it takes connections
+  adjutant postgres                                   run until Ctrl-C; the URL is printed on standard output
+  adjutant postgres -- sh -c 'psql \"$DATABASE_URL\"'   a shell on the data that `adjutant up` uses
+  adjutant postgres --throwaway -- cargo test         an empty database for one run, removed at the end
+  adjutant postgres --data-dir ./db --json            for a program: one JSON object when it takes connections
 
 Environment:
   ADJUTANT_POSTGRES_BIN  folder of the server to use (postgres and initdb), or `npm` to use the one from npm

@@ -1,7 +1,7 @@
 //! The server's log, and the words for a failure that it explains.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -52,9 +52,10 @@ impl Log {
 
 /// Puts what PostgreSQL said under our words, and says a full disk first when that is the reason.
 pub fn explain(what: &str, said: &str, dir: &Path) -> anyhow::Error {
-    let full = if said.contains("No space left on device") {
+    // A log on the full disk cannot have said it.
+    let full = if said.contains("No space left on device") || is_full(dir) {
         format!(
-            "No space is left for the database in {}. Nothing was lost: make room there, or choose another directory \
+            "no space is left for the database in {}. Nothing was lost: make room there, or choose another directory \
              with --data-dir, and start again. ",
             dir.display()
         )
@@ -64,4 +65,9 @@ pub fn explain(what: &str, said: &str, dir: &Path) -> anyhow::Error {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     anyhow!("{full}{what}:\n  {}", tail.join("\n  "))
+}
+
+fn is_full(dir: &Path) -> bool {
+    let written = tempfile::tempfile_in(dir).and_then(|mut probe| probe.write_all(&[1; 16 << 10]));
+    written.is_err_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }

@@ -76,6 +76,7 @@ impl PrivatePostgres {
         let data = DataDir::open(place, &run_as)?;
         let version = data.version()?;
         let server = find::server(&run_as, version).await?;
+        run_as.check_reach(data.socket_dir(), data.what_to_do())?;
         run_as.check_reach(
             &server.program("postgres"),
             "Install PostgreSQL for all users, or run adjutant as an ordinary user.",
