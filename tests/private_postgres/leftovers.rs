@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 use tempfile::TempDir;
 
 use super::process::{
     Bystander, Running, adjutant_on, assert_says, dead_pid, is_alive, ps, query, refused, server_pid, signal,
-    touch, wait_until,
+    succeed, touch, wait_until,
 };
 
 /// A directory with one note in its database, and no server.
@@ -74,9 +75,12 @@ fn a_server_whose_parent_and_guard_were_killed_is_stopped_first() -> Result<()> 
     let mut running = Running::on(dir.path())?;
     query(running.url(), "create table note as select 'kept' as text")?;
     let server = server_pid(dir.path())?;
+    // The guard is two shells; either one alone would still stop the server.
     let guard = ps("ppid=", server)?;
+    let watcher = succeed(Command::new("pgrep").args(["-x", "sh", "-P", &guard.to_string()]))?;
+    signal("KILL", String::from_utf8(watcher.stdout)?.trim().parse()?)?;
     signal("KILL", guard)?;
-    running.kill()?;
+    assert_eq!(running.child.wait()?.code(), Some(1));
     assert!(is_alive(server));
     let next = Running::on(dir.path())?;
     assert_says(&next.said()?, &["stopping the PostgreSQL of an earlier run"]);

@@ -35,7 +35,8 @@ fn a_path_too_long_for_a_socket_gets_its_socket_elsewhere() -> Result<()> {
 #[test]
 fn a_path_with_odd_letters_works_for_sqlx_and_psql() -> Result<()> {
     let dir = TempDir::new()?;
-    let running = Running::on(&dir.path().join("a,b c&d?e=ü+%41\"'"))?;
+    let running = Running::on(&dir.path().join("a b c&d?e=ü+%41\"'"))?;
+    assert_says(running.url(), &["a%20b"]);
     assert_eq!(query(running.url(), "select current_user::text")?.as_deref(), Some("adjutant"));
     // Settings of another PostgreSQL in the environment change nothing.
     let psql = Command::new("psql")
@@ -52,6 +53,15 @@ fn a_path_with_odd_letters_works_for_sqlx_and_psql() -> Result<()> {
         Ok(output) => assert_eq!(String::from_utf8(output.stdout)?, "adjutant adjutant\n"),
         Err(_) => eprintln!("skipped: psql is not here"),
     }
+    running.stop()
+}
+
+#[test]
+fn a_path_with_a_comma_gets_its_socket_elsewhere() -> Result<()> {
+    let dir = TempDir::new()?;
+    let running = Running::on(&dir.path().join("a,b"))?;
+    assert!(!running.url().contains("a%2Cb"));
+    assert_eq!(query(running.url(), "select 'found'")?.as_deref(), Some("found"));
     running.stop()
 }
 

@@ -5,7 +5,7 @@
 //! postgres/       the cluster
 //! postgres.new/   a cluster in the making; whole when it is renamed
 //! postgres.log    what the server said
-//! run/            the socket, when its path is short enough
+//! run/            the socket, when a socket can have that path
 //! ```
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -177,8 +177,10 @@ pub fn explain(error: &std::io::Error, path: &Path) -> anyhow::Error {
     anyhow!("{path} cannot be written ({error}). Give a directory that you may write to with --data-dir.")
 }
 
+/// To the server and to libpq a comma ends one socket directory and begins the next.
 fn fits(dir: &Path) -> bool {
-    dir.join(SOCKET).as_os_str().as_bytes().len() <= LONGEST_SOCKET_PATH
+    let path = dir.join(SOCKET).into_os_string();
+    path.as_bytes().len() <= LONGEST_SOCKET_PATH && !path.as_bytes().contains(&b',')
 }
 
 fn short_temp_dir() -> anyhow::Result<TempDir> {

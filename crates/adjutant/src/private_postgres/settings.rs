@@ -20,10 +20,8 @@ const ALWAYS: [&str; 8] = [
 const THROWAWAY: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
 pub fn arguments(data: &DataDir) -> Vec<OsString> {
-    // Quoted, because PostgreSQL takes a comma for the end of one directory.
-    let mut socket_dir = OsString::from("unix_socket_directories=\"");
+    let mut socket_dir = OsString::from("unix_socket_directories=");
     socket_dir.push(data.socket_dir());
-    socket_dir.push("\"");
     let mut settings: Vec<OsString> = ALWAYS.map(OsString::from).to_vec();
     settings.push(socket_dir);
     if !data.is_kept() {
