@@ -82,6 +82,18 @@ fn ctrl_c_in_the_terminal_does_not_reach_the_server() -> Result<()> {
 }
 
 #[test]
+fn a_service_manager_that_signals_every_process_does_not_cut_the_server_off() -> Result<()> {
+    let dir = TempDir::new()?;
+    let running = Running::on(dir.path())?;
+    let guard = ps("ppid=", server_pid(dir.path())?)?;
+    for name in ["HUP", "INT", "TERM"] {
+        signal(name, guard)?;
+    }
+    assert_eq!(query(running.url(), "select 'well'")?.as_deref(), Some("well"));
+    running.stop()
+}
+
+#[test]
 fn a_server_that_dies_by_itself_is_reported_with_the_end_of_its_log() -> Result<()> {
     let dir = TempDir::new()?;
     let mut running = Running::on(dir.path())?;

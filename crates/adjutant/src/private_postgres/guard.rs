@@ -54,9 +54,7 @@ impl Guard {
             .arg(&guarded.program)
             .args(&guarded.arguments)
             .current_dir("/")
-            // These would move the server or its port; a locale that is not installed would stop it on macOS.
-            .env_remove("PGDATA")
-            .env_remove("PGPORT")
+            // With a locale that is not installed, the server does not start on macOS.
             .env("LC_ALL", "C")
             .stdin(Stdio::piped())
             .stdout(out)
