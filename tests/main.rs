@@ -14,6 +14,7 @@ mod lease;
 mod mutants;
 mod nesting;
 mod order;
+mod private_postgres;
 mod schema;
 mod spawn;
 mod sweep;

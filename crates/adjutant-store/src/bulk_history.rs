@@ -22,11 +22,13 @@ impl Store {
                  insert into task (
                      id, session, number, root, depth, agent, assignment, state, result, attempt, started_at, finished_at
                  )
-                 select id, s.id, n, id, 0, 'history', repeat(md5(id::text), 32), 'completed', repeat(md5(n::text), 32),
-                     1, now(), now()
+                 select i.id, s.id, i.number, i.id, 0, 'history', repeat(md5(i.id::text), 32),
+                     'completed', repeat(md5(i.number::text), 32), 1, now(), now()
                  from session s
-                 cross join generate_series(1, $1::bigint) n
-                 cross join lateral (select gen_random_uuid() as id, s.id as of_session, n as nth) i
+                 cross join lateral (
+                     select gen_random_uuid() as id, n as number, s.id as of_session
+                     from generate_series(1, $1::bigint) n
+                 ) i
                  where s.tenant = 'history' and not exists (select from task t where t.session = s.id)
                  returning id, session, number, finished_at
              ), attempted as (

@@ -51,16 +51,18 @@ fn meant_by(answer: &PgDatabaseError) -> Option<Error> {
 }
 
 fn is_passing(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| is_passing_code(&code)),
-        _ => false,
+    if let sqlx::Error::Database(answer) = error {
+        return answer.code().is_some_and(|code| is_passing_code(&code));
     }
+    matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+    )
 }
 
 /// Connection trouble (08), a transaction that lost a race (40), too few resources, a full disk among them (53),

@@ -58,11 +58,14 @@ fn made_for() -> i64 {
 }
 
 fn misfit(error: MigrateError) -> Error {
-    match error {
-        MigrateError::VersionMismatch(version) => SchemaMisfit::Altered(version).into(),
-        MigrateError::Dirty(version) => SchemaMisfit::Interrupted(version).into(),
-        MigrateError::Execute(error) => error.into(),
-        other => SchemaMisfit::Failed(other.to_string()).into(),
+    if let MigrateError::VersionMismatch(version) = error {
+        SchemaMisfit::Altered(version).into()
+    } else if let MigrateError::Dirty(version) = error {
+        SchemaMisfit::Interrupted(version).into()
+    } else if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = error {
+        error.into()
+    } else {
+        SchemaMisfit::Failed(error.to_string()).into()
     }
 }
 

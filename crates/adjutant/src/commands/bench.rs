@@ -124,7 +124,8 @@ async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
             let mut dice = Dice(client + 1);
             while start.elapsed() < time {
                 let session = sessions[dice.below(sessions.len() as u64)];
-                let number = i32::try_from(dice.below(u64::from(per_session.unsigned_abs()))).unwrap_or(0) + 1;
+                let number =
+                    i32::try_from(dice.below(u64::from(per_session.unsigned_abs()))).unwrap_or(0) + 1;
                 store.status(session, TaskNumber(number)).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }

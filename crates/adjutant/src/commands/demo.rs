@@ -70,7 +70,9 @@ async fn story(
         SESSIONS * TASKS_EACH
     ))?;
     let progress = if quiet { ProgressBar::hidden() } else { ProgressBar::new(total as u64) };
-    progress.set_style(ProgressStyle::with_template("[{bar:30}] {pos}/{len} ended  {msg}")?.progress_chars("=> "));
+    progress.set_style(
+        ProgressStyle::with_template("[{bar:30}] {pos}/{len} ended  {msg}")?.progress_chars("=> "),
+    );
     let fleet = Fleet::start(store, total, progress.clone()).await?;
     let most = watch(store, &fleet, &progress).await?;
     fleet.join().await?;
@@ -87,10 +89,17 @@ async fn story(
         }
     }
     let violations = store.violations().await?.len();
-    ensure!(completed == total && violations == 0 && most <= i64::from(CAP), "the demo found a bug: please report it");
+    ensure!(
+        completed == total && violations == 0 && most <= i64::from(CAP),
+        "the demo found a bug: please report it"
+    );
     say("One task delegated to two more and waited for them without holding a slot.")?;
-    say("One worker died with tasks in its slots; when its leases had run out, others went on from the last stored turn.")?;
-    say(&format!("{completed} of {total} tasks completed, each once; {resumed} of them needed more than one attempt."))?;
+    say(
+        "One worker died with tasks in its slots; when its leases had run out, others went on from the last stored turn.",
+    )?;
+    say(&format!(
+        "{completed} of {total} tasks completed, each once; {resumed} of them needed more than one attempt."
+    ))?;
     say(&format!("Never more than {most} ran at once. Broken invariants: {violations}."))?;
     Ok(serde_json::json!({
         "tasks": total, "completed": completed, "resumed": resumed, "cap": CAP, "most_at_once": most,
@@ -131,7 +140,12 @@ async fn watch(store: &Store, fleet: &Fleet, progress: &ProgressBar) -> anyhow::
         tick.tick().await;
         let slots = store.slots().await?;
         most = most.max(slots.used);
-        progress.set_message(format!("{} of {} slots in use, most {most}  {}", slots.used, slots.cap, fleet.news()));
+        progress.set_message(format!(
+            "{} of {} slots in use, most {most}  {}",
+            slots.used,
+            slots.cap,
+            fleet.news()
+        ));
     }
     Ok(most)
 }

@@ -28,7 +28,13 @@ pub struct Arguments {
     data_dir: Option<PathBuf>,
 
     /// Use this database instead of a private one
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", conflicts_with = "data_dir", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        value_name = "URL",
+        conflicts_with = "data_dir",
+        hide_env_values = true
+    )]
     database_url: Option<String>,
 
     /// Print one JSON object when ready: database_url, schema, cap

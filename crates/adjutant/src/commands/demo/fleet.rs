@@ -46,7 +46,8 @@ impl Fleet {
     }
 
     pub fn is_done(&self) -> bool {
-        self.shared.ended.load(Ordering::SeqCst) == self.shared.total || self.workers.iter().all(JoinHandle::is_finished)
+        self.shared.ended.load(Ordering::SeqCst) == self.shared.total
+            || self.workers.iter().all(JoinHandle::is_finished)
     }
 
     pub fn news(&self) -> &'static str {

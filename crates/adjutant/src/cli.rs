@@ -1,0 +1,23 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{bench, completions, demo, migrate, postgres, up};
+
+/// Durable delegation for AI agents, on PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Up(up::Arguments),
+    Demo(demo::Arguments),
+    Migrate(migrate::Arguments),
+    Postgres(postgres::Arguments),
+    Bench(bench::Arguments),
+    Completions(completions::Arguments),
+}

@@ -1,0 +1,8 @@
+//! One file per command.
+
+pub mod bench;
+pub mod completions;
+pub mod demo;
+pub mod migrate;
+pub mod postgres;
+pub mod up;

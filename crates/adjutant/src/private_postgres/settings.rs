@@ -1,0 +1,31 @@
+//! The server's settings, given at each start: nothing in the cluster has to be edited or kept up to date.
+
+use std::ffi::OsString;
+
+use super::data_dir::DataDir;
+
+const ALWAYS: [&str; 8] = [
+    // The socket is the only way in.
+    "listen_addresses=",
+    "port=5432",
+    "max_connections=200",
+    "shared_buffers=128MB",
+    "max_wal_size=1GB",
+    // A distribution's own build may log to its own files; ours is the guard's output.
+    "logging_collector=off",
+    "log_destination=stderr",
+    "cluster_name=adjutant",
+];
+
+const THROWAWAY: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
+
+pub fn arguments(data: &DataDir) -> Vec<OsString> {
+    let mut socket_dir = OsString::from("unix_socket_directories=");
+    socket_dir.push(data.socket_dir());
+    let mut settings: Vec<OsString> = ALWAYS.map(OsString::from).to_vec();
+    settings.push(socket_dir);
+    if !data.is_kept() {
+        settings.extend(THROWAWAY.map(OsString::from));
+    }
+    settings.into_iter().flat_map(|setting| ["-c".into(), setting]).collect()
+}

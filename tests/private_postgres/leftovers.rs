@@ -1,0 +1,162 @@
+//! What an earlier run left is mended or refused, and never lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+use tempfile::TempDir;
+
+use super::process::{
+    Bystander, Running, adjutant_on, assert_says, dead_pid, is_alive, ps, query, refused, server_pid, signal,
+    succeed, touch, wait_until,
+};
+
+/// A directory with one note in its database, and no server.
+fn with_a_note() -> Result<TempDir> {
+    let dir = TempDir::new()?;
+    let running = Running::on(dir.path())?;
+    query(running.url(), "create table note as select 'kept' as text")?;
+    running.stop()?;
+    Ok(dir)
+}
+
+fn assert_note_is_there(dir: &Path) -> Result<()> {
+    let running = Running::on(dir)?;
+    assert_eq!(query(running.url(), "select text from note")?.as_deref(), Some("kept"));
+    running.stop()
+}
+
+/// As the server writes it, with another pid and claiming to be ready.
+fn write_pid_file(dir: &Path, pid: u32) -> Result<()> {
+    let cluster = dir.join("postgres");
+    let text =
+        format!("{pid}\n{}\n1700000000\n5432\n{}\n\n  1 1\nready   \n", cluster.display(), dir.display());
+    Ok(fs::write(cluster.join("postmaster.pid"), text)?)
+}
+
+#[test]
+fn data_survives_a_restart() -> Result<()> {
+    let dir = with_a_note()?;
+    assert_note_is_there(dir.path())
+}
+
+#[test]
+fn data_survives_a_server_that_was_killed() -> Result<()> {
+    let dir = TempDir::new()?;
+    let mut running = Running::on(dir.path())?;
+    query(running.url(), "create table note as select 'kept' as text")?;
+    signal("KILL", server_pid(dir.path())?)?;
+    assert_eq!(running.child.wait()?.code(), Some(1));
+    assert_note_is_there(dir.path())
+}
+
+#[test]
+fn a_pid_file_of_a_dead_process_is_not_in_the_way() -> Result<()> {
+    let dir = with_a_note()?;
+    write_pid_file(dir.path(), dead_pid()?)?;
+    assert_note_is_there(dir.path())
+}
+
+#[test]
+fn a_pid_file_whose_pid_another_program_has_now_is_not_in_the_way() -> Result<()> {
+    let dir = with_a_note()?;
+    let bystander = Bystander::start()?;
+    write_pid_file(dir.path(), bystander.0.id())?;
+    fs::copy(dir.path().join("postgres/postmaster.pid"), dir.path().join("run/.s.PGSQL.5432.lock"))?;
+    assert_note_is_there(dir.path())?;
+    assert!(is_alive(bystander.0.id()));
+    Ok(())
+}
+
+#[test]
+fn a_server_whose_parent_and_guard_were_killed_is_stopped_first() -> Result<()> {
+    let dir = TempDir::new()?;
+    let mut running = Running::on(dir.path())?;
+    query(running.url(), "create table note as select 'kept' as text")?;
+    let server = server_pid(dir.path())?;
+    // The guard is two shells; either one alone would still stop the server.
+    let guard = ps("ppid=", server)?;
+    let watcher = succeed(Command::new("pgrep").args(["-x", "sh", "-P", &guard.to_string()]))?;
+    signal("KILL", String::from_utf8(watcher.stdout)?.trim().parse()?)?;
+    signal("KILL", guard)?;
+    assert_eq!(running.child.wait()?.code(), Some(1));
+    assert!(is_alive(server));
+    let next = Running::on(dir.path())?;
+    assert_says(&next.said()?, &["stopping the PostgreSQL of an earlier run"]);
+    assert_ne!(server_pid(dir.path())?, server);
+    assert_eq!(query(next.url(), "select text from note")?.as_deref(), Some("kept"));
+    next.stop()
+}
+
+#[test]
+fn a_server_that_is_still_stopping_is_waited_for() -> Result<()> {
+    let dir = with_a_note()?;
+    let mut running = Running::on(dir.path())?;
+    let server = server_pid(dir.path())?;
+    // Stopped in its tracks, it cannot follow its guard's order until it is let go.
+    signal("STOP", server)?;
+    running.kill()?;
+    let mut waiting = adjutant_on(dir.path());
+    let mut waiting = waiting.args(["--", "true"]).spawn()?;
+    let lock = dir.path().join("adjutant.lock");
+    let pid = waiting.id().to_string();
+    let taken = || fs::read_to_string(&lock).is_ok_and(|found| found.trim() == pid);
+    let waits = wait_until("the next one has the directory", taken);
+    let early = waiting.try_wait()?;
+    signal("CONT", server)?;
+    waits?;
+    assert!(early.is_none());
+    assert!(waiting.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn a_half_made_directory_is_made_anew() -> Result<()> {
+    let dir = TempDir::new()?;
+    fs::create_dir(dir.path().join("postgres.new"))?;
+    touch(&dir.path().join("postgres.new/PG_VERSION"))?;
+    Running::on(dir.path())?.stop()?;
+    assert!(!dir.path().join("postgres.new").exists());
+    assert!(dir.path().join("postgres/PG_VERSION").exists());
+    Ok(())
+}
+
+#[test]
+fn a_directory_whose_making_was_killed_is_made_anew() -> Result<()> {
+    let dir = TempDir::new()?;
+    let mut child = adjutant_on(dir.path()).args(["--", "true"]).spawn()?;
+    let new = dir.path().join("postgres.new/postgresql.conf");
+    wait_until("initdb is at work", || new.exists())?;
+    child.kill()?;
+    child.wait()?;
+    assert!(!dir.path().join("postgres").exists());
+    Running::on(dir.path())?.stop()
+}
+
+#[test]
+fn a_cluster_directory_that_is_no_cluster_is_refused_and_untouched() -> Result<()> {
+    let dir = TempDir::new()?;
+    fs::create_dir(dir.path().join("postgres"))?;
+    touch(&dir.path().join("postgres/precious"))?;
+    let said = refused(adjutant_on(dir.path()).args(["--", "true"]))?;
+    assert_says(&said, &["no PostgreSQL cluster", "--data-dir", &dir.path().to_string_lossy()]);
+    assert!(dir.path().join("postgres/precious").exists());
+    Ok(())
+}
+
+#[test]
+fn a_directory_of_another_version_is_refused_and_untouched() -> Result<()> {
+    let dir = with_a_note()?;
+    let version = dir.path().join("postgres/PG_VERSION");
+    let ours = fs::read_to_string(&version)?;
+    fs::write(&version, "12\n")?;
+    let said = refused(adjutant_on(dir.path()).args(["--", "true"]))?;
+    assert_says(
+        &said,
+        &["made by PostgreSQL 12", &format!("found: {}", ours.trim()), "Install PostgreSQL 12"],
+    );
+    assert_eq!(fs::read_to_string(&version)?, "12\n");
+    fs::write(&version, ours)?;
+    assert_note_is_there(dir.path())
+}
