@@ -7,6 +7,7 @@ mod cancel;
 mod cap;
 mod claim;
 mod collect;
+mod command;
 mod dependencies;
 mod driver;
 mod idempotency;

@@ -3,6 +3,6 @@
 mod leftovers;
 mod lifetime;
 mod places;
-mod process;
+pub mod process;
 mod servers;
 mod users;

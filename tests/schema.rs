@@ -1,6 +1,7 @@
 //! The schema: made by `migrate`, and refused by whoever it does not fit.
 
 use adjutant_store::{Error, SchemaMisfit, Store};
+use sqlx::{Executor, SqlSafeStr};
 
 use crate::world::World;
 
@@ -86,4 +87,23 @@ async fn history_is_never_refused_for_want_of_a_partition() {
     world.store.tidy().await.unwrap();
     let ahead = world.count("select count(*) from pg_inherits where inhparent = 'turn'::regclass").await;
     assert_eq!(ahead, 7, "this week, five ahead, and the default");
+}
+
+/// Queries are checked at compile time against committed data; here the data is checked against the real schema.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_committed_query_data_is_what_the_database_says() {
+    let world = World::new().await;
+    let mut queries = 0;
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.sqlx")).unwrap() {
+        let path = entry.unwrap().path();
+        let committed: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let query = committed["query"].as_str().unwrap().to_owned();
+        let described = (&world.sql).describe(sqlx::AssertSqlSafe(query).into_sql_str()).await.unwrap();
+        let described = serde_json::to_value(&described).unwrap();
+        for part in ["columns", "parameters", "nullable"] {
+            assert_eq!(committed["describe"][part], described[part], "{}: run `make sqlx`", path.display());
+        }
+        queries += 1;
+    }
+    assert!(queries > 20, "{queries}");
 }

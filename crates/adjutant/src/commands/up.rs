@@ -28,13 +28,7 @@ pub struct Arguments {
     data_dir: Option<PathBuf>,
 
     /// Use this database instead of a private one
-    #[arg(
-        long,
-        env = "DATABASE_URL",
-        value_name = "URL",
-        conflicts_with = "data_dir",
-        hide_env_values = true
-    )]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
 
     /// Print one JSON object when ready: database_url, schema, cap
@@ -43,14 +37,21 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if let Some(url) = &arguments.database_url {
+    if let Some(url) = &arguments.database_url
+        && arguments.data_dir.is_none()
+    {
         let mut signals = Signals::listen()?;
         open(url, arguments.json).await?;
         signals.next().await;
         return Ok(ExitCode::SUCCESS);
     }
     let place = match arguments.data_dir {
-        Some(dir) => dir,
+        Some(dir) => {
+            if arguments.database_url.is_some() {
+                eprintln!("adjutant: --data-dir is given, so --database-url or DATABASE_URL is ignored");
+            }
+            dir
+        }
         None => default_data_dir()?,
     };
     let mut postgres = PrivatePostgres::start(Place::Kept(place)).await?;

@@ -1,0 +1,152 @@
+//! The command line as a person or a script meets it.
+
+use std::process::{Command, Stdio};
+
+use adjutant_agent::TaskId;
+use adjutant_store::Store;
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::private_postgres::process::{Running, assert_says, refused, succeed};
+use crate::world::{World, queued};
+
+fn adjutant(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    command.args(arguments).env_remove("DATABASE_URL").stdin(Stdio::null());
+    command
+}
+
+fn up(dir: &TempDir) -> Result<Running> {
+    Running::start(adjutant(&["up", "--data-dir"]).arg(dir.path()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stop_everything_with_a_full_queue_and_start_again_and_all_is_still_queued_in_order() -> Result<()> {
+    let dir = TempDir::new()?;
+    let mut running = up(&dir)?;
+    let store = Store::open(running.url(), 2).await?;
+    let mut spawned: Vec<TaskId> = Vec::new();
+    for name in ["one", "two", "three", "four"] {
+        let new = adjutant_store::NewSession {
+            tenant: "t".to_owned(),
+            name: name.to_owned(),
+            ..adjutant_store::NewSession::default()
+        };
+        let session = store.create_session(&new).await?.id;
+        spawned.extend(store.spawn(session, &vec![queued(); 5], None).await?.iter().map(|task| task.id));
+    }
+    // Not a word of warning to anyone.
+    running.kill()?;
+    assert!(store.slots().await.is_err(), "the database is gone");
+
+    let running = up(&dir)?;
+    let store = Store::open(running.url(), 2).await?;
+    assert!(store.violations().await?.is_empty());
+    let worker = store.register(&adjutant_store::NewWorker::default()).await?;
+    let mut order = Vec::new();
+    loop {
+        let claims = worker.claim(3).await?;
+        if claims.is_empty() {
+            break;
+        }
+        for claim in claims {
+            order.push(claim.lease.task());
+            claim.lease.complete("done".to_owned(), None).write().await?;
+        }
+    }
+    assert_eq!(order, spawned);
+    store.close().await;
+    running.stop()
+}
+
+#[test]
+fn two_ups_on_one_directory_are_one_too_many() -> Result<()> {
+    let dir = TempDir::new()?;
+    let running = up(&dir)?;
+    let said = refused(adjutant(&["up", "--data-dir"]).arg(dir.path()))?;
+    assert_says(&said, &["in use by", &running.child.id().to_string()]);
+    running.stop()
+}
+
+#[test]
+fn up_on_a_directory_ignores_a_database_url_and_says_so() -> Result<()> {
+    let dir = TempDir::new()?;
+    let running = Running::start(
+        adjutant(&["up", "--data-dir"]).arg(dir.path()).env("DATABASE_URL", "postgres://nowhere.invalid/x"),
+    )?;
+    assert_says(&running.said()?, &["DATABASE_URL is ignored"]);
+    running.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn up_runs_on_a_database_that_is_there_already() -> Result<()> {
+    let url = World::empty_database().await;
+    let running = Running::start(&mut adjutant(&["up", "--database-url", &url]))?;
+    assert_eq!(running.url(), url);
+    assert_eq!(running.about["cap"], 5);
+    running.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migrate_says_what_it_did() -> Result<()> {
+    let url = World::empty_database().await;
+    let output = succeed(&mut adjutant(&["migrate", "--database-url", &url]))?;
+    assert_says(&String::from_utf8(output.stdout)?, &["The schema went from 0 to"]);
+    let output = succeed(&mut adjutant(&["migrate", "--database-url", &url, "--json"]))?;
+    let about: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(about["from"], about["to"]);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line_and_the_exit_code() -> Result<()> {
+    for (arguments, words) in [
+        (&["migrate"][..], &["--database-url"][..]),
+        (&["migrate", "--database-url", "nonsense"], &["cannot migrate"]),
+        (&["migrate", "--database-url", "postgres://127.0.0.1:1/x"], &["cannot migrate", "not available"]),
+        (&["bench", "status", "--long", "0"], &["--long"]),
+        (&["nonsense"], &["nonsense"]),
+    ] {
+        let said = refused(&mut adjutant(arguments))?;
+        assert_says(&said, words);
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_demo_ends_well_and_leaves_nothing() -> Result<()> {
+    let temp = TempDir::new()?;
+    let output = succeed(adjutant(&["demo", "--json"]).env("TMPDIR", temp.path()))?;
+    let facts: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!((facts["completed"].as_u64(), facts["violations"].as_u64()), (Some(38), Some(0)));
+    assert_eq!(temp.path().read_dir()?.count(), 0);
+    Ok(())
+}
+
+#[test]
+fn the_bench_gives_its_ratio_under_a_stable_key() -> Result<()> {
+    let output = succeed(&mut adjutant(&[
+        "bench",
+        "status",
+        "--short",
+        "1000",
+        "--long",
+        "2000",
+        "--seconds",
+        "1",
+        "--json",
+    ]))?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    report["status_history_ratio"].as_f64().filter(|ratio| *ratio > 0.0).context("no ratio")?;
+    Ok(())
+}
+
+#[test]
+fn every_shell_gets_its_completions() -> Result<()> {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = succeed(&mut adjutant(&["completions", shell]))?;
+        assert_says(&String::from_utf8(output.stdout)?, &["adjutant", "migrate"]);
+    }
+    Ok(())
+}
