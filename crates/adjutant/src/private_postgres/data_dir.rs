@@ -3,7 +3,7 @@
 //! ```text
 //! adjutant.lock   held by the running process, with its pid
 //! postgres/       the cluster
-//! postgres.new/   a cluster in the making; whole when it is renamed
+//! postgres.new*/  a cluster in the making; whole when it is renamed
 //! postgres.log    what the server said
 //! run/            the socket, when a socket can have that path
 //! ```
@@ -85,10 +85,6 @@ impl DataDir {
         self.root.join("postgres")
     }
 
-    pub fn cluster_in_the_making(&self) -> PathBuf {
-        self.root.join("postgres.new")
-    }
-
     pub fn log(&self) -> PathBuf {
         self.root.join("postgres.log")
     }
@@ -133,7 +129,7 @@ impl DataDir {
     }
 }
 
-pub fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
+fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|error| explain(&error, dir))
 }
 

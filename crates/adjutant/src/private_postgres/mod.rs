@@ -9,7 +9,7 @@
 //! | another process on the directory | refused, with its pid |
 //! | a server whose parent was killed | waited for, then told to stop |
 //! | a pid file of a dead process, or of another program | not in the way |
-//! | a cluster that was not finished (`postgres.new`) | made anew |
+//! | a cluster that was not finished (`postgres.new*`) | made anew |
 //! | a `postgres/` that is no cluster, or of a version we have no server for | refused, untouched |
 
 mod cluster;
