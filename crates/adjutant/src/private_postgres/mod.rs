@@ -73,7 +73,7 @@ impl PrivatePostgres {
 
     async fn start_in(place: Place) -> anyhow::Result<Self> {
         let run_as = RunAs::choose()?;
-        let data = DataDir::open(place, &run_as)?;
+        let data = DataDir::open(place, &run_as).await?;
         let version = data.version()?;
         let server = find::server(&run_as, version).await?;
         run_as.check_reach(data.socket_dir(), data.what_to_do())?;
