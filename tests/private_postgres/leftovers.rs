@@ -1,15 +1,16 @@
 //! What an earlier run left is mended or refused, and never lost.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::process::{
-    Bystander, Running, adjutant_on, assert_says, dead_pid, is_alive, ps, query, refused, server_pid, signal,
-    succeed, touch, wait_until,
+    Bystander, Running, adjutant_on, assert_says, dead_pid, entries, is_alive, ps, query, refused,
+    server_pid, signal, succeed, touch, wait_until,
 };
 
 /// A directory with one note in its database, and no server.
@@ -77,9 +78,11 @@ fn a_server_whose_parent_and_guard_were_killed_is_stopped_first() -> Result<()> 
     let server = server_pid(dir.path())?;
     // The guard is two shells; either one alone would still stop the server.
     let guard = ps("ppid=", server)?;
-    let watcher = succeed(Command::new("pgrep").args(["-x", "sh", "-P", &guard.to_string()]))?;
-    signal("KILL", String::from_utf8(watcher.stdout)?.trim().parse()?)?;
-    signal("KILL", guard)?;
+    let children = succeed(Command::new("pgrep").args(["-P", &guard.to_string()]))?;
+    let children: Vec<u32> = String::from_utf8(children.stdout)?.lines().flat_map(str::parse).collect();
+    for shell in children.into_iter().filter(|child| *child != server).chain([guard]) {
+        signal("KILL", shell)?;
+    }
     assert_eq!(running.child.wait()?.code(), Some(1));
     assert!(is_alive(server));
     let next = Running::on(dir.path())?;
@@ -94,19 +97,16 @@ fn a_server_that_is_still_stopping_is_waited_for() -> Result<()> {
     let dir = with_a_note()?;
     let mut running = Running::on(dir.path())?;
     let server = server_pid(dir.path())?;
-    // Stopped in its tracks, it cannot follow its guard's order until it is let go.
-    signal("STOP", server)?;
+    // The server's last act needs the checkpointer, so it cannot end until that one is let go.
+    let checkpointer = "select pid::text from pg_stat_activity where backend_type = 'checkpointer'";
+    let checkpointer: u32 = query(running.url(), checkpointer)?.context("no checkpointer")?.parse()?;
+    signal("STOP", checkpointer)?;
     running.kill()?;
-    let mut waiting = adjutant_on(dir.path());
-    let mut waiting = waiting.args(["--", "true"]).spawn()?;
-    let lock = dir.path().join("adjutant.lock");
-    let pid = waiting.id().to_string();
-    let taken = || fs::read_to_string(&lock).is_ok_and(|found| found.trim() == pid);
-    let waits = wait_until("the next one has the directory", taken);
-    let early = waiting.try_wait()?;
-    signal("CONT", server)?;
-    waits?;
-    assert!(early.is_none());
+    let mut waiting = adjutant_on(dir.path()).args(["--", "true"]).stderr(Stdio::piped()).spawn()?;
+    let mut said = String::new();
+    BufReader::new(waiting.stderr.take().context("no stderr")?).read_line(&mut said)?;
+    signal("CONT", checkpointer)?;
+    assert_says(&said, &["waiting until the PostgreSQL of an earlier run has stopped", &server.to_string()]);
     assert!(waiting.wait()?.success());
     Ok(())
 }
@@ -126,11 +126,12 @@ fn a_half_made_directory_is_made_anew() -> Result<()> {
 fn a_directory_whose_making_was_killed_is_made_anew() -> Result<()> {
     let dir = TempDir::new()?;
     let mut child = adjutant_on(dir.path()).args(["--", "true"]).spawn()?;
-    let new = dir.path().join("postgres.new/postgresql.conf");
-    wait_until("initdb is at work", || new.exists())?;
+    let initdb_is_at_work = || entries(dir.path()).iter().any(|new| new.join("postgresql.conf").exists());
+    wait_until("initdb is at work", initdb_is_at_work)?;
     child.kill()?;
     child.wait()?;
     assert!(!dir.path().join("postgres").exists());
+    // At once: the killed one's initdb may still be at work.
     Running::on(dir.path())?.stop()
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
@@ -57,8 +58,8 @@ fn a_throwaway_is_removed_when_its_parent_is_killed() -> Result<()> {
 fn a_throwaway_is_removed_when_its_parent_is_killed_while_making_it() -> Result<()> {
     let temp = TempDir::new()?;
     let mut child = adjutant().arg("--throwaway").env("TMPDIR", temp.path()).stderr(Stdio::null()).spawn()?;
-    let initdb_is_at_work =
-        || entries(temp.path()).iter().any(|dir| dir.join("postgres.new/postgresql.conf").exists());
+    let configured = |new: &PathBuf| new.join("postgresql.conf").exists();
+    let initdb_is_at_work = || entries(temp.path()).iter().any(|dir| entries(dir).iter().any(configured));
     wait_until("initdb is at work", initdb_is_at_work)?;
     child.kill()?;
     child.wait()?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// `adjutant postgres`, with no choice of a server or of a way to run it from outside.
 pub fn adjutant() -> Command {

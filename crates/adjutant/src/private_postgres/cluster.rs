@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -13,19 +14,23 @@ use super::log;
 use super::run_as::RunAs;
 use super::{DATABASE, USER};
 
+const UNFINISHED: &str = "postgres.new";
+
 /// Makes the cluster with its database; a leftover of one that was not finished is thrown away first.
 pub async fn make(run_as: &RunAs, server: &Server, data: &DataDir) -> anyhow::Result<()> {
     eprintln!("making a database in {} (PostgreSQL {})", data.root().display(), server.version);
-    let new = data.cluster_in_the_making();
-    discard(&new)?;
-    data_dir::make(&new, 0o700)?;
-    run_as.give(&new)?;
-    run_as.check_reach(&new, data.what_to_do())?;
-    if let Err(error) = fill(run_as, server, data, &new).await {
-        let _ = discard(&new);
-        return Err(error);
-    }
-    fs::rename(&new, data.cluster()).context("cannot put the new cluster in its place")?;
+    discard_unfinished(data.root());
+    // A name of its own: the initdb of a parent that was just killed may not have gone yet.
+    let new = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir_in(data.root())
+        .map_err(|error| data_dir::explain(&error, data.root()))?;
+    run_as.give(new.path())?;
+    run_as.check_reach(new.path(), data.what_to_do())?;
+    fill(run_as, server, data, new.path()).await?;
+    fs::rename(new.path(), data.cluster()).context("cannot put the new cluster in its place")?;
+    let _ = new.keep();
     if data.is_kept() {
         // Without this a power cut could take back the rename, and with it what was written afterwards.
         File::open(data.root()).and_then(|root| root.sync_all()).context("cannot sync the data directory")?;
@@ -84,10 +89,11 @@ async fn run(run_as: &RunAs, guarded: &Guarded<'_>, failed: &str, data: &DataDir
     Err(log::explain(&format!("{failed} ({status}). It said"), &said, data.root()))
 }
 
-fn discard(new: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)
-            .with_context(|| format!("cannot remove {}, a database that was not finished", new.display())),
-        _ => Ok(()),
+/// What cannot be removed now, because an initdb is still leaving it, goes at the next time.
+fn discard_unfinished(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! adjutant.lock   held by the running process, with its pid
 //! postgres/       the cluster
-//! postgres.new/   a cluster in the making; whole when it is renamed
+//! postgres.new*/  a cluster in the making; whole when it is renamed
 //! postgres.log    what the server said
 //! run/            the socket, when a socket can have that path
 //! ```
@@ -13,6 +13,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use tempfile::TempDir;
@@ -23,6 +24,9 @@ use super::run_as::RunAs;
 const SOCKET: &str = ".s.PGSQL.5432";
 /// What macOS allows for a socket's path; Linux allows four more.
 const LONGEST_SOCKET_PATH: usize = 103;
+/// A process killed while it starts another leaves the lock to the fork, until that one has become the other program.
+const HELD_BY_A_FORK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
 
 pub struct DataDir {
     root: PathBuf,
@@ -35,9 +39,9 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    pub fn open(place: Place, run_as: &RunAs) -> anyhow::Result<Self> {
+    pub async fn open(place: Place, run_as: &RunAs) -> anyhow::Result<Self> {
         let mut dir = match place {
-            Place::Kept(path) => Self::kept(&path, run_as)?,
+            Place::Kept(path) => Self::kept(&path, run_as).await?,
             Place::Throwaway => Self::throwaway()?,
         };
         if dir.kept && !fits(&dir.socket_dir) {
@@ -53,7 +57,7 @@ impl DataDir {
         Ok(dir)
     }
 
-    fn kept(path: &Path, run_as: &RunAs) -> anyhow::Result<Self> {
+    async fn kept(path: &Path, run_as: &RunAs) -> anyhow::Result<Self> {
         if path.exists() && !path.is_dir() {
             bail!("it is a file. Give a directory with --data-dir; one that does not exist yet is made.");
         }
@@ -61,7 +65,7 @@ impl DataDir {
         let mode = if matches!(run_as, RunAs::Ourselves) { 0o700 } else { 0o711 };
         make(path, mode)?;
         let root = path.canonicalize()?;
-        let lock = lock(&root.join("adjutant.lock"))?;
+        let lock = lock(&root.join("adjutant.lock")).await?;
         let socket_dir = root.join("run");
         Ok(Self { root, socket_dir, temporary: None, kept: true, _lock: Some(lock) })
     }
@@ -83,10 +87,6 @@ impl DataDir {
 
     pub fn cluster(&self) -> PathBuf {
         self.root.join("postgres")
-    }
-
-    pub fn cluster_in_the_making(&self) -> PathBuf {
-        self.root.join("postgres.new")
     }
 
     pub fn log(&self) -> PathBuf {
@@ -133,12 +133,12 @@ impl DataDir {
     }
 }
 
-pub fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
+fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|error| explain(&error, dir))
 }
 
 /// Takes the directory for this process, or says which one has it.
-fn lock(path: &Path) -> anyhow::Result<File> {
+async fn lock(path: &Path) -> anyhow::Result<File> {
     let mut file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -147,18 +147,24 @@ fn lock(path: &Path) -> anyhow::Result<File> {
         .mode(0o600)
         .open(path)
         .map_err(|error| explain(&error, path))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let _ = file.read_to_string(&mut pid);
-            bail!(
-                "it is in use by process {}. Use that one, stop it first, or give this one its own directory with \
-                 --data-dir.",
-                pid.trim()
-            );
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => return Err(error).context("cannot lock adjutant.lock"),
+            Err(TryLockError::WouldBlock) if began.elapsed() < HELD_BY_A_FORK => {
+                tokio::time::sleep(POLL).await
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let _ = file.read_to_string(&mut pid);
+                bail!(
+                    "it is in use by process {}. Use that one, stop it first, or give this one its own directory with \
+                     --data-dir.",
+                    pid.trim()
+                );
+            }
         }
-        Err(TryLockError::Error(error)) => return Err(error).context("cannot lock adjutant.lock"),
     }
     file.set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 /// A server whose parent was killed is told so by its guard; this long it may take without being told again.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -33,7 +33,7 @@ enum Process {
 pub async fn clear(cluster: &Path) -> anyhow::Result<()> {
     let file = cluster.join("postmaster.pid");
     let began = Instant::now();
-    let mut told = false;
+    let (mut said, mut told) = (false, false);
     loop {
         let Some(pid) = read_pid(&file) else { return Ok(()) };
         match look_at(pid, cluster) {
@@ -48,6 +48,10 @@ pub async fn clear(cluster: &Path) -> anyhow::Result<()> {
                 file.display()
             ),
             Process::Ours | Process::Orphans => {}
+        }
+        if !said {
+            said = true;
+            eprintln!("waiting until the PostgreSQL of an earlier run has stopped (process {pid})");
         }
         if began.elapsed() > LONGEST_WAIT {
             bail!(

@@ -9,7 +9,7 @@
 //! | another process on the directory | refused, with its pid |
 //! | a server whose parent was killed | waited for, then told to stop |
 //! | a pid file of a dead process, or of another program | not in the way |
-//! | a cluster that was not finished (`postgres.new`) | made anew |
+//! | a cluster that was not finished (`postgres.new*`) | made anew |
 //! | a `postgres/` that is no cluster, or of a version we have no server for | refused, untouched |
 
 mod cluster;
@@ -73,7 +73,7 @@ impl PrivatePostgres {
 
     async fn start_in(place: Place) -> anyhow::Result<Self> {
         let run_as = RunAs::choose()?;
-        let data = DataDir::open(place, &run_as)?;
+        let data = DataDir::open(place, &run_as).await?;
         let version = data.version()?;
         let server = find::server(&run_as, version).await?;
         run_as.check_reach(data.socket_dir(), data.what_to_do())?;
