@@ -1,1 +1,3 @@
-fn main(){}
+//! One integration binary for everything that needs more than one crate.
+
+mod model;
