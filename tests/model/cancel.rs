@@ -1,13 +1,13 @@
 //! Cancel: the queue rows of the tree first, then, in a statement that sees what a claim made of them, its slots.
 
+use super::ends;
 use super::guard::Guard;
 use super::protocol::Protocol;
 use super::rows::{TaskId, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
-use super::{cap, fence};
 
 pub fn begin(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> Outcome {
-    if tx.verb.subject().is_some_and(|task| world.tasks[task].seen_by(actor).state.is_terminal()) {
+    if world.tasks[root_of(tx)].seen_by(actor).state.is_terminal() {
         return Outcome::GiveUp;
     }
     if !protocol.drops(Guard::FreshSnapshot) {
@@ -18,7 +18,7 @@ pub fn begin(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> O
 }
 
 pub fn see_tree(protocol: &Protocol, tx: &mut Tx) {
-    let Verb::Cancel(root) = tx.verb else { unreachable!("only cancel has a tree") };
+    let root = root_of(tx);
     // Parents come before their children, so one pass finds every descendant.
     for task in root..protocol.plans.len() {
         let parent: Option<TaskId> = protocol.plans[task].parent;
@@ -30,14 +30,6 @@ pub fn see_tree(protocol: &Protocol, tx: &mut Tx) {
 
 pub fn see_queue_rows(world: &World, actor: Actor, tx: &mut Tx) {
     tx.rows = tx.tasks.iter().copied().filter(|&task| world.is_queued_for(actor, task)).collect();
-}
-
-pub fn see_slots(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
-    tx.slots = tx.tasks.iter().filter_map(|&task| world.slot_of(actor, task)).collect();
-    tx.slots.sort_unstable();
-    if protocol.drops(Guard::SlotOrder) {
-        tx.slots.reverse();
-    }
 }
 
 /// Waits for a claim in flight that has the row; when that commits, the row is gone.
@@ -57,23 +49,12 @@ fn after_queue_rows(protocol: &Protocol, world: &World, actor: Actor, tx: &mut T
         return Outcome::Next(Step::DeleteQueueRows);
     }
     if !protocol.drops(Guard::FreshSnapshot) {
-        see_slots(protocol, world, actor, tx);
+        ends::see_slots(protocol, world, actor, tx);
     }
-    Outcome::Next(if tx.slots.is_empty() { Step::Settle } else { Step::EmptySlots })
+    ends::next(tx)
 }
 
-/// One row of the statement: the rows were found when it started, each is looked at anew once it is locked.
-pub fn empty_slot(world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
-    let n = tx.slots[0];
-    if !world.slots[n].is_free_for(actor) {
-        return Outcome::Blocked;
-    }
-    if let Some(holder) = world.slots[n].seen_by(actor).holder.filter(|it| tx.tasks.contains(&it.task)) {
-        if !world.tasks[holder.task].is_free_for(actor) {
-            return Outcome::Blocked;
-        }
-        fence::empty(world, actor, n, holder);
-    }
-    tx.slots.remove(0);
-    Outcome::Next(if tx.slots.is_empty() { cap::after_emptying(world, actor) } else { Step::EmptySlots })
+fn root_of(tx: &Tx) -> TaskId {
+    let Verb::Cancel(root) = tx.verb else { unreachable!("{:?} has no tree", tx.verb) };
+    root
 }

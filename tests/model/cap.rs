@@ -1,47 +1,26 @@
-//! The cap: as many slots are open as it says, plus the surplus that a shrink found occupied.
-//!
-//! An occupied slot is always open. While there is a surplus, whoever empties a slot closes it and lowers the surplus, so
-//! use only falls until it fits, whichever tasks end first. Closing slots by number instead lets a claim into a low free
-//! slot while a high closed one is still occupied (`Guard::Surplus`).
+//! The cap: a slot is open if its number is not above it. No counter says how many tasks are too many after a shrink: each
+//! that still runs in a closed slot keeps an open one empty, and it is the claim that sees to that.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
-use super::rows::{Limits, Slot, SlotId, World};
+use super::rows::{Slot, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
-/// The statement after one that emptied slots. A change of the cap locks every slot, so while this transaction has one
-/// locked the surplus can only fall, and none now is none later.
-pub fn after_emptying(world: &World, actor: Actor) -> Step {
-    if world.limits.seen_by(actor).surplus > 0 { Step::TakeSurplus } else { Step::Settle }
-}
-
-/// Must wait, not skip: two that end together must not both leave the surplus to the other.
-pub fn take_surplus(world: &mut World, actor: Actor) -> Outcome {
-    if world.limits.seen_by(actor).surplus > 0 && !world.limits.is_free_for(actor) {
-        return Outcome::Blocked;
-    }
-    let mut limits = *world.limits.seen_by(actor);
-    for row in world.slots.iter_mut().filter(|row| row.is_locked_by(actor)) {
-        if row.seen_by(actor).holder.is_none() && limits.surplus > 0 {
-            row.write(actor, Slot { open: false, holder: None });
-            limits.surplus -= 1;
-            world.limits.write(actor, limits);
-        }
-    }
-    Outcome::Next(Step::Settle)
-}
-
+/// The lock of the rows is a statement after that of the mutex, so it sees the rows which the last change has added.
 pub fn lock_cap_change(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
-    if !world.cap_change.is_free_for(actor) {
-        return Outcome::Blocked;
+    if !protocol.drops(Guard::CapMutex) {
+        if !world.cap_change.is_free_for(actor) {
+            return Outcome::Blocked;
+        }
+        world.cap_change.lock(actor);
     }
-    world.cap_change.lock(actor);
-    let Verb::SetCap(cap) = tx.verb else { unreachable!("only a change of the cap locks it") };
-    let changes =
-        |n: &SlotId| !protocol.drops(Guard::Surplus) || world.slots[*n].committed.open != (*n < cap);
-    if !protocol.drops(Guard::OpenFlag) {
-        tx.slots = (0..world.slots.len()).filter(changes).collect();
-    }
+    let cap = cap_of(tx);
+    let rows = world.slots.iter().map(|row| row.seen_by(actor)).enumerate().filter(|(_, slot)| slot.exists);
+    let changed = |n: usize, slot: &Slot| slot.open != (n < cap);
+    tx.slots = rows
+        .filter(|(n, slot)| !protocol.drops(Guard::AllSlots) || changed(*n, slot))
+        .map(|(n, _)| n)
+        .collect();
     Outcome::Next(if tx.slots.is_empty() { Step::Resize } else { Step::LockAllSlots })
 }
 
@@ -55,23 +34,22 @@ pub fn lock_slot(world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     Outcome::Next(if tx.slots.is_empty() { Step::Resize } else { Step::LockAllSlots })
 }
 
-pub fn resize(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) -> Outcome {
-    let Verb::SetCap(cap) = tx.verb else { unreachable!("only a change of the cap resizes") };
-    if !world.limits.is_free_for(actor) {
+/// Opens and closes rows, and inserts those that growing needs.
+pub fn resize(world: &mut World, actor: Actor, tx: &Tx) -> Outcome {
+    let cap = cap_of(tx);
+    let changes = |n: usize, world: &World| world.slots[n].seen_by(actor).open != (n < cap);
+    let changed: Vec<usize> = (0..world.slots.len()).filter(|&n| changes(n, world)).collect();
+    if changed.iter().any(|&n| !world.slots[n].is_free_for(actor)) {
         return Outcome::Blocked;
     }
-    let by_number = protocol.drops(Guard::Surplus);
-    let occupied = world.slots.iter().filter(|row| row.seen_by(actor).holder.is_some()).count();
-    let mut free = cap.saturating_sub(occupied);
-    for (n, row) in world.slots.iter_mut().enumerate().filter(|(_, row)| row.is_locked_by(actor)) {
-        let holder = row.seen_by(actor).holder;
-        let open = if by_number { n < cap } else { holder.is_some() || free > 0 };
-        if open && holder.is_none() {
-            free = free.saturating_sub(1);
-        }
-        row.write(actor, Slot { open, holder });
+    for n in changed {
+        let slot = Slot { exists: true, open: n < cap, ..*world.slots[n].seen_by(actor) };
+        world.slots[n].write(actor, slot);
     }
-    let surplus = if by_number || protocol.drops(Guard::OpenFlag) { 0 } else { occupied.saturating_sub(cap) };
-    world.limits.write(actor, Limits { cap, surplus });
     Outcome::Next(Step::Commit)
+}
+
+fn cap_of(tx: &Tx) -> usize {
+    let Verb::SetCap(cap) = tx.verb else { unreachable!("{:?} changes no cap", tx.verb) };
+    cap
 }

@@ -3,42 +3,94 @@
 use super::guard::Guard;
 use super::protocol::Protocol;
 use super::rows::{Fault, Held, Holder, Slot, SlotId, World};
-use super::transaction::{Actor, Outcome, Step, Tx};
+use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
-/// The snapshot of the first statement: the free slots, and how many tasks there are to put in them.
+/// The snapshot of the first statement: the free slots, and how many of them to lock. Besides those that it fills a claim
+/// locks one for each task in a closed slot: only a lock proves that they stay empty.
 pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
-    let cap = world.limits.seen_by(actor).cap;
-    let is_free = |n: &SlotId| {
-        let slot = world.slots[*n].seen_by(actor);
-        let is_open = if protocol.drops(Guard::OpenFlag) { *n < cap } else { slot.open };
-        is_open && slot.holder.is_none()
-    };
     let room = protocol.batch - world.held[actor].len();
     let waiting = world.queue.iter().filter(|entry| entry.is_seen_by(actor)).count();
-    tx.count = room.min(waiting);
+    tx.limit = room.min(waiting);
     if protocol.drops(Guard::SlotRow) {
-        tx.count = tx.count.min(cap.saturating_sub(world.occupied()));
-    } else {
-        tx.slots = (0..world.slots.len()).filter(is_free).collect();
+        tx.limit = tx.limit.min(world.cap().saturating_sub(world.occupied()));
+        return;
+    }
+    tx.slots = (0..world.slots.len()).filter(|n| world.slots[*n].seen_by(actor).is_free()).collect();
+    let reserve = world.closed_and_occupied(actor);
+    let locks_reserve =
+        ![Guard::Reserve, Guard::Headroom, Guard::ReserveLock].into_iter().any(|guard| protocol.drops(guard));
+    if locks_reserve {
+        tx.limit += reserve;
+    }
+    if protocol.drops(Guard::Recount) {
+        tx.reserve = reserve;
     }
 }
 
-/// The lock of the first statement looks at the newest version of each row.
-pub fn lock_slots(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
+/// Whether a claim that starts now would lock anything.
+pub fn sees_work(protocol: &Protocol, world: &World, actor: Actor) -> bool {
+    let mut tx = Tx::new(Verb::Claim, Step::LockFreeSlots);
+    look(protocol, world, actor, &mut tx);
+    tx.limit > 0 && (protocol.drops(Guard::SlotRow) || !tx.slots.is_empty())
+}
+
+/// One row of the first statement: it was free in the snapshot, and is taken if its newest version is, and unlocked.
+pub fn lock_free_slot(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     if protocol.drops(Guard::SlotRow) {
         return Outcome::Next(Step::LockQueueRows);
     }
-    let still_free = |n: &SlotId| {
-        let Slot { open, holder } = world.slots[*n].committed;
-        world.slots[*n].is_free_for(actor) && holder.is_none() && (open || protocol.drops(Guard::OpenFlag))
-    };
-    tx.slots = tx.slots.iter().copied().filter(still_free).take(tx.count).collect();
-    if tx.slots.is_empty() {
+    let row = &mut world.slots[tx.slots.remove(0)];
+    let is_open = row.committed.open || protocol.drops(Guard::OpenFlag);
+    if row.is_free_for(actor) && row.committed.holder.is_none() && is_open {
+        row.lock(actor);
+    }
+    let locked = locked_by(world, actor).len();
+    if locked < tx.limit && !tx.slots.is_empty() {
+        return Outcome::Next(Step::LockFreeSlots);
+    }
+    tx.slots.clear();
+    if locked == 0 {
         return Outcome::GiveUp;
     }
-    tx.slots.iter().for_each(|&n| world.slots[n].lock(actor));
-    tx.count = tx.slots.len();
-    Outcome::Next(Step::LockQueueRows)
+    if reserve(protocol, world, actor, tx) == 0 {
+        // No change of the cap gets past the locks, so none is closed and occupied later.
+        return recount(protocol, world, actor, tx);
+    }
+    Outcome::Next(Step::Recount)
+}
+
+/// The second statement. With the locks held every shrink has committed or waits for them, so the count can only fall.
+pub fn recount(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> Outcome {
+    let reserve = reserve(protocol, world, actor, tx);
+    tx.slots = locked_by(world, actor).into_iter().skip(reserve).collect();
+    if tx.slots.is_empty() { Outcome::GiveUp } else { Outcome::Next(Step::LockQueueRows) }
+}
+
+fn reserve(protocol: &Protocol, world: &World, actor: Actor, tx: &Tx) -> usize {
+    if protocol.drops(Guard::Reserve) {
+        0
+    } else if protocol.drops(Guard::Recount) {
+        tx.reserve
+    } else if protocol.drops(Guard::ReserveLock) {
+        let free =
+            world.slots.iter().filter(|row| !row.is_locked_by(actor) && row.committed.is_free()).count();
+        world.closed_and_occupied(actor).saturating_sub(free)
+    } else {
+        world.closed_and_occupied(actor)
+    }
+}
+
+fn locked_by(world: &World, actor: Actor) -> Vec<SlotId> {
+    (0..world.slots.len()).filter(|n| world.slots[*n].is_locked_by(actor)).collect()
+}
+
+/// How many tasks a claim gets that meets no other transaction.
+pub fn alone(protocol: &Protocol, world: &World, worker: Actor) -> usize {
+    if !sees_work(protocol, world, worker) {
+        return 0;
+    }
+    let after = protocol.run_alone(world, worker, Verb::Claim);
+    after.held[worker].len() - world.held[worker].len()
 }
 
 pub fn lock_queue_rows(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
@@ -48,7 +100,8 @@ pub fn lock_queue_rows(protocol: &Protocol, world: &mut World, actor: Actor, tx:
     if protocol.drops(Guard::QueueOrder) {
         free.reverse();
     }
-    let taken = &free[..tx.count.min(free.len())];
+    let room = if protocol.drops(Guard::SlotRow) { tx.limit } else { tx.slots.len() };
+    let taken = &free[..room.min(free.len())];
     if taken.is_empty() {
         return Outcome::GiveUp;
     }
@@ -85,13 +138,11 @@ pub fn fill(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) {
             turns: row.turns,
             expired: false,
         };
-        let cap = world.limits.committed.cap;
-        let is_open = if protocol.drops(Guard::OpenFlag) { n < cap } else { world.slots[n].committed.open };
-        if !is_open {
+        if !world.slots[n].committed.open {
             world.faults.insert(Fault::ClaimIntoClosedSlot);
         }
         let slot = Slot { holder: Some(holder), ..*world.slots[n].seen_by(actor) };
         world.slots[n].write(actor, slot);
-        world.held[actor].push(Held { task, lease });
+        world.held[actor].push(Held { task, lease, turns: row.turns });
     }
 }

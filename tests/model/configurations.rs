@@ -22,6 +22,9 @@ fn owner_runs(world: &World, owner: Option<Actor>, verb: Verb) -> bool {
     owner.and_then(|actor| world.txs[actor].as_ref()).is_some_and(|tx| tx.verb == verb)
 }
 
+/// Sees what is committed.
+const NOBODY: Actor = Actor::MAX;
+
 fn all_have_ended(_: &Protocol, world: &World) -> bool {
     all_ended(world)
 }
@@ -208,24 +211,28 @@ fn dependencies_that_end_together_wake_their_dependant() {
 pub fn stale_worker() -> Protocol {
     Protocol {
         requests: vec![Verb::Cancel(0)],
-        budget: Budget { turns: 2, expiries: 2, aborts: 1, ..Budget::default() },
+        budget: Budget { turns: 1, expiries: 2, aborts: 1, ..Budget::default() },
         sweepers: 2,
         situations: vec![
             ("a checkpoint is tried under a lease that was taken over", |_, world| {
                 in_flight(world, |tx| {
-                    matches!(tx.verb, Verb::Checkpoint(task, lease)
+                    matches!(tx.verb, Verb::Checkpoint(task, lease, _)
                         if world.holder_of(task).is_some_and(|it| it.lease != lease))
                 }) == 1
             }),
             ("two sweeps want the same slot", |_, world| {
-                in_flight(world, |tx| matches!(tx.verb, Verb::Sweep(0, 1))) == 2
+                in_flight(world, |tx| tx.verb == Verb::Sweep && tx.asked.len() == 1) == 2
             }),
             ("a lease is renewed under a sweep", |_, world| {
-                in_flight(world, |tx| matches!(tx.verb, Verb::Sweep(..))) == 1
+                in_flight(world, |tx| tx.verb == Verb::Sweep) == 1
                     && world.holder_of(0).is_some_and(|it| !it.expired)
             }),
             ("a task is lost for good", |_, world| {
                 world.tasks[0].committed.state == State::Failed(Failure::Lost)
+            }),
+            ("a turn makes up for an earlier loss", |_, world| {
+                let task = world.tasks[0].committed;
+                task.attempt == 2 && task.failures == 0 && task.state == State::Queued
             }),
             ("a turn kept a task from being lost", |_, world| {
                 let task = world.tasks[0].committed;
@@ -251,15 +258,19 @@ pub fn shrink() -> Protocol {
         budget: Budget { crashes: 1, ..Budget::default() },
         sweepers: 1,
         situations: vec![
-            ("two end while there is a surplus of one", |_, world| {
-                world.limits.committed.surplus == 1
+            ("two end, one of them in a closed slot", |_, world| {
+                world.closed_and_occupied(NOBODY) == 1
                     && in_flight(world, |tx| matches!(tx.verb, Verb::End(..))) == 2
             }),
-            ("the cap grows while there is a surplus", |_, world| {
-                world.limits.committed.surplus > 0 && in_flight(world, |tx| tx.verb == Verb::SetCap(3)) == 1
+            ("the cap grows while a task is in a closed slot", |_, world| {
+                world.closed_and_occupied(NOBODY) > 0
+                    && in_flight(world, |tx| tx.verb == Verb::SetCap(3)) == 1
+            }),
+            ("a claim keeps the open slot empty", |_, world| {
+                world.cap() == 1 && in_flight(world, |tx| tx.step == Step::Recount) == 1
             }),
             ("a shrink commits between a claim's snapshot and its locks", |_, world| {
-                world.limits.committed.cap == 1
+                world.cap() == 1
                     && in_flight(world, |tx| tx.step == Step::LockFreeSlots && tx.slots.len() == 2) > 0
             }),
             ("all ended", all_have_ended),
@@ -271,6 +282,67 @@ pub fn shrink() -> Protocol {
 #[test]
 fn after_a_shrink_use_only_falls() {
     check("cap changes against claim and finish", shrink());
+}
+
+/// Four tasks at cap 3, which goes down to 2: a claim may fill one open slot while a task is in the closed one.
+pub fn reserve() -> Protocol {
+    Protocol {
+        batch: 2,
+        requests: vec![Verb::SetCap(2)],
+        window: 4,
+        situations: vec![
+            ("a claim has one slot to fill and one to keep empty", |_, world| {
+                world.closed_and_occupied(NOBODY) == 1
+                    && in_flight(world, |tx| tx.step == Step::LockQueueRows && tx.slots == [1]) == 1
+            }),
+            // Neither will get a task, though one could: an empty answer does not mean that there was no room.
+            ("two claims have one free slot each, and one must stay empty", |_, world| {
+                world.closed_and_occupied(NOBODY) == 1 && in_flight(world, |tx| tx.step == Step::Recount) == 2
+            }),
+            ("all ended", all_have_ended),
+        ],
+        ..Protocol::new(vec![Plan::task(), Plan::task(), Plan::task(), Plan::task()], 2, 3)
+    }
+}
+
+#[test]
+fn a_task_in_a_closed_slot_keeps_one_open_slot_empty() {
+    check("claims beside a closed slot", reserve());
+}
+
+/// One worker holds tasks of two sessions and ends both at once, while two sweeps and a change of the cap want the same rows.
+pub fn of_many() -> Protocol {
+    let other = Plan { session: 1, ..Plan::task() };
+    Protocol {
+        batch: 2,
+        requests: vec![Verb::SetCap(1)],
+        window: 1,
+        budget: Budget { expiries: 2, ..Budget::default() },
+        sweepers: 2,
+        situations: vec![
+            ("a sweep and an end of two tasks each", |_, world| {
+                in_flight(world, |tx| tx.verb == Verb::EndAll) == 1
+                    && in_flight(world, |tx| tx.verb == Verb::Sweep && tx.asked.len() == 2) == 1
+            }),
+            ("of two ends one has lost its lease", |_, world| {
+                in_flight(world, |tx| {
+                    tx.verb == Verb::EndAll && tx.step == Step::Settle && tx.ends.len() == 1
+                }) == 1
+                    && world.held[0].len() == 2
+            }),
+            ("an end of two lets the next of a session in", |_, world| {
+                in_flight(world, |tx| tx.verb == Verb::EndAll && tx.step == Step::Commit) == 1
+                    && world.queue.iter().any(|it| owner_runs(world, it.inserted_by, Verb::EndAll))
+            }),
+            ("all ended", all_have_ended),
+        ],
+        ..Protocol::new(vec![Plan::task(), other.clone(), other], 1, 2)
+    }
+}
+
+#[test]
+fn ends_and_sweeps_of_many_neither_deadlock_nor_take_more_than_theirs() {
+    check("ends and sweeps of two, two sessions", of_many());
 }
 
 /// A tree with two of its tasks in slots is cancelled while the cap changes: both want several slots.

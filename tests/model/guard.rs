@@ -7,6 +7,8 @@ pub enum Guard {
     FenceLock,
     /// The fence compares the lease, not only the task.
     FenceLease,
+    /// A checkpoint says which turn it stores.
+    TurnNumber,
     /// A running task's spawn is fenced.
     SpawnFence,
     /// Whatever changes a session's tasks locks the session first.
@@ -17,12 +19,24 @@ pub enum Guard {
     UnconditionalWake,
     /// Cancel looks for slots in a statement of its own, after it has the queue rows.
     FreshSnapshot,
-    /// A claim re-checks that the slot itself is open, instead of reading the cap from another row.
+    /// A claim re-checks, in the row that it locks, that the slot is open.
     OpenFlag,
-    /// A shrink keeps the occupied slots open and closes those that are emptied next.
-    Surplus,
+    /// A claim keeps an open slot empty for each task in a closed one.
+    Reserve,
+    /// A claim counts those tasks again once it has its locks.
+    Recount,
+    /// A claim locks slots for them besides those that it wants to fill.
+    Headroom,
+    /// It locks them, instead of counting how many others are free.
+    ReserveLock,
+    /// A change of the cap locks all slots, not only those that it opens or closes.
+    AllSlots,
+    /// There is one change of the cap at a time.
+    CapMutex,
     /// The session is locked before the slot.
     LockOrder,
+    /// Several sessions are locked in the order of their ids.
+    SessionOrder,
     /// Several slots are locked in the order of their numbers.
     SlotOrder,
     /// The window's room is counted over queue and slots in one statement.

@@ -13,7 +13,10 @@
 //!
 //! - **Two or three workers, one to three slots.** Slots and queue rows are interchangeable and a claim never waits, so a race
 //!   for one is between the two who want it; the third worker, or the second slot, is the bystander that must not be hurt.
-//! - **One session, in two configurations two.** Sessions share only slots, queue and limits, and nobody locks two.
+//! - **One session, in three configurations two.** Sessions share only slots and queue. Who locks several locks them in the
+//!   order of their ids, and a circle of any length has a pair in it that does not.
+//! - **A cap of 2 that goes to 1 and 3, one of 3 that goes to 2.** One task in a closed slot beside no, one or two free open
+//!   ones: a claim that must keep all of them empty, and one that may fill the rest.
 //! - **Three or four tasks.** Every rule speaks of one task and its neighbours: two dependencies of one task and a chain of
 //!   two behind them, two children of one parent, three generations, one task more than the window or the cap holds.
 //! - **One or two of each misfortune.** A second crash or rollback meets a database that the first has left in a state which is
@@ -25,14 +28,16 @@
 //!
 //! # What is left out
 //!
-//! Pools and priorities, delays (`not_before`), budgets of tokens, events, more than one task per finish or sweep, locks
-//! across sessions, the clock (a lease may expire at any time, which is more than a clock allows), the replay of tools, and
-//! PostgreSQL itself: the tests against a real one show that the functions are these statements.
+//! Pools and priorities, delays (`not_before`), budgets of tokens, events, idempotency keys, the clock (a lease may expire at any
+//! time, which is more than a clock allows), the replay of tools, and PostgreSQL itself: the tests against a real one show
+//! that the functions are these statements. A claim locks its slots one by one, but its queue rows at one instant: what it
+//! gets of them it has alone, whichever they are.
 
 mod cancel;
 mod cap;
 mod claim;
 mod configurations;
+mod ends;
 mod fence;
 mod guard;
 mod let_in;

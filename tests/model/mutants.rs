@@ -1,14 +1,16 @@
 //! The protocol without one of its guards: the checker must find the harm, else it would not see it in the store either.
 
 use super::configurations::{
-    batches, claimants, dependencies, felling, race_of_children, shrink, stale_worker, traffic,
+    batches, claimants, dependencies, felling, of_many, race_of_children, reserve, shrink, stale_worker,
+    traffic,
 };
 use super::guard::Guard;
 use super::properties::{
-    AWAITED, CAP, CLOSED, DEADLOCK, DRAINED, FENCE, LIVE, NOT_HOT, ORDER, ORPHAN, ROOM, TERMINAL, TURNS,
-    WINDOW,
+    AWAITED, CAP, CAPACITY, CLOSED, DEADLOCK, DRAINED, FENCE, LIVE, NOT_HOT, ONCE, ORDER, ORPHAN, ROOM,
+    TERMINAL, TURNS, WINDOW,
 };
 use super::protocol::Protocol;
+use super::transaction::Verb;
 use stateright::{Checker, HasDiscoveries, Model};
 
 fn without(guard: Guard, protocol: Protocol, broken: &'static str) {
@@ -86,13 +88,50 @@ fn a_cancelled_task_that_kept_its_slot_ends_twice() {
 }
 
 #[test]
-fn a_cap_read_from_another_row_lets_a_claim_in_after_the_shrink() {
+fn a_cap_read_from_a_snapshot_lets_a_claim_in_after_the_shrink() {
     without(Guard::OpenFlag, shrink(), CLOSED);
 }
 
 #[test]
-fn closing_slots_by_number_lets_use_rise_after_a_shrink() {
-    without(Guard::Surplus, shrink(), CAP);
+fn a_claim_that_ignores_tasks_in_closed_slots_lets_use_rise_after_a_shrink() {
+    without(Guard::Reserve, shrink(), CAP);
+}
+
+#[test]
+fn a_claim_that_counts_only_before_its_locks_misses_a_shrink() {
+    without(Guard::Recount, shrink(), CAP);
+}
+
+#[test]
+fn a_claim_that_locks_only_what_it_fills_leaves_slots_unused() {
+    without(Guard::Headroom, reserve(), CAPACITY);
+}
+
+#[test]
+fn two_claims_that_only_count_what_must_stay_empty_count_each_others_slot() {
+    without(Guard::ReserveLock, reserve(), CAP);
+}
+
+#[test]
+fn a_shrink_that_locks_only_what_it_closes_overtakes_a_claim() {
+    without(Guard::AllSlots, shrink(), CAP);
+}
+
+#[test]
+fn a_shrink_that_overtakes_a_growth_misses_its_rows() {
+    let requests = vec![Verb::SetCap(3), Verb::SetCap(2)];
+    let grown = Protocol { requests, cap: 1, batch: 2, budget: Default::default(), ..shrink() };
+    without(Guard::CapMutex, grown, CAP);
+}
+
+#[test]
+fn a_turn_without_a_number_is_stored_twice() {
+    without(Guard::TurnNumber, stale_worker(), ONCE);
+}
+
+#[test]
+fn locking_sessions_in_any_order_deadlocks() {
+    without(Guard::SessionOrder, of_many(), DEADLOCK);
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! What must hold in every state. Unless they say otherwise they speak of the committed state, that is of what any client
 //! or worker could read at that moment.
 
+use super::claim;
 use super::protocol::{Protocol, Situation};
 use super::rows::{Fault, On, State, TaskId, World};
 use super::statements;
 
 pub const CAP: &str = "never more leased than the cap; after a shrink, use only falls";
 pub const CLOSED: &str = "no claim commits into a closed slot";
-pub const ROWS: &str = "as many slots are open as the cap and the surplus say";
+pub const ROWS: &str = "as many slots are open as the last change of the cap said";
+pub const CAPACITY: &str = "a claim that runs alone fills what the cap leaves free";
 pub const ONE_PLACE: &str = "a task is in one slot or one queue row at the most";
 pub const NOT_HOT: &str = "a task that ended or waits is in no slot and no queue row";
 pub const DRAINED: &str = "when nothing more can happen, every task has ended";
@@ -17,6 +19,7 @@ pub const ORPHAN: &str = "no task outlives the cancelled task that spawned it";
 pub const TERMINAL: &str = "a terminal task never changes";
 pub const ATTEMPT: &str = "attempt never goes back";
 pub const TURNS: &str = "a stored turn is never lost";
+pub const ONCE: &str = "a turn that is stored again is stored once";
 pub const FENCE: &str = "a stale lease never writes";
 pub const LIVE: &str = "a sweep takes only a lease that is expired";
 pub const WINDOW: &str = "a session never has more in queue and slots than its window";
@@ -25,15 +28,17 @@ pub const ORDER: &str = "claims take the first rows that are visible and unlocke
 
 pub fn promises() -> Vec<Situation> {
     vec![
-        (CAP, |_, world| {
-            let limits = world.limits.committed;
-            world.occupied() <= limits.cap + limits.surplus && !world.faults.contains(&Fault::ClaimAboveCap)
-        }),
+        // Only a claim lets use rise, so after a shrink it can but fall.
+        (CAP, |_, world| !world.faults.contains(&Fault::ClaimAboveCap)),
         (CLOSED, |_, world| !world.faults.contains(&Fault::ClaimIntoClosedSlot)),
-        (ROWS, |_, world| {
-            let limits = world.limits.committed;
-            let open = world.slots.iter().filter(|slot| slot.committed.open).count();
-            open == limits.cap + limits.surplus
+        (ROWS, |_, world| !world.faults.contains(&Fault::WrongCap)),
+        (CAPACITY, |protocol, world| {
+            let free = world.cap().saturating_sub(world.occupied()).min(world.queue.len());
+            world.txs.iter().any(Option::is_some)
+                || (0..protocol.workers).all(|worker| {
+                    let room = protocol.batch - world.held[worker].len();
+                    room == 0 || claim::alone(protocol, world, worker) == free.min(room)
+                })
         }),
         (ONE_PLACE, |_, world| (0..world.tasks.len()).all(|task| places(world, task) <= 1)),
         (NOT_HOT, |_, world| {
@@ -78,6 +83,7 @@ pub fn promises() -> Vec<Situation> {
                 used == world.turns[task]
             })
         }),
+        (ONCE, |_, world| !world.faults.contains(&Fault::TurnStoredTwice)),
         (FENCE, |_, world| !world.faults.contains(&Fault::StaleWrite)),
         (LIVE, |_, world| !world.faults.contains(&Fault::LiveLeaseSwept)),
         (WINDOW, |protocol, world| {

@@ -1,8 +1,10 @@
 //! The model: who may do what in a world, and what it leads to.
 
+use super::claim;
+use super::ends;
 use super::guard::Guard;
 use super::properties;
-use super::rows::{Budget, Held, Holder, Limits, Row, Slot, State, Task, TaskId, World};
+use super::rows::{Budget, Held, Holder, Lease, Row, Slot, State, Task, TaskId, World};
 use super::statements;
 use super::transaction::{Actor, End, Step, Tx, Verb};
 use stateright::{Model, Property};
@@ -112,9 +114,8 @@ impl Protocol {
             tasks: vec![Row::new(task); self.plans.len()],
             turns: vec![0; self.plans.len()],
             queue: vec![],
-            slots: (0..self.slots).map(|n| Row::new(Slot { open: n < self.cap, holder: None })).collect(),
+            slots: (0..self.slots).map(|n| Row::new(Slot::new(n < self.cap))).collect(),
             cap_change: Row::new(()),
-            limits: Row::new(Limits { cap: self.cap, surplus: 0 }),
             leases: vec![0; self.plans.len()],
             held: vec![vec![]; self.workers],
             txs: vec![None; self.first_request() + self.requests.len()],
@@ -125,7 +126,7 @@ impl Protocol {
     }
 
     /// What a worker may do with a task that it believes it holds.
-    fn worker_verbs(&self, world: &World, Held { task, lease }: Held) -> Vec<Verb> {
+    fn worker_verbs(&self, world: &World, Held { task, lease, turns }: Held) -> Vec<Verb> {
         let state_of = |it: TaskId| world.tasks[it].committed.state;
         let mut verbs = vec![];
         if let Some(child) = self.children(task).find(|&child| state_of(child) == State::Absent) {
@@ -141,8 +142,8 @@ impl Protocol {
         if world.budget.releases > 0 {
             verbs.push(Verb::End(task, lease, End::Release));
         }
-        if world.budget.turns > 0 {
-            verbs.push(Verb::Checkpoint(task, lease));
+        if world.budget.turns > 0 || is_stored(world, task, lease, turns + 1) {
+            verbs.push(Verb::Checkpoint(task, lease, turns + 1));
         }
         if world.holder_of(task).is_some_and(|holder| holder.lease == lease && holder.expired) {
             verbs.push(Verb::Renew(task, lease));
@@ -152,32 +153,53 @@ impl Protocol {
 
     fn start(&self, world: &World, actor: Actor, verb: Verb) -> World {
         let mut world = world.clone();
+        let is_retry = matches!(verb, Verb::Checkpoint(task, lease, number)
+            if is_stored(&world, task, lease, number));
         let budget = &mut world.budget;
         match verb {
+            Verb::Checkpoint(..) if is_retry => {}
             Verb::Checkpoint(..) => budget.turns -= 1,
             Verb::End(_, _, End::Fail) => budget.fails -= 1,
             Verb::End(_, _, End::Release) => budget.releases -= 1,
-            Verb::End(_, _, End::Complete | End::Wait)
+            Verb::End(_, _, End::Complete | End::Wait | End::Lost)
+            | Verb::EndAll
             | Verb::Claim
             | Verb::Renew(..)
             | Verb::SpawnChild(..)
             | Verb::Spawn(_)
             | Verb::Cancel(_)
-            | Verb::Sweep(..)
+            | Verb::Sweep
             | Verb::SetCap(_) => {}
         }
         let step = match verb {
             Verb::Claim => Step::LockFreeSlots,
             Verb::Checkpoint(..) | Verb::Renew(..) => Step::Fence,
-            Verb::End(..) if self.drops(Guard::LockOrder) => Step::Fence,
-            Verb::End(..) | Verb::SpawnChild(..) | Verb::Spawn(_) | Verb::Cancel(_) | Verb::Sweep(..) => {
-                Step::LockSession
-            }
+            Verb::End(..)
+            | Verb::EndAll
+            | Verb::SpawnChild(..)
+            | Verb::Spawn(_)
+            | Verb::Cancel(_)
+            | Verb::Sweep => Step::LockSession,
             Verb::SetCap(_) => Step::LockCapChange,
         };
         let mut tx = Tx::new(verb, step);
         statements::look(self, &world, actor, &mut tx);
+        if ends::is_reversed(self, verb) && !tx.slots.is_empty() {
+            tx.step = Step::EmptySlots;
+        }
         world.txs[actor] = Some(tx);
+        world
+    }
+
+    /// The world after a verb that meets no other transaction.
+    pub fn run_alone(&self, world: &World, actor: Actor, verb: Verb) -> World {
+        let mut world = self.start(world, actor, verb);
+        while world.txs[actor].is_some() {
+            let Some(next) = statements::step(self, &world, actor) else {
+                unreachable!("nobody to wait for")
+            };
+            world = next;
+        }
         world
     }
 
@@ -187,6 +209,7 @@ impl Protocol {
         self.actions(world, &mut actions);
         !actions.iter().any(|action| match action {
             Action::Step(_) => true,
+            Action::Start(actor, Verb::Claim) => claim::alone(self, world, *actor) > 0,
             Action::Start(actor, _) => self.request_of(*actor).is_none(),
             Action::Expire(slot) => {
                 world.slots[*slot].committed.holder.is_some_and(|holder| !is_believed(world, holder))
@@ -196,8 +219,13 @@ impl Protocol {
     }
 }
 
-fn is_believed(world: &World, Holder { task, lease, .. }: Holder) -> bool {
-    world.held.iter().flatten().any(|held| *held == Held { task, lease })
+/// Whether this turn is there already: its worker did not hear of the commit, and asks again.
+fn is_stored(world: &World, task: TaskId, lease: Lease, number: u8) -> bool {
+    world.holder_of(task).is_some_and(|holder| holder.lease == lease && holder.turns >= number)
+}
+
+fn is_believed(world: &World, holder: Holder) -> bool {
+    world.held.iter().flatten().any(|held| (held.task, held.lease) == (holder.task, holder.lease))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -223,13 +251,7 @@ impl Model for Protocol {
         world.txs.push(None);
         let actor = world.txs.len() - 1;
         for task in (0..self.plans.len()).filter(|&task| self.plans[task].exists) {
-            world = self.start(&world, actor, Verb::Spawn(task));
-            while world.txs[actor].is_some() {
-                let Some(next) = statements::step(self, &world, actor) else {
-                    unreachable!("nobody to wait for")
-                };
-                world = next;
-            }
+            world = self.run_alone(&world, actor, Verb::Spawn(task));
         }
         world.txs.pop();
         vec![world]
@@ -241,15 +263,16 @@ impl Model for Protocol {
             let held = &world.held[worker];
             let verbs = held.iter().flat_map(|held| self.worker_verbs(world, *held));
             actions.extend(verbs.map(|verb| Action::Start(worker, verb)));
-            if held.len() < self.batch && statements::sees_work(self, world, worker) {
+            if held.len() > 1 && held.iter().all(|held| self.children(held.task).next().is_none()) {
+                actions.push(Action::Start(worker, Verb::EndAll));
+            }
+            if held.len() < self.batch && claim::sees_work(self, world, worker) {
                 actions.push(Action::Start(worker, Verb::Claim));
             }
         }
-        let expired =
-            world.slots.iter().filter_map(|slot| slot.committed.holder).filter(|holder| holder.expired);
-        for holder in expired {
+        if world.slots.iter().filter_map(|slot| slot.committed.holder).any(|holder| holder.expired) {
             let sweepers = (self.workers..self.first_request()).filter(idle);
-            actions.extend(sweepers.map(|it| Action::Start(it, Verb::Sweep(holder.task, holder.lease))));
+            actions.extend(sweepers.map(|it| Action::Start(it, Verb::Sweep)));
         }
         for (n, request) in self.requests.iter().enumerate() {
             let actor = self.first_request() + n;
@@ -263,8 +286,9 @@ impl Model for Protocol {
                 | Verb::Checkpoint(..)
                 | Verb::Renew(..)
                 | Verb::End(..)
+                | Verb::EndAll
                 | Verb::SpawnChild(..)
-                | Verb::Sweep(..)
+                | Verb::Sweep
                 | Verb::SetCap(_) => true,
             };
             if known && idle(&actor) && !world.answered[n] {

@@ -3,6 +3,7 @@
 use super::transaction::{Actor, Tx};
 use std::collections::BTreeSet;
 
+pub type SessionId = usize;
 pub type TaskId = usize;
 pub type SlotId = usize;
 /// Fresh for each claim of a task. The fence compares (task, lease), so numbering leases per task loses nothing and
@@ -114,18 +115,23 @@ pub struct Holder {
     pub expired: bool,
 }
 
-/// A closed slot stands for a row that does not exist: growing opens it, shrinking closes it.
+/// The cap is the number of open slots. A closed one is never claimed, but a task may still run in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
+    /// Whether there is such a row: growing inserts it, and it stays.
+    pub exists: bool,
     pub open: bool,
     pub holder: Option<Holder>,
 }
 
-/// `surplus`: how many of the slots that are emptied next are closed instead of freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Limits {
-    pub cap: usize,
-    pub surplus: usize,
+impl Slot {
+    pub fn new(open: bool) -> Self {
+        Self { exists: open, open, holder: None }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.open && self.holder.is_none()
+    }
 }
 
 /// A queue row; its place in the queue is taken when it is inserted, not when that commits.
@@ -154,6 +160,8 @@ impl Entry {
 pub struct Held {
     pub task: TaskId,
     pub lease: Lease,
+    /// The last turn that it knows to be stored.
+    pub turns: u8,
 }
 
 /// How often each thing that need not happen still may: this is what keeps the model finite.
@@ -174,7 +182,9 @@ pub struct Budget {
 pub enum Fault {
     ClaimAboveCap,
     ClaimIntoClosedSlot,
+    WrongCap,
     StaleWrite,
+    TurnStoredTwice,
     TerminalChanged,
     AttemptWentBack,
     OutOfOrder,
@@ -191,7 +201,6 @@ pub struct World {
     pub slots: Vec<Row<Slot>>,
     /// Held by a change of the cap, so that there is one at a time.
     pub cap_change: Row<()>,
-    pub limits: Row<Limits>,
     /// Last lease given for each task.
     pub leases: Vec<Lease>,
     pub held: Vec<Vec<Held>>,
@@ -217,13 +226,30 @@ impl World {
         self.slots.iter().filter(|slot| slot.committed.holder.is_some()).count()
     }
 
+    pub fn cap(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.committed.open).count()
+    }
+
+    /// How many tasks a statement of `actor` that starts now sees in closed slots.
+    pub fn closed_and_occupied(&self, actor: Actor) -> usize {
+        let slots = self.slots.iter().map(|slot| slot.seen_by(actor));
+        slots.filter(|slot| !slot.open && slot.holder.is_some()).count()
+    }
+
     pub fn is_queued_for(&self, actor: Actor, task: TaskId) -> bool {
         self.queue.iter().any(|entry| entry.task == task && entry.is_seen_by(actor))
     }
 
     pub fn forget(&mut self, actor: Actor, task: TaskId, lease: Lease) {
         if let Some(held) = self.held.get_mut(actor) {
-            held.retain(|it| *it != Held { task, lease });
+            held.retain(|it| (it.task, it.lease) != (task, lease));
+        }
+    }
+
+    pub fn learn_turn(&mut self, actor: Actor, task: TaskId, lease: Lease, number: u8) {
+        let mut held = self.held[actor].iter_mut();
+        if let Some(held) = held.find(|it| (it.task, it.lease) == (task, lease)) {
+            held.turns = number;
         }
     }
 
@@ -233,7 +259,6 @@ impl World {
         self.tasks.iter_mut().for_each(|row| row.roll_back(actor));
         self.slots.iter_mut().for_each(|row| row.roll_back(actor));
         self.cap_change.roll_back(actor);
-        self.limits.roll_back(actor);
         self.queue.retain(|entry| entry.inserted_by != Some(actor));
         for entry in self.queue.iter_mut().filter(|entry| entry.lock == Some(actor)) {
             (entry.lock, entry.deleted) = (None, false);
@@ -247,7 +272,6 @@ impl World {
         self.tasks.iter_mut().for_each(|row| row.commit(actor));
         self.slots.iter_mut().for_each(|row| row.commit(actor));
         self.cap_change.commit(actor);
-        self.limits.commit(actor);
         self.queue.retain(|entry| !(entry.deleted && entry.lock == Some(actor)));
         for entry in &mut self.queue {
             if entry.lock == Some(actor) {

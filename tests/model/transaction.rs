@@ -1,55 +1,57 @@
 //! A transaction in flight: what it is for, which statement is next, and what its statements told it so far.
 
-use super::rows::{Lease, SlotId, TaskId};
+use super::rows::{Lease, SessionId, SlotId, TaskId};
 
 /// Whoever may have one transaction in flight: workers first, then sweepers, then one per request.
 pub type Actor = usize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum End {
     Complete,
     Fail,
     Release,
     Wait,
+    /// Not by its worker: a sweep found the lease expired.
+    Lost,
+}
+
+/// One attempt that a transaction is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ending {
+    pub task: TaskId,
+    pub lease: Lease,
+    pub end: End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     Claim,
-    Checkpoint(TaskId, Lease),
+    /// Stores the turn of this number.
+    Checkpoint(TaskId, Lease, u8),
     Renew(TaskId, Lease),
     End(TaskId, Lease, End),
+    /// Completes all that the worker holds, in one transaction.
+    EndAll,
     /// A running task spawns a child, so the spawn is a write of its worker and fenced like any other.
     SpawnChild(TaskId, Lease, TaskId),
     Spawn(TaskId),
     Cancel(TaskId),
-    Sweep(TaskId, Lease),
+    /// Takes back all whose lease is expired when it looks, in one transaction.
+    Sweep,
     SetCap(usize),
 }
 
 impl Verb {
-    /// The lease under which a worker writes, if this is a worker's write.
+    /// The lease that a worker's write names.
     pub fn lease(self) -> Option<(TaskId, Lease)> {
         match self {
-            Verb::Checkpoint(task, lease)
+            Verb::Checkpoint(task, lease, _)
             | Verb::Renew(task, lease)
             | Verb::End(task, lease, _)
             | Verb::SpawnChild(task, lease, _) => Some((task, lease)),
-            Verb::Claim | Verb::Spawn(_) | Verb::Cancel(_) | Verb::Sweep(..) | Verb::SetCap(_) => None,
-        }
-    }
-
-    /// The task whose session the verb locks.
-    pub fn subject(self) -> Option<TaskId> {
-        match self {
-            Verb::Checkpoint(task, _)
-            | Verb::Renew(task, _)
-            | Verb::End(task, ..)
-            | Verb::SpawnChild(task, ..)
-            | Verb::Spawn(task)
-            | Verb::Cancel(task)
-            | Verb::Sweep(task, _) => Some(task),
-            Verb::Claim | Verb::SetCap(_) => None,
+            Verb::Claim | Verb::EndAll | Verb::Spawn(_) | Verb::Cancel(_) | Verb::Sweep | Verb::SetCap(_) => {
+                None
+            }
         }
     }
 }
@@ -59,17 +61,20 @@ impl Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     LockSession,
-    /// Locks the slot row by (task, lease), and empties or renews it.
+    /// Locks the slot row by (task, lease), and writes it or leaves it as it is.
     Fence,
     DeleteQueueRows,
+    /// Locks the next slot that is to be emptied, and empties it.
     EmptySlots,
-    TakeSurplus,
-    /// Writes the tasks that end, wake up or are new; then counts the room in the window.
+    /// Writes the tasks that end, wake up or are new; then looks what is hot, for the window's room.
     Settle,
     /// Only without `Guard::SingleCount`.
     CountSlots,
     LetIn,
+    /// Tries the next of the free slots that the claim saw.
     LockFreeSlots,
+    /// Counts the closed slots that are occupied once more, now that the free ones are locked.
+    Recount,
     LockQueueRows,
     LockCapChange,
     LockAllSlots,
@@ -81,21 +86,43 @@ pub enum Step {
 pub struct Tx {
     pub verb: Verb,
     pub step: Step,
-    /// Claim: free slots seen, then locked. Cancel, change of the cap: slots still to lock.
+    /// What it locks, in this order; from `LetIn` on, those whose next tasks are still to be let in.
+    pub sessions: Vec<SessionId>,
+    /// Claim: free slots seen, then those it may fill. Others: slots still to lock.
     pub slots: Vec<SlotId>,
+    /// Claim: how many slots it locks at the most.
+    pub limit: usize,
+    /// Claim: closed slots that were occupied when it looked; only without `Guard::Recount`.
+    pub reserve: usize,
     /// Claim: tasks whose queue rows are locked. Cancel: the tree.
     pub tasks: Vec<TaskId>,
     /// Cancel: queue rows seen that are still to delete.
     pub rows: Vec<TaskId>,
-    /// Claim: how many it wants. Others: the room in the session's window.
-    pub count: usize,
+    /// The attempts that it is asked to end, then those that it does end.
+    pub asked: Vec<Ending>,
+    pub ends: Vec<Ending>,
+    /// The tasks of the session that are in the queue or in a slot.
+    pub hot: Vec<TaskId>,
     /// Whom the finisher would wake by what it saw before it had the lock; only without `Guard::UnconditionalWake`.
     pub wake: Vec<TaskId>,
 }
 
 impl Tx {
     pub fn new(verb: Verb, step: Step) -> Self {
-        Self { verb, step, slots: vec![], tasks: vec![], rows: vec![], count: 0, wake: vec![] }
+        Self {
+            verb,
+            step,
+            sessions: vec![],
+            slots: vec![],
+            limit: 0,
+            reserve: 0,
+            tasks: vec![],
+            rows: vec![],
+            asked: vec![],
+            ends: vec![],
+            hot: vec![],
+            wake: vec![],
+        }
     }
 }
 
@@ -104,6 +131,8 @@ pub enum Outcome {
     /// It waits for a row lock.
     Blocked,
     Next(Step),
-    /// The verb has nothing (more) to do, or has lost its lease: the transaction writes nothing.
+    /// The transaction ends here and wrote nothing; its client holds what it held.
+    Done,
+    /// The verb has nothing (more) to do, or has lost its lease: the transaction wrote nothing.
     GiveUp,
 }
