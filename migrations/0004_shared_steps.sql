@@ -2,8 +2,8 @@
 -- separate statements at READ COMMITTED: each sees what committed before it began. Merged into one statement they would
 -- share one snapshot, and wake-ups would be lost.
 --
--- Lock order: session rows in id order, then slots in n order, then queue, task. Claims and renewals take only slots and
--- queue rows, and skip what is locked. A name ends in its version: a changed step gets a new name, so that workers of the
+-- Lock order: session rows in id order, then slots in n order, then task. Claims and renewals take only slots and queue
+-- rows and skip what is locked; so a cancel, which waits for queue rows, waits only for who never waits. A name ends in its version: a changed step gets a new name, so that workers of the
 -- old and the new release run side by side. They are plpgsql because PostgreSQL 15 plans the body of an SQL function anew at
 -- every call.
 
@@ -162,7 +162,9 @@ begin
                         select from awaited a join task c on c.id = a.on_task
                         where a.task = t.id and a.kind = 'child' and c.finished_at is null
                     )
-                    when 'any_child' then exists (
+                    when 'any_child' then not exists (
+                        select from awaited a where a.task = t.id and a.kind = 'child'
+                    ) or exists (
                         select from awaited a join task c on c.id = a.on_task
                         where a.task = t.id and a.kind = 'child' and c.finished_at is not null
                     )

@@ -38,7 +38,9 @@ begin
     if p_parent is null then
         perform check_room_1(s, p_tasks);
     else
-        update slot set active_at = now() where slot.task = p_parent and slot.lease = p_lease;
+        update slot
+        set active_at = now(), expires_at = greatest(expires_at, now() + (select w.lease from worker w where w.id = slot.worker))
+        where slot.task = p_parent and slot.lease = p_lease;
         if not found then
             perform lease_lost(p_parent);
         end if;

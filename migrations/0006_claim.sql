@@ -4,7 +4,7 @@
 --
 -- After a shrink, tasks may still run in closed slots. Each of them keeps one open slot empty, or the fleet would run
 -- more than the cap: a claim locks that many free slots besides those it fills.
-create function claim_1(p_worker uuid, p_pool text, p_want integer, p_lease interval)
+create function claim_1(p_worker uuid, p_want integer)
 returns table (
     task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer, running_ms bigint,
     parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text, traceparent text,
@@ -12,42 +12,51 @@ returns table (
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
+    w worker;
+    visible integer;
+    closing integer;
     slots integer[];
     tasks uuid[];
-    sessions bigint[];
 begin
+    select * into w from worker where id = p_worker and stopped_at is null;
+    if not found then
+        raise exception 'worker % is not registered, or has stopped', p_worker;
+    end if;
+    -- As far as this worker could take it.
+    select count(*) into visible from (select from queue where pool = w.pool limit p_want) q;
+    if visible = 0 then
+        return;
+    end if;
     -- Only as many slots as there is work in sight: a claim that locks more hides them from the others.
     slots := array(
         select n
         from slot
         where slot.task is null and open
         order by n
-        limit least(p_want, (select count(*) from (select from queue where pool = p_pool limit p_want) visible))
-            + (select count(*) from slot closed where not closed.open and closed.task is not null)
+        limit visible + (select count(*) from slot closed where not closed.open and closed.task is not null)
         for update skip locked
     );
     -- Counted again now that the locks are held: a shrink takes them all, so it has committed or it waits for us.
-    slots := slots[1 + (select count(*) from slot closed where not closed.open and closed.task is not null):];
+    select count(*) into closing from slot where not open and slot.task is not null;
+    slots := slots[closing + 1:closing + visible];
     if cardinality(slots) = 0 then
         return;
     end if;
-    select array_agg(q.task), array_agg(q.session)
-    into tasks, sessions
-    from (
-        select queue.task, queue.session
+    tasks := array(
+        select queue.task
         from queue
-        where pool = p_pool
+        where pool = w.pool
         order by priority desc, entry
         limit cardinality(slots)
         for update skip locked
-    ) q;
-    if tasks is null then
+    );
+    if cardinality(tasks) = 0 then
         return;
     end if;
     delete from queue where queue.task = any(tasks);
     update slot x
     set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
-        claimed_at = now(), expires_at = now() + p_lease, active_at = now(),
+        claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
         turns_at_claim = t.turns_used, turns_used = t.turns_used,
         input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
     from unnest(slots[:cardinality(tasks)], tasks) c (n, task)

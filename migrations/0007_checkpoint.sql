@@ -1,52 +1,55 @@
--- checkpoint and tool result: the update of the slot comes first. Its row lock is the fence: a check without the lock
--- would let a worker that was stopped and continued commit after its task had been taken over. It renews the lease too.
+-- checkpoint and tool result: the lock of the slot comes first, and is the fence: a look without the lock would let a
+-- worker that was stopped and continued commit after its task had been taken over. Both renew the lease, and never
+-- shorten it: now() is when the transaction began, and a renewal may have come between.
 
 -- Stores turn p_number. Storing the same turn twice under one lease is one store: a worker that lost its connection
 -- before it heard the answer asks again.
-create function checkpoint_1(p_task uuid, p_lease uuid, p_renewal interval, p_number integer, p_turn jsonb)
+create function checkpoint_1(p_task uuid, p_lease uuid, p_number integer, p_turn jsonb)
 returns void language plpgsql as $$
 declare
     held slot;
     answer record;
+    is_new boolean;
 begin
+    select * into held from slot where task = p_task and lease = p_lease for update;
+    if not found then
+        perform lease_lost(p_task);
+    end if;
+    is_new := held.turns_used = p_number - 1;
+    if not is_new and p_number not between held.turns_at_claim + 1 and held.turns_used then
+        raise exception 'turn % of task % cannot be stored after turn %', p_number, p_task, held.turns_used;
+    end if;
     select * into answer from jsonb_to_record(p_turn) t (
         message jsonb, text text, model text, input_tokens bigint, output_tokens bigint, cost_nanousd bigint,
         duration_ms bigint
     );
-    select * into held from slot where task = p_task and lease = p_lease for update;
-    if not found then
-        perform lease_lost(p_task);
-    elsif held.turns_used >= p_number and p_number > held.turns_at_claim then
-        return;
-    elsif held.turns_used <> p_number - 1 then
-        raise exception 'turn % of task % cannot be stored after turn %', p_number, p_task, held.turns_used;
-    end if;
     update slot
-    set turns_used = p_number,
-        input_tokens = input_tokens + answer.input_tokens,
-        output_tokens = output_tokens + answer.output_tokens,
-        cost_nanousd = cost_nanousd + answer.cost_nanousd,
+    set turns_used = greatest(turns_used, p_number),
+        input_tokens = input_tokens + answer.input_tokens * is_new::integer,
+        output_tokens = output_tokens + answer.output_tokens * is_new::integer,
+        cost_nanousd = cost_nanousd + answer.cost_nanousd * is_new::integer,
         active_at = now(),
-        expires_at = now() + p_renewal
+        expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
     where n = held.n;
-    insert into turn (
-        task, number, attempt, message, text, model, input_tokens, output_tokens, cost_nanousd, duration_ms
-    )
-    values (
-        p_task, p_number, held.attempt, answer.message, answer.text, answer.model,
-        answer.input_tokens, answer.output_tokens, answer.cost_nanousd, answer.duration_ms
-    );
+    if is_new then
+        insert into turn (
+            task, number, attempt, message, text, model, input_tokens, output_tokens, cost_nanousd, duration_ms
+        )
+        values (
+            p_task, p_number, held.attempt, answer.message, answer.text, answer.model,
+            answer.input_tokens, answer.output_tokens, answer.cost_nanousd, answer.duration_ms
+        );
+    end if;
 end $$;
 
 create function tool_result_1(
-    p_task uuid, p_lease uuid, p_renewal interval, p_turn integer, p_call text,
-    p_content text, p_is_error boolean, p_duration_ms bigint
+    p_task uuid, p_lease uuid, p_turn integer, p_call text, p_content text, p_is_error boolean, p_duration_ms bigint
 ) returns void language plpgsql as $$
 declare
     held slot;
 begin
     update slot
-    set active_at = now(), expires_at = now() + p_renewal
+    set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
     where task = p_task and lease = p_lease
     returning * into held;
     if not found then

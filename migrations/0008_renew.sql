@@ -12,7 +12,7 @@ begin
         raise exception 'worker % is not registered', p_worker;
     end if;
     update slot
-    set expires_at = now() + w.lease
+    set expires_at = greatest(expires_at, now() + w.lease)
     where n in (
         select n from slot where worker = p_worker and lease = any(p_leases) order by n for update skip locked
     );

@@ -56,13 +56,12 @@ begin
     from unnest(ends) e
     join slot x on x.n = e.n
     where e.state in ('queued', 'waiting');
+    insert into awaited (task, on_task, kind)
+    select x.task, c.id, 'child'
+    from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, outcome text, children uuid[])
+    join slot x on x.task = e.task and x.lease = e.lease and x.n = any(held)
+    join task c on c.id = any(e.children) and c.parent = e.task
+    where e.outcome = 'waiting';
     perform end_attempts_1(ends);
-    if cardinality(parked) > 0 then
-        insert into awaited (task, on_task, kind)
-        select e.task, c.id, 'child'
-        from jsonb_to_recordset(p_ends) e (task uuid, children uuid[])
-        join task c on c.id = any(e.children) and c.parent = e.task
-        where e.task = any(parked);
-    end if;
     perform follow_up_1(sessions, ended, parked);
 end $$;

@@ -5,6 +5,7 @@ create function sweep_1(p_worker uuid, p_grace interval) returns table (task uui
 #variable_conflict use_column
 declare
     candidates uuid[];
+    held integer[];
     sessions bigint[];
     ends attempt_end[];
     swept uuid[];
@@ -12,6 +13,10 @@ begin
     perform from worker
     where id = p_worker and stopped_at is null and renewals >= 2 and renewed_at >= now() - lease;
     if not found then
+        return;
+    end if;
+    -- One at a time is enough; the others would only queue up behind its sessions.
+    if not pg_try_advisory_xact_lock(hashtext('adjutant sweep')) then
         return;
     end if;
     select array_agg(x.lease), array_agg(distinct x.session)
@@ -22,10 +27,14 @@ begin
         return;
     end if;
     perform lock_sessions_1(sessions);
-    perform from slot x
-    where x.lease = any(candidates) and x.expires_at < now() - p_grace
-    order by x.n
-    for update;
+    -- A lease may have been renewed while we waited for its session.
+    held := array(
+        select x.n
+        from slot x
+        where x.lease = any(candidates) and x.expires_at < now() - p_grace
+        order by x.n
+        for update
+    );
     ends := array(
         select row(
             x.n, 'lost', case when over.ended then 'failed' else 'queued' end, null, null,
@@ -45,7 +54,7 @@ begin
         cross join lateral (
             select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended
         ) over
-        where x.lease = any(candidates) and x.expires_at < now() - p_grace
+        where x.n = any(held)
         order by x.n
     );
     swept := array(select x.task from unnest(ends) e join slot x on x.n = e.n order by x.n);

@@ -28,9 +28,12 @@ where t.waiting_for = 'all_children' and not exists (
     select from awaited a join task c on c.id = a.on_task
     where a.task = t.id and a.kind = 'child' and c.finished_at is null
 )
-or t.waiting_for = 'any_child' and exists (
-    select from awaited a join task c on c.id = a.on_task
-    where a.task = t.id and a.kind = 'child' and c.finished_at is not null
+or t.waiting_for = 'any_child' and (
+    not exists (select from awaited a where a.task = t.id and a.kind = 'child')
+    or exists (
+        select from awaited a join task c on c.id = a.on_task
+        where a.task = t.id and a.kind = 'child' and c.finished_at is not null
+    )
 )
 union all
 select 'ran or completed before its dependency completed', t.session, t.id

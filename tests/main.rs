@@ -12,6 +12,7 @@ mod dependencies;
 mod driver;
 mod idempotency;
 mod lease;
+mod model;
 mod mutants;
 mod nesting;
 mod order;

@@ -46,8 +46,8 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "claim_1",
-                "limit least(p_want,",
-                "limit least(p_want, (select count(*) filter (where x.open) - count(x.task) from slot x),",
+                "limit visible +",
+                "limit least(visible, (select count(*) filter (where x.open) - count(x.task) from slot x)) +",
             ),
         ],
     },
@@ -56,8 +56,16 @@ pub const MUTANTS: &[Mutant] = &[
         name: "shrink_without_reserve",
         edits: &[(
             "claim_1",
-            "slots[1 + (select count(*) from slot closed where not closed.open and closed.task is not null):]",
-            "slots[1:p_want]",
+            "slots[closing + 1:closing + visible]",
+            "slots[1:visible]",
+        )],
+    },
+    Mutant {
+        name: "shrink_without_headroom",
+        edits: &[(
+            "claim_1",
+            "limit visible + (select count(*) from slot closed where not closed.open and closed.task is not null)",
+            "limit visible",
         )],
     },
     Mutant { name: "closed_slots_claimed", edits: &[("claim_1", "slot.task is null and open", "slot.task is null")] },
@@ -142,7 +150,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },
     Mutant {
         name: "sweep_without_second_look",
-        edits: &[("sweep_1", " and x.expires_at < now() - p_grace", "")],
+        edits: &[("sweep_1", "x.lease = any(candidates) and x.expires_at < now() - p_grace", "x.lease = any(candidates)")],
     },
     Mutant {
         name: "end_not_idempotent",

@@ -104,6 +104,23 @@ async fn a_parent_whose_children_have_ended_goes_on_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_waits_for_no_child_goes_on_at_once() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let worker = world.worker().await;
+    let stranger = world.spawn(world.session().await, 1).await;
+    world.store.cancel(stranger[0].id).await.unwrap();
+    for waiting_for in [Await::All, Await::Any] {
+        let parent = world.spawn(session, 1).await.remove(0);
+        park(world.claim_one(&worker).await, &[], waiting_for).await;
+        assert_eq!(world.state(session, parent.number).await, TaskState::Queued);
+        // Somebody else's task is no child, and is not waited for.
+        park(world.claim_one(&worker).await, &stranger, waiting_for).await;
+        assert_eq!(world.drain(&worker).await, [parent.id]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_and_the_last_childs_end_at_once_lose_no_wake_up() {
     let world = World::new().await;
     let session = world.session().await;
@@ -163,7 +180,10 @@ async fn only_the_holder_of_the_lease_can_spawn_children() {
     world.expire(claim.lease.id()).await;
     worker.sweep(std::time::Duration::ZERO).await.unwrap();
     assert_lost(claim.lease.spawn(&[task()], None).await);
+    let current = world.claim_one(&worker).await;
+    assert_lost(claim.lease.spawn(&[task()], None).await);
     assert_eq!(world.count("select count(*) from task").await, 1);
+    current.lease.spawn(&[task()], None).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

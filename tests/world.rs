@@ -130,7 +130,7 @@ impl World {
 
     /// A claim of one task that has done everything but commit.
     pub async fn hold_claim(&self, worker: &Worker) -> Transaction<'static, Postgres> {
-        self.hold(&format!("select from claim_1('{}', 'default', 1, '30 s')", worker.id())).await
+        self.hold(&format!("select from claim_1('{}', 1)", worker.id())).await
     }
 
     /// Waits until `count` connections of this database wait for a lock.

@@ -12,16 +12,9 @@ impl Lease {
         let turn = Turn { message: storable_json(turn.message), text: turn.text.map(storable), ..turn };
         let body = serde_json::to_value(turn)
             .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
-        sqlx::query!(
-            "select checkpoint_1($1, $2, make_interval(secs => $3), $4, $5)",
-            self.task.0,
-            self.id.0,
-            self.renewal.as_secs_f64(),
-            number,
-            body
-        )
-        .execute(&self.store.pool)
-        .await?;
+        sqlx::query!("select checkpoint_1($1, $2, $3, $4)", self.task.0, self.id.0, number, body)
+            .execute(&self.store.pool)
+            .await?;
         self.turns_used = number;
         Ok(())
     }

@@ -30,18 +30,16 @@ pub struct Assignment {
 
 impl Worker {
     /// Takes up to `want` tasks, first in, first out, as far as the fleet has free slots. Never waits for anyone.
-    pub async fn claim(&self, want: i32) -> Result<Vec<Claim>> {
+    pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
         let rows = sqlx::query!(
             r#"select
                 task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
                 agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
                 created_at as "created_at!"
-               from claim_1($1, $2, $3, make_interval(secs => $4))"#,
+               from claim_1($1, $2)"#,
             self.id.0,
-            self.pool,
-            want,
-            self.lease.as_secs_f64()
+            i32::from(want)
         )
         .fetch_all(&self.store.pool)
         .await?;
@@ -53,7 +51,6 @@ impl Worker {
                 session: SessionId(row.session),
                 attempt: row.attempt,
                 turns_used: row.turns_used,
-                renewal: self.lease,
             },
             assignment: Assignment {
                 number: TaskNumber(row.number),

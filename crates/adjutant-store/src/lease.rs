@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use adjutant_agent::{LeaseId, SessionId, TaskId};
 
 use crate::Store;
@@ -13,7 +11,6 @@ pub struct Lease {
     pub(crate) session: SessionId,
     pub(crate) attempt: i32,
     pub(crate) turns_used: i32,
-    pub(crate) renewal: Duration,
 }
 
 impl Lease {

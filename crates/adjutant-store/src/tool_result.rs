@@ -7,10 +7,9 @@ impl Lease {
     /// Stores what a tool call of the last turn gave, and renews the lease. The first result of a call stays.
     pub async fn tool_result(&self, result: ToolResult) -> Result<()> {
         sqlx::query!(
-            "select tool_result_1($1, $2, make_interval(secs => $3), $4, $5, $6, $7, $8)",
+            "select tool_result_1($1, $2, $3, $4, $5, $6, $7)",
             self.task.0,
             self.id.0,
-            self.renewal.as_secs_f64(),
             self.turns_used,
             storable(result.call),
             storable(result.content),

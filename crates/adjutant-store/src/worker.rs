@@ -35,8 +35,6 @@ impl Default for NewWorker {
 pub struct Worker {
     pub(crate) store: Store,
     pub(crate) id: WorkerId,
-    pub(crate) pool: String,
-    pub(crate) lease: Duration,
 }
 
 impl Store {
@@ -60,7 +58,7 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        Ok(Worker { store: self.clone(), id, pool: new.pool.clone(), lease: new.lease })
+        Ok(Worker { store: self.clone(), id })
     }
 }
 
