@@ -35,9 +35,10 @@ async fn a_grown_cap_is_used_at_once_and_a_shrunk_one_only_falls() {
         assert_eq!(world.store.slots().await.unwrap().used, used);
         assert!(worker.claim(100).await.unwrap().is_empty(), "nothing starts with {used} in use at cap 3");
     }
-    // One of the last three is in a closed slot: what ends now makes room all the same.
+    // The last two are in closed slots: what ends now makes room all the same.
     claims.remove(0).lease.complete("done".to_owned(), None).write().await.unwrap();
-    assert_eq!(worker.claim(100).await.unwrap().len(), 1, "room for one");
+    assert_eq!(worker.claim(1).await.unwrap().len(), 1, "room for one");
+    assert!(worker.claim(100).await.unwrap().is_empty(), "and not for two");
     world.store.set_cap(0).await.unwrap();
     drop(claims);
     assert!(worker.claim(100).await.unwrap().is_empty(), "at 0 nothing starts");

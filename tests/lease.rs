@@ -5,7 +5,7 @@ use std::time::Duration;
 use adjutant_agent::{FailureKind, Outcome, TaskNumber, TaskState, ToolResult};
 use adjutant_store::{Await, Claim};
 
-use crate::world::{World, assert_lost, task, turn};
+use crate::world::{World, assert_lost, turn};
 
 fn tool_result(call: &str) -> ToolResult {
     ToolResult { call: call.to_owned(), content: "42".to_owned(), ..ToolResult::default() }
@@ -74,10 +74,7 @@ async fn a_stale_lease_is_not_renewed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_that_waited_for_a_sweep_writes_nothing() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (_, worker, mut claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     let sweep = world.hold(&format!("select sweep_1('{}', '0 s')", worker.id())).await;
     let checkpoint = tokio::spawn(async move { claim.lease.checkpoint(turn("late")).await });
@@ -91,10 +88,7 @@ async fn a_checkpoint_that_waited_for_a_sweep_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_waited_for_a_sweep_writes_nothing() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     let sweep = world.hold(&format!("select sweep_1('{}', '0 s')", worker.id())).await;
     let end = tokio::spawn(async move { claim.lease.complete("late".to_owned(), None).write().await });
@@ -107,10 +101,7 @@ async fn an_end_that_waited_for_a_sweep_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (session, worker, mut claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     claim.lease.checkpoint(turn("one")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
@@ -124,10 +115,7 @@ async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_model_gave_is_stored_whatever_is_in_it() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("nul \0 inside")).await.unwrap();
     claim.lease.tool_result(ToolResult { content: "\0".to_owned(), ..tool_result("c\0") }).await.unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
@@ -164,10 +152,7 @@ async fn ending_twice_is_ending_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("one")).await.unwrap();
     // What a worker does that never heard the answer: the same turn, under the same lease.
     sqlx::query("select checkpoint_1($1, $2, 1, $3)")
@@ -211,10 +196,7 @@ async fn many_ends_in_one_call_tell_which_leases_were_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_task_keeps_its_last_text_and_its_costs() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn_one(session, task()).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("half way")).await.unwrap();
     let error = "Max turns exceeded without producing a final response";
     claim.lease.fail(FailureKind::MaxTurns, error.to_owned(), None).write().await.unwrap();
@@ -233,10 +215,7 @@ async fn a_failed_task_keeps_its_last_text_and_its_costs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_never_changes() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (_, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("one")).await.unwrap();
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     for rewrite in [

@@ -157,10 +157,7 @@ async fn children_are_never_refused_for_want_of_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_may_depend_on_a_sibling_but_on_nobody_outside() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     let on_parent = NewTask { depends_on: vec![Dependency::Task(TaskNumber(1))], ..queued() };
     assert_refused(claim.lease.spawn(&[on_parent], None).await, ErrorCode::TaskNotFound);
     let batch = [NewTask { depends_on: vec![Dependency::InBatch(1)], ..queued() }, queued()];
@@ -173,10 +170,7 @@ async fn a_child_may_depend_on_a_sibling_but_on_nobody_outside() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_holder_of_the_lease_can_spawn_children() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     worker.sweep(std::time::Duration::ZERO).await.unwrap();
     assert_lost(claim.lease.spawn(&[task()], None).await);
@@ -189,10 +183,7 @@ async fn only_the_holder_of_the_lease_can_spawn_children() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_woken_parent_finds_its_turns() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let mut claim = world.claim_one(&worker).await;
+    let (_, worker, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("I delegate.")).await.unwrap();
     let children = spawn_children(&claim, 1).await;
     park(claim, &children, Await::All).await;

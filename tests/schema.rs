@@ -74,6 +74,21 @@ async fn an_interrupted_or_altered_migration_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_database_with_another_isolation_is_refused() {
+    let world = World::new().await;
+    sqlx::raw_sql(
+        "do $$ begin
+            execute format('alter database %I set default_transaction_isolation = serializable', current_database());
+        end $$",
+    )
+    .execute(&world.sql)
+    .await
+    .unwrap();
+    let message = misfit(world.url()).await;
+    assert!(message.contains("serializable") && message.contains("alter database"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn history_is_never_refused_for_want_of_a_partition() {
     let world = World::new().await;
     sqlx::raw_sql(

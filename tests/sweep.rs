@@ -31,10 +31,7 @@ async fn a_lost_task_goes_on_in_front_of_the_queue_with_its_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_swept_only_after_the_grace_period() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     assert!(worker.sweep(Duration::from_secs(3601)).await.unwrap().is_empty());
     assert_eq!(worker.sweep(Duration::from_secs(3599)).await.unwrap().len(), 1);
@@ -43,10 +40,7 @@ async fn a_lease_is_swept_only_after_the_grace_period() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_worker_that_renewed_twice_in_a_row_may_sweep() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "it never renewed");
     worker.renew(&[]).await.unwrap();
@@ -62,10 +56,7 @@ async fn only_a_worker_that_renewed_twice_in_a_row_may_sweep() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_renewed_while_a_sweep_waits_is_kept() {
     let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.steady_worker().await;
-    world.spawn(session, 1).await;
-    let claim = world.claim_one(&worker).await;
+    let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     let session_lock = world.hold("select from session for update").await;
     let sweeper = worker.clone();

@@ -99,6 +99,15 @@ impl World {
         claims.remove(0)
     }
 
+    /// A session with one task, which a worker that may sweep has just claimed.
+    pub async fn one_running(&self) -> (SessionId, Worker, Claim) {
+        let session = self.session().await;
+        let worker = self.steady_worker().await;
+        self.spawn(session, 1).await;
+        let claim = self.claim_one(&worker).await;
+        (session, worker, claim)
+    }
+
     pub async fn state(&self, session: SessionId, number: TaskNumber) -> TaskState {
         self.store.status(session, number).await.unwrap().state
     }

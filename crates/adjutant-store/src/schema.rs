@@ -19,6 +19,11 @@ pub enum SchemaMisfit {
         "the database's schema ({found}) no longer fits this program (made for {made_for}); install the release that migrated it, or a newer one"
     )]
     TooNew { found: i64, made_for: i64 },
+    #[error(
+        "the database's default_transaction_isolation is {0:?}, and Adjutant's steps need \"read committed\"; set it with: \
+         alter database ... set default_transaction_isolation = 'read committed'"
+    )]
+    Isolation(String),
     #[error("migration {0} was interrupted; run `adjutant migrate` again")]
     Interrupted(i64),
     #[error(
@@ -74,6 +79,13 @@ pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     let Some(found) = newest_applied(pool).await? else {
         return Err(SchemaMisfit::Empty.into());
     };
+    let isolation =
+        sqlx::query_scalar!("select current_setting('default_transaction_isolation') as \"isolation!\"")
+            .fetch_one(pool)
+            .await?;
+    if isolation != "read committed" {
+        return Err(SchemaMisfit::Isolation(isolation).into());
+    }
     let made_for = made_for();
     if found < made_for {
         return Err(SchemaMisfit::TooOld { found, needed: made_for }.into());
