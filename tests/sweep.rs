@@ -40,7 +40,8 @@ async fn a_lease_is_swept_only_after_the_grace_period() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_worker_that_renewed_twice_in_a_row_may_sweep() {
     let world = World::new().await;
-    let (_, worker, claim) = world.one_running().await;
+    let (_, _, claim) = world.one_running().await;
+    let worker = world.worker().await;
     world.expire(claim.lease.id()).await;
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "it never renewed");
     worker.renew(&[]).await.unwrap();
