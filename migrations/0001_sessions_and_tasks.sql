@@ -2,8 +2,8 @@
 
 create table session (
     id bigint generated always as identity primary key,
-    tenant text not null check (tenant <> ''),
-    name text not null check (name <> ''),
+    tenant text not null check (char_length(tenant) between 1 and 255),
+    name text not null check (char_length(name) between 1 and 255),
     next_number integer not null default 1 check (next_number > 0),
     next_event bigint not null default 1 check (next_event > 0),
     max_active integer not null default 5 check (max_active > 0),
@@ -39,14 +39,14 @@ create table task (
     number integer not null check (number > 0),
     parent uuid,
     root uuid not null,
-    depth smallint not null check (depth >= 0),
+    depth smallint not null check (depth between 0 and 10),
     label text,
     metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
     agent text not null check (agent <> ''),
     agent_version integer not null default 1 check (agent_version > 0),
     config jsonb not null default '{}' check (jsonb_typeof(config) = 'object'),
     assignment text not null,
-    pool text not null default 'default' check (pool <> ''),
+    pool text not null default 'default' check (char_length(pool) between 1 and 255),
     priority smallint not null default 0,
     not_before timestamptz,
     on_worker_loss text not null default 'resume' check (on_worker_loss in ('resume', 'fail')),
@@ -76,6 +76,7 @@ create table task (
     constraint a_root_is_its_own check ((parent is null) = (root = id) and (parent is null) = (depth = 0)),
     constraint finished_exactly_when_terminal
         check ((finished_at is not null) = (state in ('completed', 'failed', 'cancelled'))),
+    constraint ends_after_it_started check (finished_at >= greatest(created_at, started_at)),
     constraint waits_for_something_exactly_when_waiting check ((waiting_for is not null) = (state = 'waiting')),
     constraint fails_for_a_reason check ((failure is not null) = (state = 'failed')),
     constraint says_why_it_failed check ((error is not null) = (state = 'failed')),
@@ -137,7 +138,7 @@ comment on table awaited is
 create table idempotency (
     session bigint not null references session on delete cascade,
     action text not null check (action in ('spawn', 'collect')),
-    key text not null check (key <> ''),
+    key text not null check (char_length(key) between 1 and 300),
     body bytea not null,
     answer jsonb not null,
     created_at timestamptz not null default now(),
@@ -146,4 +147,5 @@ create table idempotency (
 create index idempotency_age on idempotency (created_at);
 
 comment on table idempotency is 'Answers already given, kept 24 hours. Only successes are stored.';
+comment on column idempotency.key is 'The caller''s key; a task that spawns children has its own keys, behind its id.';
 comment on column idempotency.body is 'A digest of the request without the key and without nulls.';

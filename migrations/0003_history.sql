@@ -23,16 +23,18 @@ comment on column turn.text is 'Its text, if it has any: what a cancelled or fai
 create table tool_result (
     task uuid not null,
     turn integer not null check (turn > 0),
-    call text not null check (call <> ''),
+    call text not null,
     attempt integer not null check (attempt > 0),
     content text not null,
     is_error boolean not null,
     duration_ms bigint not null default 0 check (duration_ms >= 0),
-    at timestamptz not null default now(),
-    primary key (task, turn, call, at)
+    at timestamptz not null default now()
 ) partition by range (at);
+create index tool_result_turn on tool_result (task, turn);
 
 comment on table tool_result is 'What a tool call gave. A call of a stored turn without a row here may have started.';
+comment on column tool_result.call is
+    'The call''s id in the turn, as long as the model made it. One result each: the slot''s lock sees to it.';
 
 create table event (
     session bigint not null,
@@ -56,8 +58,9 @@ create table attempt (
     outcome text not null check (outcome in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost')),
     turns integer not null check (turns >= 0),
     claimed_at timestamptz not null,
-    ended_at timestamptz not null default now(),
-    primary key (task, attempt)
+    ended_at timestamptz not null,
+    primary key (task, attempt),
+    check (ended_at >= claimed_at)
 );
 
 comment on table attempt is 'Who ran what, when, and how it ended: written once, at its end.';
@@ -87,36 +90,36 @@ create table turn_default partition of turn default;
 create table tool_result_default partition of tool_result default;
 create table event_default partition of event default;
 
--- LIKE + ATTACH, because CREATE TABLE .. PARTITION OF would lock out every writer.
-create function make_partitions_1(weeks_ahead integer) returns integer language plpgsql as $$
+-- One table a call, so that no two are locked at once, and never waiting for long: beside a default partition, ATTACH
+-- locks the default against readers too, and who waits for a long reader makes all others wait. Whoever does not get
+-- the lock comes again; there are weeks ahead. (CREATE TABLE .. PARTITION OF would lock out every writer besides.)
+create function make_partitions_1(p_parent text, p_weeks_ahead integer) returns integer language plpgsql
+set lock_timeout = '200ms' as $$
 declare
-    parent text;
     week timestamptz;
     part text;
     rows_in_default boolean;
     made integer := 0;
 begin
     perform pg_advisory_xact_lock(hashtext('adjutant make_partitions'));
-    foreach parent in array array['turn', 'tool_result', 'event'] loop
-        for k in 0 .. weeks_ahead loop
-            week := date_trunc('week', now(), 'UTC') + k * interval '168 hours';
-            part := parent || to_char(week at time zone 'UTC', '_IYYY_"w"IW');
-            continue when to_regclass(part) is not null;
-            -- A week whose rows are in the default partition already stays there.
-            execute format(
-                'select exists (select from %I where at >= %L and at < %L)',
-                parent || '_default', week, week + interval '168 hours'
-            ) into rows_in_default;
-            continue when rows_in_default;
-            execute format('create table %I (like %I including defaults including constraints)', part, parent);
-            execute format(
-                'alter table %I attach partition %I for values from (%L) to (%L)',
-                parent, part, week, week + interval '168 hours'
-            );
-            made := made + 1;
-        end loop;
+    for k in 0 .. p_weeks_ahead loop
+        week := date_trunc('week', now(), 'UTC') + k * interval '168 hours';
+        part := p_parent || to_char(week at time zone 'UTC', '_IYYY_"w"IW');
+        continue when to_regclass(part) is not null;
+        -- A week whose rows are in the default partition already stays there.
+        execute format(
+            'select exists (select from %I where at >= %L and at < %L)',
+            p_parent || '_default', week, week + interval '168 hours'
+        ) into rows_in_default;
+        continue when rows_in_default;
+        execute format('create table %I (like %I including defaults including constraints)', part, p_parent);
+        execute format(
+            'alter table %I attach partition %I for values from (%L) to (%L)',
+            p_parent, part, week, week + interval '168 hours'
+        );
+        made := made + 1;
     end loop;
     return made;
 end $$;
 
-select make_partitions_1(5);
+select make_partitions_1(parent, 5) from unnest(array['turn', 'tool_result', 'event']) parent;

@@ -118,7 +118,7 @@ begin
         failure = p_failure,
         error = e.error,
         partial_result = case when t.turns_used > 0 then last_text_1(t.id, t.created_at) end,
-        finished_at = now()
+        finished_at = greatest(now(), t.created_at, t.started_at)
     from unnest(p_tasks, p_errors) e (task, error)
     where t.id = e.task and t.state in ('queued', 'waiting');
 end $$;
@@ -208,8 +208,10 @@ comment on type attempt_end is
 -- Needs the sessions' locks and then the slots' locks, the fence.
 create function end_attempts_1(p_ends attempt_end[]) returns void language plpgsql as $$
 begin
-    insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at)
-    select x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.turns_used - x.turns_at_claim, x.claimed_at
+    insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
+    select
+        x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.turns_used - x.turns_at_claim, x.claimed_at,
+        greatest(now(), x.claimed_at)
     from unnest(p_ends) e
     join slot x on x.n = e.n;
 
@@ -239,7 +241,10 @@ begin
         result = e.result,
         summary = e.summary,
         partial_result = e.partial_result,
-        finished_at = case when e.state in ('completed', 'failed', 'cancelled') then now() end,
+        -- We may have waited for a lock while the task was claimed: now() is when the transaction began.
+        finished_at = case
+            when e.state in ('completed', 'failed', 'cancelled') then greatest(now(), t.created_at, x.claimed_at)
+        end,
         attempt = x.attempt,
         failures = coalesce(e.failures, t.failures),
         started_at = coalesce(t.started_at, x.claimed_at),

@@ -1,5 +1,5 @@
--- spawn: many tasks at once, all or none. A dependency is a positive number of an earlier task of the session, or a
--- negative place in this batch: -1 is its first. The children of a task need their parent's lease. A task may depend only on
+-- spawn: many tasks at once, all or none. A dependency is the number of an earlier task of the session, or a negative
+-- place in this batch: -1 is its first. Numbers yet to be given are unknown, or they could make a circle. The children of a task need their parent's lease. A task may depend only on
 -- its siblings: an edge out of the family could close a circle with a parent that waits for its children.
 create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid)
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
@@ -9,6 +9,7 @@ declare
     above task;
     wanted integer := jsonb_array_length(p_tasks);
     given idempotency;
+    own_key text := coalesce(p_parent || '/', '') || p_key;
     spawned uuid[];
     waiting uuid[];
     missing integer;
@@ -19,10 +20,21 @@ begin
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
 
+    if p_parent is not null then
+        update slot
+        set active_at = now(),
+            expires_at = greatest(expires_at, now() + (select w.lease from worker w where w.id = slot.worker))
+        where slot.task = p_parent and slot.lease = p_lease and slot.session = s.id;
+        if not found then
+            perform lease_lost(p_parent);
+        end if;
+        select * into above from task where task.id = p_parent;
+    end if;
+
     -- Under the session's lock, so that racers with one key see the first one's answer.
     select * into given
     from idempotency i
-    where i.session = s.id and i.action = 'spawn' and i.key = p_key and i.created_at > now() - interval '24 hours';
+    where i.session = s.id and i.action = 'spawn' and i.key = own_key and i.created_at > now() - interval '24 hours';
     if found then
         if given.body <> p_body then
             perform refuse('IDEMPOTENCY_CONFLICT', 'This idempotency key was used with another request');
@@ -35,16 +47,10 @@ begin
     if s.archived_at is not null then
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
     end if;
-    if p_parent is null then
+    if above.depth >= 10 then
+        perform refuse('INVALID_ARGUMENT', 'depth: a tree of tasks is at most 10 deep');
+    elsif p_parent is null then
         perform check_room_1(s, p_tasks);
-    else
-        update slot
-        set active_at = now(), expires_at = greatest(expires_at, now() + (select w.lease from worker w where w.id = slot.worker))
-        where slot.task = p_parent and slot.lease = p_lease;
-        if not found then
-            perform lease_lost(p_parent);
-        end if;
-        select * into above from task where task.id = p_parent;
     end if;
 
     insert into task (
@@ -78,7 +84,7 @@ begin
         from jsonb_array_elements(p_tasks) with ordinality e (body, place)
         cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') x (dependency)
         join task d on d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
-        where d.parent is not distinct from p_parent
+        where d.parent is not distinct from p_parent and x.dependency::integer < s.next_number
         on conflict do nothing;
 
         select min(x.dependency::integer) into missing
@@ -88,7 +94,7 @@ begin
             select
             from task d
             where d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
-                and d.parent is not distinct from p_parent
+                and d.parent is not distinct from p_parent and x.dependency::integer < s.next_number
         );
         if missing is not null then
             perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
@@ -112,7 +118,7 @@ begin
     );
     if p_key is not null then
         insert into idempotency (session, action, key, body, answer)
-        values (s.id, 'spawn', p_key, p_body, answer)
+        values (s.id, 'spawn', own_key, p_body, answer)
         on conflict (session, action, key) do update
         set body = excluded.body, answer = excluded.answer, created_at = excluded.created_at;
     end if;
@@ -138,8 +144,8 @@ begin
         ) t;
         if unfinished + wanted > s.max_active then
             perform refuse('MAX_TASKS_EXCEEDED', format(
-                'The session has %s unfinished tasks of at most %s; wait for one to end, or spawn with "queue": true',
-                unfinished, s.max_active
+                'The session has %s unfinished tasks, and with %s more it would have over %s; wait for one to end, or spawn with "queue": true',
+                unfinished, wanted, s.max_active
             ));
         end if;
     end if;
@@ -147,7 +153,8 @@ begin
     from (select from task where session = s.id and finished_at is null limit s.max_queued) t;
     if unfinished + wanted > s.max_queued then
         perform refuse('MAX_TASKS_EXCEEDED', format(
-            'The session has %s unfinished tasks, and its queue takes at most %s', unfinished, s.max_queued
+            'The session has %s unfinished tasks, and with %s more it would have over %s, which is all its queue takes',
+            unfinished, wanted, s.max_queued
         ));
     end if;
 end $$;
@@ -160,7 +167,7 @@ begin
     return query
     with outside as (
         select
-            t.id, t.pool, s.tenant,
+            t.id, t.pool, s.tenant, t.priority, t.attempt > 0 as in_front,
             row_number() over (order by t.not_before nulls first, (t.attempt = 0), t.number) - 1 as before
         from task t
         join session s on s.id = t.session
@@ -168,11 +175,17 @@ begin
             and not exists (select from queue q where q.task = t.id)
             and not exists (select from slot x where x.task = t.id)
     ), backlog as materialized (
-        select o.pool, (
+        -- What will still be before them when they are let in: at the back of their priority, or in front of it.
+        select o.pool, o.priority, o.in_front, (
             select count(*)
-            from (select from queue b where b.pool = o.pool and b.tenant = o.tenant limit 1000) b
+            from (
+                select from queue b
+                where b.pool = o.pool and b.tenant = o.tenant
+                    and (b.priority > o.priority or (b.priority = o.priority and (b.entry < 0 or not o.in_front)))
+                limit 1000
+            ) b
         ) as queued
-        from (select distinct pool, tenant from outside) o
+        from (select distinct pool, tenant, priority, in_front from outside) o
     )
     select q.task, (
         select count(*)
@@ -188,6 +201,6 @@ begin
     union all
     select o.id, least(1000, o.before + b.queued)::integer
     from outside o
-    join backlog b using (pool)
+    join backlog b using (pool, priority, in_front)
     where o.id = any(p_tasks);
 end $$;

@@ -1,5 +1,6 @@
 -- cancel: the task and everything below it, at once. A worker that runs one of them is fenced off in the same
--- transaction; the answer names those leases. Cancelling what has ended changes nothing and says what it is.
+-- transaction; the answer names those leases. A task that has ended stays as it is, and the answer says what that is; but
+-- what it left running below it is cancelled all the same.
 create function cancel_1(p_task uuid)
 returns table (state text, cancelled boolean, partial_result text, leases uuid[]) language plpgsql as $$
 #variable_conflict use_column
@@ -22,12 +23,6 @@ begin
         )
         select b.id from below b where b.finished_at is null order by b.number
     );
-    select * into target from task where task.id = p_task;
-    if target.finished_at is not null then
-        return query select target.state, false, target.partial_result, '{}'::uuid[];
-        return;
-    end if;
-
     -- This waits for a claim in flight; the next statement's fresh snapshot then sees the slot that it filled.
     delete from queue where queue.task = any(tree);
     perform from slot where slot.task = any(tree) order by n for update;
@@ -45,5 +40,5 @@ begin
     perform end_attempts_1(ends);
     perform conclude_1(tree, 'cancelled', null, null);
     perform follow_up_1(array[target.session], tree, '{}');
-    return query select t.state, true, t.partial_result, fenced from task t where t.id = p_task;
+    return query select t.state, p_task = any(tree), t.partial_result, fenced from task t where t.id = p_task;
 end $$;

@@ -54,6 +54,54 @@ where t.id is null or t.state <> 'queued' or t.not_before is not null or t.sessi
 union all
 select 'in the queue and in a slot', session, task from queue join slot using (session, task)
 union all
+select 'in the queue under another tenant, pool or priority', t.session, t.id
+from queue q
+join task t on t.id = q.task
+join session s on s.id = t.session
+where (q.tenant, q.pool, q.priority) <> (s.tenant, t.pool, t.priority)
+union all
+select 'waits for itself, through its dependencies', t.session, t.id
+from task t
+where t.waiting_for = 'dependencies' and exists (
+    with recursive before as (
+        select a.on_task from awaited a where a.task = t.id and a.kind = 'dependency'
+        union
+        select a.on_task
+        from before b
+        join task w on w.id = b.on_task and w.waiting_for = 'dependencies'
+        join awaited a on a.task = w.id and a.kind = 'dependency'
+    )
+    select from before b where b.on_task = t.id
+)
+union all
+select 'not where its parent says it is', t.session, t.id
+from task t
+left join task p on p.id = t.parent
+where t.parent is not null
+    and (p.id is null or (t.session, t.root, t.depth) is distinct from (p.session, p.root, p.depth + 1))
+union all
+select 'its tasks'' numbers have a gap', s.id, null
+from session s
+left join task t on t.session = s.id
+group by s.id
+having s.next_number - 1 <> count(t.number) or s.next_number - 1 <> coalesce(max(t.number), 0)
+union all
+select 'its sums are not those of its tasks', s.id, null
+from session s
+left join task t on t.session = s.id
+group by s.id
+having (s.input_tokens, s.output_tokens, s.cost_nanousd)
+    <> (coalesce(sum(t.input_tokens), 0), coalesce(sum(t.output_tokens), 0), coalesce(sum(t.cost_nanousd), 0))
+union all
+select 'its sums are not those of its turns', t.session, t.id
+from task t
+left join slot x on x.task = t.id
+left join turn u on u.task = t.id
+group by t.id, x.n
+having (coalesce(x.input_tokens, t.input_tokens), coalesce(x.output_tokens, t.output_tokens),
+        coalesce(x.cost_nanousd, t.cost_nanousd))
+    <> (coalesce(sum(u.input_tokens), 0), coalesce(sum(u.output_tokens), 0), coalesce(sum(u.cost_nanousd), 0))
+union all
 select 'its session is over its window', hot.session, null
 from (
     select session from queue
@@ -89,6 +137,11 @@ from turn u
 join task t on t.id = u.task
 left join slot x on x.task = t.id
 where u.attempt > coalesce(x.attempt, t.attempt)
+union all
+select 'it runs under the wrong attempt', t.session, t.id
+from slot x
+join task t on t.id = x.task
+where x.attempt <> t.attempt + 1
 union all
 select 'it ended without a notification, or has one that it should not have', t.session, t.id
 from task t

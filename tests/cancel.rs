@@ -33,7 +33,7 @@ async fn a_running_task_is_cancelled_with_its_text_and_its_worker_fenced_off() {
     assert_eq!(cancelled.partial_result.as_deref(), Some("so far"));
     assert_eq!(cancelled.leases, [claim.lease.id()]);
     assert_eq!(
-        worker.renew(&[claim.lease.id()]).await.unwrap(),
+        worker.renew(&[claim.lease.id()]).await.unwrap().lost,
         [claim.lease.id()],
         "the worker learns of it"
     );
@@ -73,6 +73,40 @@ async fn the_whole_tree_is_cancelled() {
     assert_eq!(world.state(session, grandchildren[0].number).await, TaskState::Cancelled);
     assert_eq!(world.state(session, children[0].number).await, TaskState::Completed);
     world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_ended_task_left_running_can_still_be_cancelled_through_it() {
+    let world = World::new().await;
+    let (session, worker, parent) = world.one_running().await;
+    let root = parent.lease.task();
+    let children = parent.lease.spawn(&[task(), task()], None).await.unwrap();
+    parent.lease.complete("done".to_owned(), None).write().await.unwrap();
+    let running = world.claim_one(&worker).await;
+    let answer = world.store.cancel(root).await.unwrap();
+    assert_eq!((answer.state, answer.changed), (TaskState::Completed, false));
+    assert_eq!(answer.leases, [running.lease.id()]);
+    for child in children {
+        assert_eq!(world.state(session, child.number).await, TaskState::Cancelled);
+    }
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_waited_ends_a_task_no_earlier_than_it_began() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let worker = world.worker().await;
+    let spawned = world.spawn(session, 1).await.remove(0);
+    let held = world.hold("select from session for update").await;
+    let store = world.store.clone();
+    let cancel = tokio::spawn(async move { store.cancel(spawned.id).await.unwrap() });
+    world.until_blocked(1).await;
+    let claim = world.claim_one(&worker).await;
+    held.commit().await.unwrap();
+    assert_eq!(cancel.await.unwrap().leases, [claim.lease.id()]);
+    let status = world.store.status(session, spawned.number).await.unwrap();
+    assert!(status.finished_at >= status.started_at, "{status:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

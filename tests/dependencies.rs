@@ -125,6 +125,17 @@ async fn an_unknown_dependency_is_refused_and_nothing_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_yet_to_be_given_is_unknown() {
+    let world = World::new().await;
+    let session = world.session().await;
+    // By these numbers the two would wait for each other, and the one for itself.
+    for batch in [vec![after(&[2]), after(&[1])], vec![after(&[1])], vec![queued(), after(&[1])]] {
+        assert_refused(world.store.spawn(session, &batch, None).await, ErrorCode::TaskNotFound);
+    }
+    assert_eq!(world.count("select count(*) from task").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_collected_task_can_still_be_depended_on() {
     let world = World::new().await;
     let session = world.session().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{FailureKind, Outcome, TaskNumber, TaskState, ToolResult};
-use adjutant_store::{Await, Claim};
+use adjutant_store::{Await, Claim, Renewal};
 
 use crate::world::{World, assert_lost, turn};
 
@@ -65,7 +65,7 @@ async fn a_stale_lease_is_not_renewed() {
     let world = World::new().await;
     let (stale, current) = stale_and_current(&world).await;
     let worker = world.worker().await;
-    assert_eq!(worker.renew(&[stale.lease.id()]).await.unwrap(), [stale.lease.id()]);
+    assert_eq!(worker.renew(&[stale.lease.id()]).await.unwrap().lost, [stale.lease.id()]);
     let held: i64 = world.count("select count(*) from slot where task is not null").await;
     assert_eq!(held, 1);
     drop(current);
@@ -228,4 +228,26 @@ async fn what_has_ended_never_changes() {
         let refused = sqlx::query(rewrite).execute(&world.sql).await.unwrap_err();
         assert!(refused.to_string().contains("never changes"), "{rewrite}: {refused}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_says_what_it_could_not_renew() {
+    let world = World::new().await;
+    let (_, worker, claim) = world.one_running().await;
+    let busy = world.hold("select from slot for update").await;
+    let renewal = worker.renew(&[claim.lease.id()]).await.unwrap();
+    assert_eq!(renewal, Renewal::default(), "neither renewed nor lost");
+    busy.rollback().await.unwrap();
+    let renewal = worker.renew(&[claim.lease.id()]).await.unwrap();
+    assert_eq!(renewal, Renewal { renewed: vec![claim.lease.id()], lost: Vec::new() });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absurd_delay_or_call_id_ends_nobody() {
+    let world = World::new().await;
+    let (_, _, mut claim) = world.one_running().await;
+    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.tool_result(tool_result(&"x".repeat(100_000))).await.unwrap();
+    claim.lease.release_for(Duration::MAX).write().await.unwrap();
+    world.assert_sound().await;
 }

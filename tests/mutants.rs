@@ -147,6 +147,11 @@ pub const MUTANTS: &[Mutant] = &[
             "exit;",
         )],
     },
+    Mutant {
+        name: "future_numbers_known",
+        edits: &[("spawn_1", " and x.dependency::integer < s.next_number", "")],
+    },
+    Mutant { name: "keys_shared_by_parents", edits: &[("spawn_1", "coalesce(p_parent || '/', '') || p_key", "p_key")] },
     Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },
     Mutant {
         name: "sweep_without_second_look",

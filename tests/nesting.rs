@@ -1,7 +1,7 @@
 //! Parents and children: a parent that waits holds nothing, and wakes in front.
 
 use adjutant_agent::{ErrorCode, TaskNumber, TaskState};
-use adjutant_store::{Await, Claim, Dependency, NewTask, Spawned, Worker};
+use adjutant_store::{Await, Claim, Dependency, IdempotencyKey, NewTask, Spawned, Worker};
 
 use crate::world::{World, assert_lost, assert_refused, queued, race, task, turn};
 
@@ -178,6 +178,41 @@ async fn only_the_holder_of_the_lease_can_spawn_children() {
     assert_lost(claim.lease.spawn(&[task()], None).await);
     assert_eq!(world.count("select count(*) from task").await, 1);
     current.lease.spawn(&[task()], None).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_its_parents_own_and_the_next_attempts() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let worker = world.steady_worker().await;
+    world.spawn(session, 2).await;
+    let [one, other]: [Claim; 2] = worker.claim(2).await.unwrap().try_into().unwrap();
+    let key = Some(IdempotencyKey { key: "turn 1, call 1", body: b"body" });
+    let mine = one.lease.spawn(&[task()], key).await.unwrap();
+    assert_eq!(one.lease.spawn(&[task()], key).await.unwrap(), mine);
+    assert_ne!(other.lease.spawn(&[task()], key).await.unwrap(), mine, "the other has children of its own");
+    world.expire(one.lease.id()).await;
+    worker.sweep(std::time::Duration::ZERO).await.unwrap();
+    assert_lost(one.lease.spawn(&[task()], key).await);
+    let next = world.claim_one(&worker).await;
+    assert_eq!(next.lease.spawn(&[task()], key).await.unwrap(), mine);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_is_at_most_10_deep() {
+    let world = World::new().await;
+    let (_, worker, mut parent) = world.one_running().await;
+    for _ in 0..10 {
+        spawn_children(&parent, 1).await;
+        parent = world.claim_one(&worker).await;
+        // Room in the window and in the cap for the next: this one waits for nothing.
+        world.store.set_cap(20).await.unwrap();
+        sqlx::query("update session set max_active = 20").execute(&world.sql).await.unwrap();
+    }
+    assert_eq!(parent.assignment.depth, 10);
+    let message = assert_refused(parent.lease.spawn(&[task()], None).await, ErrorCode::InvalidArgument);
+    assert!(message.starts_with("depth:"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The schema: made by `migrate`, and refused by whoever it does not fit.
 
 use adjutant_store::{Error, SchemaMisfit, Store};
-use sqlx::{Executor, SqlSafeStr};
+use sqlx::{Connection, Executor, PgConnection, SqlSafeStr};
 
 use crate::world::World;
 
@@ -86,6 +86,45 @@ async fn a_database_with_another_isolation_is_refused() {
     .unwrap();
     let message = misfit(world.url()).await;
     assert!(message.contains("serializable") && message.contains("alter database"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_something_else_is_left_alone() {
+    for table in ["create table session (id int)", "create table _sqlx_migrations (
+        version bigint, description text, installed_on timestamptz, success bool, checksum bytea, execution_time bigint
+    ); insert into _sqlx_migrations values (1, 'theirs', now(), true, '', 0)"] {
+        let url = World::empty_database().await;
+        let mut theirs = PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(table).execute(&mut theirs).await.unwrap();
+        let answer = Store::migrate(&url).await;
+        assert!(matches!(answer, Err(Error::Schema(SchemaMisfit::NotOurs))), "{answer:?}");
+        let tables: i64 = sqlx::query_scalar("select count(*) from pg_tables where schemaname = 'public'")
+            .fetch_one(&mut theirs)
+            .await
+            .unwrap();
+        assert_eq!(tables, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_never_wait_for_a_reader() {
+    let world = World::new().await;
+    sqlx::raw_sql(
+        "do $$ declare last text; begin
+        select max(relname) into last from pg_class where relname like 'turn\\_2%' and relkind = 'r';
+        execute format('drop table %I', last);
+    end $$",
+    )
+    .execute(&world.sql)
+    .await
+    .unwrap();
+    let reader = world.hold("lock table turn_default in access share mode").await;
+    world.store.tidy().await.unwrap();
+    let weeks = "select count(*) from pg_inherits where inhparent = 'turn'::regclass";
+    assert_eq!(world.count(weeks).await, 6, "not made, and not waited for");
+    reader.rollback().await.unwrap();
+    world.store.tidy().await.unwrap();
+    assert_eq!(world.count(weeks).await, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,7 +43,7 @@ async fn a_sixth_unfinished_task_is_refused_unless_it_accepts_to_wait() {
     }
     let message =
         assert_refused(world.store.spawn(session, &[task()], None).await, ErrorCode::MaxTasksExceeded);
-    assert!(message.contains("5 unfinished tasks of at most 5"), "{message}");
+    assert!(message.contains("5 unfinished tasks, and with 1 more"), "{message}");
     let sixth = world.spawn_one(session, queued()).await;
     assert_eq!(
         (sixth.number, sixth.state, sixth.queue_position),
@@ -199,4 +199,23 @@ async fn the_queue_position_counts_the_tenants_own_tasks_only() {
     let claim = world.claim_one(&world.worker().await).await;
     assert_eq!(claim.lease.task(), urgent.id);
     assert_eq!(world.store.queue_position(mine, urgent.id).await.unwrap(), None, "it runs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_position_outside_the_window_is_what_it_will_be_inside() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    let (full, other) =
+        (world.session_with(|session| session.max_active = Some(1)).await, world.session().await);
+    let held = world.spawn(full, 1).await.remove(0);
+    let running = world.claim_one(&worker).await;
+    world.spawn(other, 3).await;
+    let urgent = world.spawn_one(full, NewTask { priority: 9, ..queued() }).await;
+    assert_eq!(urgent.queue_position, Some(0), "before all of lower priority");
+    let usual = world.spawn_one(full, queued()).await;
+    assert_eq!(usual.queue_position, Some(4), "behind the three others and the urgent one");
+    // The session's window shrinks away under a task that has run before: it will come back in front.
+    running.lease.release().write().await.unwrap();
+    assert_eq!(world.store.queue_position(full, held.id).await.unwrap(), Some(0));
+    world.assert_sound().await;
 }

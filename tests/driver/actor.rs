@@ -261,7 +261,7 @@ impl Actor {
 
     async fn renew(&mut self) {
         let leases: Vec<_> = self.held.iter().map(|claim| claim.lease.id()).collect();
-        let lost = self.worker.renew(&leases).await.unwrap();
+        let lost = self.worker.renew(&leases).await.unwrap().lost;
         self.held.retain(|claim| !lost.contains(&claim.lease.id()));
     }
 

@@ -9,7 +9,7 @@ use crate::{Dependency, NewTask};
 /// The most tasks that one spawn may make.
 const MAX_BATCH: usize = 1000;
 /// The longest delay: a year.
-const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
+pub(crate) const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Refuses what cannot be a batch, naming the field.
 pub(crate) fn check_batch(tasks: &[NewTask]) -> Result<(), Refusal> {
@@ -26,11 +26,12 @@ fn check_task(task: &NewTask, batch: usize) -> Result<(), Refusal> {
     if task.agent.is_empty() {
         return Err(Refusal::invalid("agent", "must not be empty"));
     }
-    if task.pool.is_empty() {
-        return Err(Refusal::invalid("queue", "the pool's name must not be empty"));
-    }
-    if task.agent_version < 1 || task.max_failures < 1 {
-        return Err(Refusal::invalid("max_failures", "must be at least 1"));
+    check_name("pool", &task.pool)?;
+    for (field, number) in [("agent_version", task.agent_version), ("max_failures", task.max_failures.into())]
+    {
+        if number < 1 {
+            return Err(Refusal::invalid(field, "must be at least 1"));
+        }
     }
     if task.delay.is_some_and(|delay| delay > MAX_DELAY) {
         return Err(Refusal::invalid(
@@ -53,6 +54,14 @@ fn check_task(task: &NewTask, batch: usize) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Names are indexed, and an index takes no long text.
+pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Refusal> {
+    match name.chars().count() {
+        1..=255 => Ok(()),
+        _ => Err(Refusal::invalid(field, "must have 1 to 255 characters")),
+    }
 }
 
 /// Takes away what can run, again and again; what is left is in a circle, or behind one.
@@ -115,7 +124,9 @@ mod tests {
         assert_eq!(with(|_| ()), Ok(()));
         for (change, field) in [
             ((|task| task.agent.clear()) as fn(&mut NewTask), "agent"),
-            (|task| task.pool.clear(), "queue"),
+            (|task| task.pool.clear(), "pool"),
+            (|task| task.pool = "x".repeat(256), "pool"),
+            (|task| task.agent_version = 0, "agent_version"),
             (|task| task.max_failures = 0, "max_failures"),
             (|task| task.delay = Some(Duration::MAX), "delay_s"),
             (|task| task.depends_on = vec![Dependency::InBatch(1)], "depends_on"),

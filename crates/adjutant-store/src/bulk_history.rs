@@ -32,8 +32,8 @@ impl Store {
                  where s.tenant = 'history' and not exists (select from task t where t.session = s.id)
                  returning id, session, number, finished_at
              ), attempted as (
-                 insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at)
-                 select id, 1, session, id, id, 'completed', 0, finished_at from made
+                 insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
+                 select id, 1, session, id, id, 'completed', 0, finished_at, finished_at from made
              ), notified as (
                  insert into notification (task, session, state, read_at)
                  select id, session, 'completed', finished_at from made

@@ -16,11 +16,11 @@ pub enum Error {
     #[error(transparent)]
     Schema(#[from] SchemaMisfit),
     /// The database is away, overloaded or full: the same call may succeed later.
-    #[error("the database is not available: {0}")]
-    Unavailable(#[source] sqlx::Error),
+    #[error("the database is not available: {}", said(.0))]
+    Unavailable(sqlx::Error),
     /// A bug, here or in the schema.
-    #[error("the database refused a statement: {0}")]
-    Unexpected(#[source] sqlx::Error),
+    #[error("the database refused it: {}", said(.0))]
+    Unexpected(sqlx::Error),
 }
 
 impl From<sqlx::Error> for Error {
@@ -65,12 +65,24 @@ fn is_passing(error: &sqlx::Error) -> bool {
     )
 }
 
-/// Connection trouble (08), a transaction that lost a race (40), too few resources, a full disk among them (53),
-/// shutting down or starting up (57P0x), IO errors (58).
+/// What PostgreSQL said, without the place in its own source that sqlx adds, and what to do about the usual mistakes.
+fn said(error: &sqlx::Error) -> String {
+    let sqlx::Error::Database(answer) = error else { return error.to_string() };
+    let message = answer.message();
+    match answer.code().as_deref() {
+        Some("28P01" | "28000") => format!("{message} (check the user and the password in the URL)"),
+        Some("3D000") => format!("{message} (create it first, or check the name in the URL)"),
+        Some("42501") => format!("{message} (Adjutant's user has to own its database)"),
+        _ => message.to_owned(),
+    }
+}
+
+/// Connection trouble (08), a transaction that lost a race (40), too few resources, a full disk among them (53), a lock or
+/// a statement that timed out, shutting down or starting up (57P0x), IO errors (58), a stand-by that cannot write (25006).
 fn is_passing_code(code: &str) -> bool {
     ["08", "40", "53", "58"].contains(&code.get(..2).unwrap_or_default())
         || code.starts_with("57P0")
-        || code == "25006"
+        || ["55P03", "57014", "25006"].contains(&code)
 }
 
 impl Error {

@@ -1,5 +1,6 @@
 use adjutant_agent::Refusal;
 
+use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 
 /// Makes a call answerable again: the same key with the same body gets the first answer, for 24 hours.
@@ -13,9 +14,6 @@ pub struct IdempotencyKey<'a> {
 impl IdempotencyKey<'_> {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         refuse_nul_in("idempotency_key", self.key)?;
-        match self.key.chars().count() {
-            1..=255 => Ok(()),
-            _ => Err(Refusal::invalid("idempotency_key", "must have 1 to 255 characters")),
-        }
+        check_name("idempotency_key", self.key)
     }
 }

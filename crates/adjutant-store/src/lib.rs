@@ -60,6 +60,7 @@ pub use error::Error;
 pub use idempotency::IdempotencyKey;
 pub use invariants::Violation;
 pub use lease::Lease;
+pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
 pub use spawn::{Dependency, NewTask, OnWorkerLoss, Spawned};

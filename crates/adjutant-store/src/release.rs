@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::batch::MAX_DELAY;
 use crate::end::End;
 use crate::{Ending, Lease};
 
@@ -9,8 +10,8 @@ impl Lease {
         self.end(End::Released { delay_s: None })
     }
 
-    /// Gives the task back, not to be continued before `delay` has passed.
+    /// Gives the task back, not to be continued before `delay` has passed (a year at most: it may be a provider's word).
     pub fn release_for(self, delay: Duration) -> Ending {
-        self.end(End::Released { delay_s: Some(delay.as_secs_f64()) })
+        self.end(End::Released { delay_s: Some(delay.min(MAX_DELAY).as_secs_f64()) })
     }
 }

@@ -3,16 +3,35 @@ use uuid::Uuid;
 
 use crate::{Result, Worker};
 
+/// What became of leases that were to be renewed. One that is in neither list is still held, but was busy just then: its
+/// time runs on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewal {
+    pub renewed: Vec<LeaseId>,
+    pub lost: Vec<LeaseId>,
+}
+
 impl Worker {
-    /// Renews all of the worker's leases at once, and answers which of them are lost.
+    /// Renews all of the worker's leases at once.
     ///
     /// To be called also with none: two renewals in a row make a worker one that may [sweep](Worker::sweep).
-    pub async fn renew(&self, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
+    pub async fn renew(&self, leases: &[LeaseId]) -> Result<Renewal> {
         let leases: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
-        let lost =
-            sqlx::query_scalar!(r#"select lease as "lease!" from renew_1($1, $2) lease"#, self.id.0, &leases)
-                .fetch_all(&self.store.pool)
-                .await?;
-        Ok(lost.into_iter().map(LeaseId).collect())
+        let rows = sqlx::query!(
+            r#"select lease as "lease!", what as "what!" from renew_1($1, $2)"#,
+            self.id.0,
+            &leases
+        )
+        .fetch_all(&self.store.pool)
+        .await?;
+        let mut renewal = Renewal::default();
+        for row in rows {
+            match row.what.as_str() {
+                "renewed" => renewal.renewed.push(LeaseId(row.lease)),
+                "lost" => renewal.lost.push(LeaseId(row.lease)),
+                _ => {}
+            }
+        }
+        Ok(renewal)
     }
 }

@@ -1,5 +1,6 @@
-use sqlx::PgPool;
 use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgPool};
 
 use crate::store::connect;
 use crate::{Error, Result, Store};
@@ -11,6 +12,10 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 pub enum SchemaMisfit {
     #[error("the database has no Adjutant schema yet; run `adjutant migrate`")]
     Empty,
+    #[error("the database has tables of something else in it; give Adjutant a database of its own")]
+    NotOurs,
+    #[error("the database is PostgreSQL {0}; Adjutant needs version 15 or newer")]
+    Server(String),
     #[error(
         "the database's schema is at {found}, and this program needs {needed}; run `adjutant migrate` with this program"
     )]
@@ -44,7 +49,11 @@ pub struct Migrated {
 impl Store {
     /// Brings the database's schema up to this program's. Running it twice, or twice at once, is harmless.
     pub async fn migrate(url: &str) -> Result<Migrated> {
-        let pool = connect(url, 2).await?;
+        // A migration takes as long as it takes, whatever the database allows others.
+        let patient = PgPoolOptions::new().max_connections(2).after_connect(|connection, _| {
+            Box::pin(async move { connection.execute("set statement_timeout = 0").await.map(drop) })
+        });
+        let pool = connect(url, patient).await?;
         let from = newest_applied(&pool).await?.unwrap_or(0);
         // A newer schema is left alone: during a rolling deploy the old release may still run its migrate step.
         if from <= made_for() {
@@ -52,7 +61,6 @@ impl Store {
         }
         check(&pool).await?;
         let to = newest_applied(&pool).await?.unwrap_or(0);
-        sqlx::query!("select make_partitions_1(5)").fetch_one(&pool).await?;
         pool.close().await;
         Ok(Migrated { from, to })
     }
@@ -97,20 +105,37 @@ pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     Ok(())
 }
 
+/// The newest migration in the database; none when it is empty. Refuses a database that is no place for us.
 async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
-    let there = sqlx::query_scalar!("select to_regclass('_sqlx_migrations') is not null as \"there!\"")
-        .fetch_one(pool)
-        .await?;
-    if !there {
-        return Ok(None);
+    let about = sqlx::query!(
+        r#"select
+            current_setting('server_version') as "version!",
+            current_setting('server_version_num')::integer >= 150000 as "new_enough!",
+            to_regclass('_sqlx_migrations') is not null as "migrated!",
+            exists (
+                select from pg_class
+                where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm')
+            ) as "occupied!""#
+    )
+    .fetch_one(pool)
+    .await?;
+    if !about.new_enough {
+        return Err(SchemaMisfit::Server(about.version).into());
     }
-    // Not checked at compile time: this table is sqlx's, and a database may lack it.
-    let rows: Vec<(i64, bool)> =
-        sqlx::query_as("select version, success from _sqlx_migrations order by version")
+    if !about.migrated {
+        return if about.occupied { Err(SchemaMisfit::NotOurs.into()) } else { Ok(None) };
+    }
+    // Not checked at compile time: this table is sqlx's, and comes with the first migration.
+    let rows: Vec<(i64, String, bool)> =
+        sqlx::query_as("select version, description, success from _sqlx_migrations order by version")
             .fetch_all(pool)
             .await?;
-    if let Some((version, _)) = rows.iter().find(|(_, success)| !success) {
+    let ours = MIGRATIONS.iter().next().map(|first| first.description.as_ref());
+    if rows.first().is_some_and(|(_, description, _)| Some(description.as_str()) != ours) {
+        return Err(SchemaMisfit::NotOurs.into());
+    }
+    if let Some((version, _, _)) = rows.iter().find(|(_, _, success)| !success) {
         return Err(SchemaMisfit::Interrupted(*version).into());
     }
-    Ok(rows.last().map(|(version, _)| *version))
+    Ok(rows.last().map(|(version, _, _)| *version))
 }

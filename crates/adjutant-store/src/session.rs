@@ -1,5 +1,6 @@
 use adjutant_agent::{ErrorCode, Refusal, SessionId};
 
+use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
 
@@ -25,9 +26,7 @@ impl Store {
     pub async fn create_session(&self, new: &NewSession) -> Result<Session> {
         for (field, text) in [("tenant", &new.tenant), ("session_id", &new.name)] {
             refuse_nul_in(field, text)?;
-            if text.is_empty() {
-                return Err(Refusal::invalid(field, "must not be empty").into());
-            }
+            check_name(field, text)?;
         }
         for (field, limit) in [("max_active", new.max_active), ("max_queued", new.max_queued)] {
             if limit.is_some_and(|limit| limit < 1) {

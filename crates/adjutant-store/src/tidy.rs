@@ -1,10 +1,27 @@
 use crate::{Result, Store};
 
+/// The weeks for which there are partitions, besides this one.
+const WEEKS_AHEAD: i32 = 5;
+
 impl Store {
     /// Housekeeping, now and then, by any process: partitions for the weeks to come, and idempotency keys past their day.
     pub async fn tidy(&self) -> Result<()> {
-        sqlx::query!("select make_partitions_1(5)").fetch_one(&self.pool).await?;
-        // In small batches, so that no spawn waits for a long delete.
+        for table in ["turn", "tool_result", "event"] {
+            match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
+                .fetch_one(&self.pool)
+                .await
+            {
+                Ok(_) => {}
+                // Somebody reads it, or tidies: there are weeks until it matters.
+                Err(error) if is_lock_timeout(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.forget_keys().await
+    }
+
+    /// In small batches, so that no spawn waits for a long delete.
+    async fn forget_keys(&self) -> Result<()> {
         loop {
             let gone = sqlx::query!(
                 "delete from idempotency
@@ -23,4 +40,8 @@ impl Store {
             }
         }
     }
+}
+
+fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|answer| answer.code()).as_deref() == Some("55P03")
 }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use adjutant_agent::{Refusal, WorkerId};
 
+use crate::batch::check_name;
 use crate::{Result, Store};
 
 /// The shortest lease: anything shorter is lost to an ordinary pause.
@@ -42,9 +43,10 @@ impl Store {
         if new.lease < MIN_LEASE {
             return Err(Refusal::invalid("lease.seconds", "must be at least 2").into());
         }
-        if new.concurrency < 1 || new.pool.is_empty() {
-            return Err(Refusal::invalid("concurrency", "must be at least 1, in a named pool").into());
+        if new.concurrency < 1 {
+            return Err(Refusal::invalid("concurrency", "must be at least 1").into());
         }
+        check_name("pool", &new.pool)?;
         let id = WorkerId::new();
         sqlx::query!(
             "insert into worker (id, name, pool, concurrency, version, lease)

@@ -29,3 +29,24 @@ impl Signals {
         }
     }
 }
+
+/// A signal ended it before it was done.
+#[derive(Debug)]
+pub struct Interrupted(pub &'static str);
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "interrupted by SIG{}", self.0)
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Does the work, unless a signal comes first; then the work is dropped, which tidies up behind it.
+pub async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        done = work => done,
+        name = signals.next() => Err(Interrupted(name).into()),
+    }
+}

@@ -1,7 +1,9 @@
 //! `adjutant completions`: what a shell needs to complete our commands.
 
+use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
@@ -19,7 +21,10 @@ pub struct Arguments {
     shell: Shell,
 }
 
-pub fn run(arguments: &Arguments) -> ExitCode {
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "adjutant", &mut std::io::stdout());
-    ExitCode::SUCCESS
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    // Not straight to standard output: the generator panics when nobody reads it.
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "adjutant", &mut script);
+    std::io::stdout().write_all(&script).context("cannot write to standard output")?;
+    Ok(ExitCode::SUCCESS)
 }

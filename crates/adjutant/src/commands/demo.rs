@@ -42,13 +42,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         postgres.server_version(),
         started.elapsed().as_secs_f64()
     ))?;
-    let facts = tokio::select! {
-        facts = story(&store, &say, arguments.json) => facts?,
-        _ = tokio::signal::ctrl_c() => {
-            postgres.stop().await?;
-            return Ok(ExitCode::from(130));
-        }
-    };
+    let facts = story(&store, &say, arguments.json).await?;
     store.close().await;
     postgres.stop().await?;
     if arguments.json {

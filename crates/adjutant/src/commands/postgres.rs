@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
-use crate::signals::Signals;
+use crate::signals::{Signals, interruptible};
 
 const NOT_FOUND: u8 = 127;
 
@@ -55,7 +55,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (false, Some(dir)) => Place::Kept(dir),
         (false, None) => Place::Kept(default_data_dir()?),
     };
-    let postgres = PrivatePostgres::start(place).await?;
+    let postgres = interruptible(PrivatePostgres::start(place)).await?;
     match arguments.command.split_first() {
         Some((program, rest)) => run_around(postgres, program, rest).await,
         None => run_alone(postgres, arguments.json).await,

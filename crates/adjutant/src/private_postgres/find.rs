@@ -56,7 +56,7 @@ impl Server {
 
 /// Finds the newest server, or one for data of the major version `data`.
 pub async fn server(run_as: &RunAs, data: Option<u32>) -> anyhow::Result<Server> {
-    let wanted = std::env::var_os(BIN);
+    let wanted = std::env::var_os(BIN).filter(|choice| !choice.is_empty());
     let found = match &wanted {
         Some(choice) if choice == "npm" => Vec::new(),
         Some(folder) => {

@@ -13,6 +13,9 @@ const LONGEST: u64 = 16 << 20;
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 12;
 
+/// How PostgreSQL says that the disk is full.
+const FULL: [&str; 2] = ["No space left on device", "Check free disk space"];
+
 pub struct Log {
     path: PathBuf,
     /// Stays readable when the file is removed with its directory.
@@ -53,7 +56,7 @@ impl Log {
 /// Puts what PostgreSQL said under our words, and says a full disk first when that is the reason.
 pub fn explain(what: &str, said: &str, dir: &Path) -> anyhow::Error {
     // A log on the full disk cannot have said it.
-    let full = if said.contains("No space left on device") || is_full(dir) {
+    let full = if FULL.iter().any(|words| said.contains(words)) || is_full(dir) {
         format!(
             "no space is left for the database in {}. Nothing was lost: make room there, or choose another directory \
              with --data-dir, and start again. ",

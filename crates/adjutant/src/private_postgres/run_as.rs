@@ -33,9 +33,9 @@ pub enum RunAs {
 impl RunAs {
     pub fn choose() -> anyhow::Result<Self> {
         // The owner of a new file is the effective user; std has no other way to ask without a process.
-        let uid = tempfile::tempfile()
-            .and_then(|file| file.metadata())
-            .context("cannot write to the temp directory")?;
+        let uid = tempfile::tempfile().and_then(|file| file.metadata()).with_context(|| {
+            format!("cannot write to the temp directory {}", std::env::temp_dir().display())
+        })?;
         if uid.uid() != 0 {
             return Ok(Self::Ourselves);
         }
