@@ -7,7 +7,8 @@ CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
 # One throwaway PostgreSQL for all tests of a run; each test has a database of its own in it.
 WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh
-TESTS := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo test)
+NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
+TESTS := $(if $(NEXTEST),nextest run,test)
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -23,7 +24,7 @@ lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 soak: build ## Run the random driver for 10 minutes
-	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant driver:: -- --nocapture
+	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant driver:: $(if $(NEXTEST),--no-capture,-- --nocapture)
 
 mutants: build ## Break each guard on purpose and see that a test notices (about 20 minutes)
 	$(WITH_SERVER) sh tests/mutants.sh

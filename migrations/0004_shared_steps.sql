@@ -25,6 +25,32 @@ begin
     perform from session where id = any(p_sessions) order by id for no key update;
 end $$;
 
+-- The answer that was given to this key, if it was; a key that came with another request is refused. Needs the session's
+-- lock, so that racers with one key see the first one's answer.
+create function answered_1(p_session bigint, p_action text, p_key text, p_body bytea) returns jsonb language plpgsql as $$
+declare
+    given idempotency;
+begin
+    select * into given
+    from idempotency
+    where session = p_session and action = p_action and key = p_key and created_at > now() - interval '24 hours';
+    if given.body <> p_body then
+        perform refuse('IDEMPOTENCY_CONFLICT', 'This idempotency key was used with another request');
+    end if;
+    return given.answer;
+end $$;
+
+create function remember_1(p_session bigint, p_action text, p_key text, p_body bytea, p_answer jsonb)
+returns void language plpgsql as $$
+begin
+    if p_key is not null then
+        insert into idempotency (session, action, key, body, answer)
+        values (p_session, p_action, p_key, p_body, p_answer)
+        on conflict (session, action, key) do update
+        set body = excluded.body, answer = excluded.answer, created_at = excluded.created_at;
+    end if;
+end $$;
+
 -- Admits tasks to the queue, as many as the session's window has room for. The one way in: spawned, woken, released
 -- and taken-over tasks all come through here. Needs the sessions' locks.
 create function let_in_1(p_sessions bigint[]) returns void language plpgsql as $$

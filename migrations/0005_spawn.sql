@@ -1,6 +1,4 @@
--- spawn: many tasks at once, all or none. A dependency is the number of an earlier task of the session, or a negative
--- place in this batch: -1 is its first. Numbers yet to be given are unknown, or they could make a circle. The children of a task need their parent's lease. A task may depend only on
--- its siblings: an edge out of the family could close a circle with a parent that waits for its children.
+-- spawn: many tasks at once, all or none. The children of a task need their parent's lease.
 create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid)
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
@@ -8,11 +6,10 @@ declare
     s session;
     above task;
     wanted integer := jsonb_array_length(p_tasks);
-    given idempotency;
+    -- A parent's keys are its own.
     own_key text := coalesce(p_parent || '/', '') || p_key;
     spawned uuid[];
     waiting uuid[];
-    missing integer;
     answer jsonb;
 begin
     select * into s from session where session.id = p_session for no key update;
@@ -31,15 +28,9 @@ begin
         select * into above from task where task.id = p_parent;
     end if;
 
-    -- Under the session's lock, so that racers with one key see the first one's answer.
-    select * into given
-    from idempotency i
-    where i.session = s.id and i.action = 'spawn' and i.key = own_key and i.created_at > now() - interval '24 hours';
-    if found then
-        if given.body <> p_body then
-            perform refuse('IDEMPOTENCY_CONFLICT', 'This idempotency key was used with another request');
-        end if;
-        return query select a.* from jsonb_to_recordset(given.answer)
+    answer := answered_1(s.id, 'spawn', own_key, p_body);
+    if answer is not null then
+        return query select a.* from jsonb_to_recordset(answer)
             a (id uuid, number integer, state text, queue_position integer);
         return;
     end if;
@@ -78,34 +69,14 @@ begin
     from task t
     where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted;
 
-    if cardinality(waiting) > 0 then
-        insert into awaited (task, on_task, kind)
-        select spawned[e.place], d.id, 'dependency'
-        from jsonb_array_elements(p_tasks) with ordinality e (body, place)
-        cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') x (dependency)
-        join task d on d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
-        where d.parent is not distinct from p_parent and x.dependency::integer < s.next_number
-        on conflict do nothing;
-
-        select min(x.dependency::integer) into missing
-        from jsonb_array_elements(p_tasks) e (body)
-        cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') x (dependency)
-        where not exists (
-            select
-            from task d
-            where d.session = s.id and d.number = named_1(x.dependency::integer, s.next_number)
-                and d.parent is not distinct from p_parent and x.dependency::integer < s.next_number
-        );
-        if missing is not null then
-            perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
-        end if;
-    end if;
-
     insert into event (session, seq, task, kind)
     select s.id, s.next_event + t.number - s.next_number, t.id, 'spawned'
     from task t
     where t.id = any(spawned);
-    perform settle_1(waiting);
+    if cardinality(waiting) > 0 then
+        perform depend_1(s, p_tasks, spawned, p_parent);
+        perform settle_1(waiting);
+    end if;
     perform let_in_1(array[s.id]);
 
     answer := (
@@ -116,21 +87,49 @@ begin
         left join queue_positions_1(s.id, spawned) p on p.task = t.id
         where t.id = any(spawned)
     );
-    if p_key is not null then
-        insert into idempotency (session, action, key, body, answer)
-        values (s.id, 'spawn', own_key, p_body, answer)
-        on conflict (session, action, key) do update
-        set body = excluded.body, answer = excluded.answer, created_at = excluded.created_at;
-    end if;
+    perform remember_1(s.id, 'spawn', own_key, p_body, answer);
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
 end $$;
 
-create function named_1(p_dependency integer, p_first integer) returns integer language sql immutable as $$
-    select case when p_dependency > 0 then p_dependency else p_first - p_dependency - 1 end
-$$;
+-- Writes down what new tasks depend on: the number of an earlier task, or a negative place in their batch (-1 is its first).
+-- Numbers yet to be given are unknown, or they could make a circle. So could an edge out of the family, with a parent that
+-- waits for its children: a task may depend only on tasks of the same spawner.
+create function depend_1(s session, p_tasks jsonb, p_spawned uuid[], p_parent uuid) returns void language plpgsql as $$
+declare
+    missing integer;
+begin
+    with named as (
+        select
+            p_spawned[e.place] as task,
+            x.dependency,
+            case when x.dependency > 0 then x.dependency else s.next_number - x.dependency - 1 end as number
+        from jsonb_array_elements(p_tasks) with ordinality e (body, place)
+        cross join lateral jsonb_array_elements_text(e.body -> 'depends_on') d (word)
+        cross join lateral (select d.word::integer as dependency) x
+    ), known as (
+        select n.task, d.id as on_task
+        from named n
+        join task d on d.session = s.id and d.number = n.number
+        where d.parent is not distinct from p_parent and n.dependency < s.next_number
+    ), written as (
+        insert into awaited (task, on_task, kind)
+        select distinct task, on_task, 'dependency' from known
+    )
+    select min(n.dependency) into missing
+    from named n
+    where not exists (
+        select
+        from known k
+        join task d on d.id = k.on_task
+        where k.task = n.task and d.number = n.number
+    );
+    if missing is not null then
+        perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
+    end if;
+end $$;
 
--- The window of G3. Counts stop at the limit they are compared with, so that a long backlog costs a spawn nothing.
+-- The session's limits: so many unfinished tasks without a parent, or with "queue" so many in all. Counts stop at the limit they are compared with, so that a long backlog costs a spawn nothing.
 create function check_room_1(s session, p_tasks jsonb) returns void language plpgsql as $$
 declare
     wanted integer := jsonb_array_length(p_tasks);

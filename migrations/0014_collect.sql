@@ -3,22 +3,16 @@
 create function collect_1(p_session bigint, p_number integer, p_key text, p_body bytea)
 returns setof task_history language plpgsql as $$
 declare
-    given idempotency;
+    answer jsonb;
     target task;
 begin
     perform from session where id = p_session for no key update;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
-    select * into given
-    from idempotency i
-    where i.session = p_session and i.action = 'collect' and i.key = p_key
-        and i.created_at > now() - interval '24 hours';
-    if found then
-        if given.body <> p_body then
-            perform refuse('IDEMPOTENCY_CONFLICT', 'This idempotency key was used with another request');
-        end if;
-        return query select * from task_history where id = (given.answer ->> 'id')::uuid;
+    answer := answered_1(p_session, 'collect', p_key, p_body);
+    if answer is not null then
+        return query select * from task_history where id = (answer ->> 'id')::uuid;
         return;
     end if;
 
@@ -30,11 +24,6 @@ begin
     end if;
     update task set collected_at = now() where id = target.id;
     update notification set read_at = now() where task = target.id and read_at is null;
-    if p_key is not null then
-        insert into idempotency (session, action, key, body, answer)
-        values (p_session, 'collect', p_key, p_body, jsonb_build_object('id', target.id))
-        on conflict (session, action, key) do update
-        set body = excluded.body, answer = excluded.answer, created_at = excluded.created_at;
-    end if;
+    perform remember_1(p_session, 'collect', p_key, p_body, jsonb_build_object('id', target.id));
     return query select * from task_history where id = target.id;
 end $$;

@@ -51,7 +51,15 @@ pub const MUTANTS: &[Mutant] = &[
             ),
         ],
     },
-    Mutant { name: "slot_not_locked", edits: &[("claim_1", "        for update skip locked\n    );", "    );")] },
+    Mutant {
+        name: "slot_not_locked",
+        edits: &[(
+            "claim_1",
+            "closed.task is not null)
+        for update skip locked",
+            "closed.task is not null)",
+        )],
+    },
     Mutant {
         name: "shrink_without_reserve",
         edits: &[(
@@ -149,7 +157,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "future_numbers_known",
-        edits: &[("spawn_1", " and x.dependency::integer < s.next_number", "")],
+        edits: &[("depend_1", " and n.dependency < s.next_number", "")],
     },
     Mutant { name: "keys_shared_by_parents", edits: &[("spawn_1", "coalesce(p_parent || '/', '') || p_key", "p_key")] },
     Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },

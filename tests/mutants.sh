@@ -6,7 +6,7 @@ here=$(dirname "$0")
 [ $# -gt 0 ] || set -- $(sed -n 's/.*name: "\([a-z_]*\)".*/\1/p' "$here/mutants.rs")
 export ADJUTANT_DRIVER_SECONDS="${ADJUTANT_DRIVER_SECONDS:-30}" RUST_BACKTRACE=0
 run() {
-    cargo nextest run --package adjutant --test adjutant --color never \
+    cargo nextest run --profile mutants --package adjutant --test adjutant --color never \
         --filterset "not (test(/^model/) | test(/^private_postgres/) | test(/^command/) | test(/^mutants/)) & ($1)"
 }
 # The races that are placed come first: they say what broke. The random driver is for the rest.
@@ -26,7 +26,7 @@ for mutant in "$@"; do
         echo "SURVIVED $mutant"
         survived=$((survived + 1))
     else
-        caught=$(sed -n 's/^ *FAIL \[.*\] *([^)]*) [^ ]* \(.*\)/\1/p' "$log" | sort -u | head -n 3 | paste -sd ' ' -)
+        caught=$(sed -n 's/^ *\(FAIL\|TIMEOUT\) \[.*\] *([^)]*) [^ ]* \(.*\)/\2/p' "$log" | sort -u | head -n 3 | paste -sd ' ' -)
         if [ -z "$caught" ]; then
             echo "$mutant: the tests did not run:"
             tail -n 20 "$log"
