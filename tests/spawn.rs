@@ -54,6 +54,16 @@ async fn a_sixth_unfinished_task_is_refused_unless_it_accepts_to_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_window_with_some_room_takes_no_more_than_that() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.spawn(session, 3).await;
+    world.spawn(session, 10).await;
+    assert_eq!(world.count("select count(*) from queue").await, 5);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn uncollected_results_take_no_room() {
     let world = World::new().await;
     let session = world.session().await;
