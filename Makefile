@@ -16,7 +16,8 @@ help: ## List the targets
 demo: build ## Show the life of tasks, on a throwaway PostgreSQL
 	@$(ADJUTANT) demo
 
-test: lint build ## Check and test everything (about 5 minutes when built)
+test: lint ## Check and test everything (about 5 minutes when built)
+	$(CARGO) build --workspace --all-targets
 	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
 
 lint: setup
