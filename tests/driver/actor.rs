@@ -1,6 +1,7 @@
 //! One actor of the random driver: an orchestrator, a worker and an operator in one, on a connection of its own.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,11 +26,19 @@ pub struct Ledger {
     pub cancelled: Mutex<Vec<TaskId>>,
     pub collected: Mutex<Vec<TaskId>>,
     pub calls: Mutex<HashMap<&'static str, u64>>,
+    cap_changes_begun: AtomicU64,
+    cap_changes_done: AtomicU64,
 }
 
 impl Ledger {
     fn count(&self, what: &'static str) {
         *self.calls.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    /// The number of cap changes so far; none while one is under way.
+    pub fn cap_changes(&self) -> Option<u64> {
+        let done = self.cap_changes_done.load(Ordering::SeqCst);
+        (self.cap_changes_begun.load(Ordering::SeqCst) == done).then_some(done)
     }
 
     pub fn summary(&self) -> String {
@@ -289,7 +298,9 @@ impl Actor {
 
     async fn change_cap(&mut self) {
         let cap = self.rng.random_range(3..30);
+        self.ledger.cap_changes_begun.fetch_add(1, Ordering::SeqCst);
         self.world.store.set_cap(cap).await.unwrap();
+        self.ledger.cap_changes_done.fetch_add(1, Ordering::SeqCst);
         self.ledger.count("cap changes");
     }
 }

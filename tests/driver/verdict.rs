@@ -12,28 +12,29 @@ use uuid::Uuid;
 use super::actor::Ledger;
 use crate::world::{World, server, until};
 
-/// Looks at the slots again and again: use is within the cap, or it falls. Now and then at every invariant.
-pub async fn sample(world: Arc<World>, until: Instant) -> u64 {
-    let mut samples = 0;
-    let (mut last_used, mut last_cap) = (i64::MAX, i64::MAX);
+/// Looks at the slots again and again. Between two looks with the same cap, use stays within it, or falls. Now and then it
+/// looks at every invariant. Answers how many pairs of looks could be compared.
+pub async fn sample(world: Arc<World>, ledger: Arc<Ledger>, until: Instant) -> u64 {
+    let (mut looks, mut compared) = (0_u64, 0);
+    let mut last: Option<(u64, i64)> = None;
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     while Instant::now() < until {
         tick.tick().await;
+        let before = ledger.cap_changes();
         let slots = world.store.slots().await.unwrap();
-        // Between two samples the cap may have grown and shrunk again; then nothing can be told.
-        if slots.cap <= last_cap {
-            assert!(
-                slots.used <= slots.cap.max(last_used).max(30),
-                "{slots:?} after {last_used} of {last_cap}"
-            );
+        if let Some((changes, used)) = last
+            && ledger.cap_changes() == Some(changes)
+        {
+            assert!(slots.used <= slots.cap.max(used), "{slots:?} after {used}");
+            compared += 1;
         }
-        (last_used, last_cap) = (slots.used, slots.cap);
-        if samples % 1000 == 0 {
+        last = before.map(|changes| (changes, slots.used));
+        if looks % 1000 == 0 {
             world.assert_sound().await;
         }
-        samples += 1;
+        looks += 1;
     }
-    samples
+    compared
 }
 
 /// The history says what the actors were told.
