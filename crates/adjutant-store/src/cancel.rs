@@ -18,17 +18,18 @@ pub struct Cancelled {
 impl Store {
     /// Cancels the task and everything below it, running or not, in one transaction.
     pub async fn cancel(&self, task: TaskId) -> Result<Cancelled> {
-        let row = sqlx::query!(
+        let row = self.call(async |connection| sqlx::query!(
             r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!" from cancel_1($1)"#,
             task.0
         )
-        .fetch_one(&self.pool)
-        .await?;
+        .fetch_one(connection).await).await?;
+        let leases: Vec<LeaseId> = row.leases.into_iter().map(LeaseId).collect();
+        self.notices.lost(leases.clone());
         Ok(Cancelled {
             state: known(&row.state)?,
             changed: row.cancelled,
             partial_result: row.partial_result,
-            leases: row.leases.into_iter().map(LeaseId).collect(),
+            leases,
         })
     }
 }

@@ -1,6 +1,6 @@
 use adjutant_agent::Refusal;
 
-use crate::{Result, Store};
+use crate::{Result, Store, Whom};
 
 /// More is a mistake in typing.
 const MAX_CAP: i32 = 10_000;
@@ -20,16 +20,22 @@ impl Store {
         if !(0..=MAX_CAP).contains(&cap) {
             return Err(Refusal::invalid("cap", format_args!("must be 0 to {MAX_CAP}, not {cap}")).into());
         }
-        sqlx::query!("select set_cap_1($1)", cap).execute(&self.pool).await?;
+        self.call(async |connection| sqlx::query!("select set_cap_1($1)", cap).execute(connection).await)
+            .await?;
+        self.notices.queued(Whom::All);
         Ok(())
     }
 
     pub async fn slots(&self) -> Result<Slots> {
-        let row = sqlx::query!(
-            r#"select count(*) filter (where open) as "cap!", count(task) as "used!" from slot"#
-        )
-        .fetch_one(&self.pool)
-        .await?;
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select count(*) filter (where open) as "cap!", count(task) as "used!" from slot"#
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
         Ok(Slots { cap: row.cap, used: row.used })
     }
 }

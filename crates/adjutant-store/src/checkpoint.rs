@@ -12,8 +12,12 @@ impl Lease {
         let turn = Turn { message: storable_json(turn.message), text: turn.text.map(storable), ..turn };
         let body = serde_json::to_value(turn)
             .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
-        sqlx::query!("select checkpoint_1($1, $2, $3, $4)", self.task.0, self.id.0, number, body)
-            .execute(&self.store.pool)
+        self.store
+            .call(async |connection| {
+                sqlx::query!("select checkpoint_1($1, $2, $3, $4)", self.task.0, self.id.0, number, body)
+                    .execute(connection)
+                    .await
+            })
             .await?;
         self.turns_used = number;
         Ok(())

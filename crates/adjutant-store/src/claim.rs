@@ -31,7 +31,7 @@ pub struct Assignment {
 impl Worker {
     /// Takes up to `want` tasks, first in, first out, as far as the fleet has free slots. Never waits for anyone.
     pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
-        let rows = sqlx::query!(
+        let rows = self.store.call(async |connection| sqlx::query!(
             r#"select
                 task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
@@ -41,8 +41,7 @@ impl Worker {
             self.id.0,
             i32::from(want)
         )
-        .fetch_all(&self.store.pool)
-        .await?;
+        .fetch_all(connection).await).await?;
         let claims = rows.into_iter().map(|row| Claim {
             lease: Lease {
                 store: self.store.clone(),

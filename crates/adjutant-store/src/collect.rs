@@ -21,7 +21,7 @@ impl Store {
         if let Some(key) = key {
             key.check()?;
         }
-        let row = sqlx::query!(
+        let row = self.call(async |connection| sqlx::query!(
             r#"select
                 id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
                 turns_used as "turns_used!", input_tokens as "input_tokens!", output_tokens as "output_tokens!",
@@ -34,8 +34,7 @@ impl Store {
             key.map(|key| key.key),
             key.map(|key| key.body)
         )
-        .fetch_one(&self.pool)
-        .await?;
+        .fetch_one(connection).await).await?;
         let (result, summary, partial_result) = (row.result, row.summary, row.partial_result);
         let status = status_of!(row);
         let outcome = match (status.state, result, status.failure, &status.error) {

@@ -8,8 +8,10 @@ use crate::{Await, Error, Lease, Result, Store};
 /// keeps it until the database has answered.
 #[derive(Debug)]
 pub struct Ending {
-    lease: Lease,
-    end: End,
+    pub(crate) store: Store,
+    pub(crate) task: TaskId,
+    pub(crate) lease: LeaseId,
+    pub(crate) end: End,
 }
 
 #[derive(Debug, Serialize)]
@@ -37,19 +39,29 @@ impl Lease {
     }
 
     pub(crate) fn end(self, end: End) -> Ending {
-        Ending { lease: self, end }
+        Ending { store: self.store, task: self.task, lease: self.id, end }
     }
 }
 
 impl Ending {
     pub fn task(&self) -> TaskId {
-        self.lease.task
+        self.task
+    }
+
+    pub fn lease(&self) -> LeaseId {
+        self.lease
+    }
+
+    /// The same attempt, ended as a failure instead: for an outcome that cannot be stored.
+    pub fn or_fail(&self, failure: FailureKind, error: String) -> Self {
+        let end = End::Failed { failure, error: storable(error), partial_result: None };
+        Self { store: self.store.clone(), task: self.task, lease: self.lease, end }
     }
 
     /// Writes this one.
     pub async fn write(&self) -> Result<()> {
-        let lost = self.lease.store.end(std::slice::from_ref(self)).await?;
-        if lost.is_empty() { Ok(()) } else { Err(Error::LeaseLost(self.task())) }
+        let lost = self.store.end(std::slice::from_ref(self)).await?;
+        if lost.is_empty() { Ok(()) } else { Err(Error::LeaseLost(self.task)) }
     }
 }
 
@@ -64,15 +76,19 @@ struct Row<'a> {
 impl Store {
     /// Writes many endings at once, and answers for which tasks the lease was lost; nothing was written for those.
     pub async fn end(&self, endings: &[Ending]) -> Result<Vec<TaskId>> {
-        let rows = endings.iter().map(|Ending { lease, end }| {
-            serde_json::to_value(Row { task: lease.task, lease: lease.id, end })
+        let rows = endings.iter().map(|Ending { task, lease, end, .. }| {
+            serde_json::to_value(Row { task: *task, lease: *lease, end })
         });
         let rows = rows
             .collect::<std::result::Result<_, _>>()
             .map(serde_json::Value::Array)
             .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
-        let lost = sqlx::query_scalar!(r#"select task as "task!" from end_1($1) task"#, rows)
-            .fetch_all(&self.pool)
+        let lost = self
+            .call(async |connection| {
+                sqlx::query_scalar!(r#"select task as "task!" from end_1($1) task"#, rows)
+                    .fetch_all(connection)
+                    .await
+            })
             .await?;
         Ok(lost.into_iter().map(TaskId).collect())
     }

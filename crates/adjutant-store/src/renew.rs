@@ -17,13 +17,18 @@ impl Worker {
     /// To be called also with none: two renewals in a row make a worker one that may [sweep](Worker::sweep).
     pub async fn renew(&self, leases: &[LeaseId]) -> Result<Renewal> {
         let leases: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
-        let rows = sqlx::query!(
-            r#"select lease as "lease!", what as "what!" from renew_1($1, $2)"#,
-            self.id.0,
-            &leases
-        )
-        .fetch_all(&self.store.pool)
-        .await?;
+        let rows = self
+            .store
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select lease as "lease!", what as "what!" from renew_1($1, $2)"#,
+                    self.id.0,
+                    &leases
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
         let mut renewal = Renewal::default();
         for row in rows {
             match row.what.as_str() {

@@ -33,18 +33,22 @@ impl Store {
                 return Err(Refusal::invalid(field, "must be at least 1").into());
             }
         }
-        let made = sqlx::query_scalar!(
-            "insert into session (tenant, name, max_active, max_queued)
+        let made = self
+            .call(async |connection| {
+                sqlx::query_scalar!(
+                    "insert into session (tenant, name, max_active, max_queued)
              values ($1, $2, coalesce($3, 5), coalesce($4, 1000))
              on conflict (tenant, name) do nothing
              returning id",
-            new.tenant,
-            new.name,
-            new.max_active,
-            new.max_queued
-        )
-        .fetch_optional(&self.pool)
-        .await?;
+                    new.tenant,
+                    new.name,
+                    new.max_active,
+                    new.max_queued
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
         match made {
             Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
             None => Err(Refusal::new(
@@ -56,10 +60,13 @@ impl Store {
     }
 
     pub async fn session(&self, tenant: &str, name: &str) -> Result<Session> {
-        let found =
-            sqlx::query_scalar!("select id from session where tenant = $1 and name = $2", tenant, name)
-                .fetch_optional(&self.pool)
-                .await?;
+        let found = self
+            .call(async |connection| {
+                sqlx::query_scalar!("select id from session where tenant = $1 and name = $2", tenant, name)
+                    .fetch_optional(connection)
+                    .await
+            })
+            .await?;
         match found {
             Some(id) => Ok(Session { id: SessionId(id), tenant: tenant.to_owned(), name: name.to_owned() }),
             None => {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::{Refusal, SessionId, TaskId, TaskNumber, TaskState};
@@ -7,7 +8,7 @@ use uuid::Uuid;
 
 use crate::batch::check_batch;
 use crate::text::refuse_nul;
-use crate::{IdempotencyKey, Lease, Result, Store};
+use crate::{IdempotencyKey, Lease, Result, Store, Whom};
 
 /// A task to be made.
 #[derive(Debug, Clone)]
@@ -109,18 +110,25 @@ async fn spawn(
     }
     check_batch(tasks)?;
     let rows = tasks.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
-    let spawned = sqlx::query!(
-        r#"select id as "id!", number as "number!", state as "state!", queue_position
+    let spawned = store
+        .call(async |connection| {
+            sqlx::query!(
+                r#"select id as "id!", number as "number!", state as "state!", queue_position
            from spawn_1($1, $2, $3, sha256($4), $5, $6)"#,
-        session.0,
-        Value::Array(rows),
-        key.map(|key| key.key),
-        key.map(|key| key.body),
-        parent.map(|lease| lease.task.0),
-        parent.map(|lease| lease.id.0),
-    )
-    .fetch_all(&store.pool)
-    .await?;
+                session.0,
+                Value::Array(rows),
+                key.map(|key| key.key),
+                key.map(|key| key.body),
+                parent.map(|lease| lease.task.0),
+                parent.map(|lease| lease.id.0),
+            )
+            .fetch_all(connection)
+            .await
+        })
+        .await?;
+    for pool in tasks.iter().map(|task| &task.pool).collect::<BTreeSet<_>>() {
+        store.notices.queued(Whom::Pool(pool.clone()));
+    }
     spawned
         .into_iter()
         .map(|row| {

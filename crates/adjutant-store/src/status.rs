@@ -59,7 +59,7 @@ pub(crate) fn known<T: std::str::FromStr<Err = adjutant_agent::UnknownWord>>(wor
 
 impl Store {
     pub async fn status(&self, session: SessionId, number: TaskNumber) -> Result<Status> {
-        let row = sqlx::query!(
+        let row = self.call(async |connection| sqlx::query!(
             r#"select
                 id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
                 turns_used as "turns_used!", input_tokens as "input_tokens!", output_tokens as "output_tokens!",
@@ -70,8 +70,7 @@ impl Store {
             session.0,
             number.0
         )
-        .fetch_optional(&self.pool)
-        .await?;
+        .fetch_optional(connection).await).await?;
         match row {
             Some(row) => Ok(status_of!(row)),
             None => Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")).into()),
@@ -80,8 +79,12 @@ impl Store {
 
     /// How many of the tenant's tasks are before it, up to 1000; none when it is not queued.
     pub async fn queue_position(&self, session: SessionId, task: TaskId) -> Result<Option<i32>> {
-        let place = sqlx::query_scalar!("select place from queue_positions_1($1, $2)", session.0, &[task.0])
-            .fetch_optional(&self.pool)
+        let place = self
+            .call(async |connection| {
+                sqlx::query_scalar!("select place from queue_positions_1($1, $2)", session.0, &[task.0])
+                    .fetch_optional(connection)
+                    .await
+            })
             .await?;
         Ok(place.flatten())
     }

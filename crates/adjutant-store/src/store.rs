@@ -1,31 +1,73 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::Refusal;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use crate::notice::Notices;
 use crate::{Result, schema};
 
 /// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection that rested for longer is asked whether it still lives before it is used.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How a program uses the database.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    /// The most connections that it keeps.
+    pub max: u32,
+    /// The longest that a call may take: a connection whose other end went away without a word would never answer.
+    pub patience: Duration,
+}
+
+impl Connections {
+    pub fn up_to(max: u32) -> Self {
+        Self { max, patience: Duration::from_secs(30) }
+    }
+}
 
 /// The durable state of delegation. Cheap to clone: clones share one pool of connections.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,
+    pub(crate) notices: Arc<Notices>,
+    patience: Duration,
 }
 
 impl Store {
     /// Connects, and refuses a database whose schema this program does not fit.
     pub async fn open(url: &str, max_connections: u32) -> Result<Self> {
-        let store = Self { pool: connect(url, PgPoolOptions::new().max_connections(max_connections)).await? };
+        Self::open_with(url, Connections::up_to(max_connections)).await
+    }
+
+    /// As [`Store::open`], with more to choose.
+    pub async fn open_with(url: &str, connections: Connections) -> Result<Self> {
+        let pool = connect(url, PgPoolOptions::new().max_connections(connections.max)).await?;
+        let store = Self { notices: Notices::over(pool.clone()), pool, patience: connections.patience };
         schema::check(&store.pool).await?;
         Ok(store)
     }
 
-    /// Waits until every connection is closed.
+    /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
+        self.notices.flush().await;
         self.pool.close().await;
+    }
+
+    /// One call on one connection. One that takes too long is given up, and its connection with it.
+    pub(crate) async fn call<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    ) -> Result<T> {
+        let mut connection = self.pool.acquire().await?;
+        let answer = timeout(self.patience, call(&mut connection)).await;
+        if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
+            connection.close_on_drop();
+        }
+        Ok(answer?)
     }
 }
 
@@ -33,10 +75,19 @@ pub(crate) async fn connect(url: &str, pool: PgPoolOptions) -> Result<PgPool> {
     let options = options(url)?;
     // A connection by itself first: the pool would try for its whole time-out, and then name only that.
     timeout(CONNECT, PgConnection::connect_with(&options)).await?.close().await?;
-    Ok(pool.acquire_timeout(CONNECT).connect_with(options).await?)
+    let pool =
+        pool.acquire_timeout(CONNECT).test_before_acquire(false).before_acquire(|connection, about| {
+            Box::pin(async move {
+                if about.idle_for > FRESH {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        });
+    Ok(pool.connect_with(options).await?)
 }
 
-fn options(url: &str) -> Result<PgConnectOptions> {
+pub(crate) fn options(url: &str) -> Result<PgConnectOptions> {
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
         return Err(Refusal::invalid("database_url", "must be like postgres://user@host/database").into());
     }
@@ -44,7 +95,10 @@ fn options(url: &str) -> Result<PgConnectOptions> {
     Ok(options.application_name("adjutant"))
 }
 
-async fn timeout<T>(limit: Duration, work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+pub(crate) async fn timeout<T>(
+    limit: Duration,
+    work: impl Future<Output = sqlx::Result<T>>,
+) -> sqlx::Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         let silence = std::io::Error::new(std::io::ErrorKind::TimedOut, "it does not answer");
         Err(sqlx::Error::Io(silence))

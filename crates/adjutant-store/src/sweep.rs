@@ -16,13 +16,17 @@ impl Worker {
     /// Takes back tasks whose lease ran out longer than `grace` ago. Does nothing until this worker has renewed twice in a
     /// row: after an outage of the database everyone's lease looks expired.
     pub async fn sweep(&self, grace: Duration) -> Result<Vec<Swept>> {
-        let rows = sqlx::query!(
+        let rows = self
+            .store
+            .call(async |connection| {
+                sqlx::query!(
             r#"select task as "task!", ended as "ended!" from sweep_1($1, make_interval(secs => $2))"#,
             self.id.0,
             grace.as_secs_f64()
         )
-        .fetch_all(&self.store.pool)
-        .await?;
+        .fetch_all(connection).await
+            })
+            .await?;
         Ok(rows.into_iter().map(|row| Swept { task: TaskId(row.task), ended: row.ended }).collect())
     }
 }
@@ -30,7 +34,11 @@ impl Worker {
 impl Store {
     /// Lets in delayed tasks whose time has come; answers how many it saw.
     pub async fn let_in_due(&self) -> Result<i32> {
-        let due = sqlx::query_scalar!(r#"select let_in_due_1(1000) as "due!""#).fetch_one(&self.pool).await?;
+        let due = self
+            .call(async |connection| {
+                sqlx::query_scalar!(r#"select let_in_due_1(1000) as "due!""#).fetch_one(connection).await
+            })
+            .await?;
         Ok(due)
     }
 }

@@ -4,7 +4,8 @@ use crate::{Result, Store};
 const WEEKS_AHEAD: i32 = 5;
 
 impl Store {
-    /// Housekeeping, now and then, by any process: partitions for the weeks to come, and idempotency keys past their day.
+    /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were
+    /// never heard of again, and idempotency keys past their day.
     pub async fn tidy(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -17,6 +18,12 @@ impl Store {
                 Err(error) => return Err(error.into()),
             }
         }
+        sqlx::query!(
+            "update worker set stopped_at = renewed_at
+             where stopped_at is null and renewed_at < now() - interval '7 days'"
+        )
+        .execute(&self.pool)
+        .await?;
         self.forget_keys().await
     }
 

@@ -6,18 +6,22 @@ use crate::{Lease, Result};
 impl Lease {
     /// Stores what a tool call of the last turn gave, and renews the lease. The first result of a call stays.
     pub async fn tool_result(&self, result: ToolResult) -> Result<()> {
-        sqlx::query!(
-            "select tool_result_1($1, $2, $3, $4, $5, $6, $7)",
-            self.task.0,
-            self.id.0,
-            self.turns_used,
-            storable(result.call),
-            storable(result.content),
-            result.is_error,
-            result.duration_ms
-        )
-        .execute(&self.store.pool)
-        .await?;
+        self.store
+            .call(async |connection| {
+                sqlx::query!(
+                    "select tool_result_1($1, $2, $3, $4, $5, $6, $7)",
+                    self.task.0,
+                    self.id.0,
+                    self.turns_used,
+                    storable(result.call),
+                    storable(result.content),
+                    result.is_error,
+                    result.duration_ms
+                )
+                .execute(connection)
+                .await
+            })
+            .await?;
         Ok(())
     }
 }

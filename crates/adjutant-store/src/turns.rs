@@ -15,7 +15,7 @@ impl Store {
     /// Everything a task has done, in order: what the next attempt goes on from.
     pub async fn turns(&self, task: TaskId) -> Result<Vec<StoredTurn>> {
         // The creation time prunes the partitions; a day's slack forgives a clock that was set back.
-        let turns = sqlx::query!(
+        let turns = self.call(async |connection| sqlx::query!(
             "select u.number, u.attempt, u.message, u.text, u.model, u.input_tokens, u.output_tokens, u.cost_nanousd,
                 u.duration_ms
              from turn u
@@ -23,17 +23,20 @@ impl Store {
              order by u.number",
             task.0
         )
-        .fetch_all(&self.pool)
-        .await?;
-        let results = sqlx::query!(
-            "select r.turn, r.call, r.content, r.is_error, r.duration_ms
+        .fetch_all(connection).await).await?;
+        let results = self
+            .call(async |connection| {
+                sqlx::query!(
+                    "select r.turn, r.call, r.content, r.is_error, r.duration_ms
              from tool_result r
              where r.task = $1 and r.at >= (select created_at - interval '1 day' from task where id = $1)
              order by r.turn, r.at, r.call",
-            task.0
-        )
-        .fetch_all(&self.pool)
-        .await?;
+                    task.0
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
         let mut stored: Vec<StoredTurn> = turns
             .into_iter()
             .map(|row| StoredTurn {

@@ -48,17 +48,20 @@ impl Store {
         }
         check_name("pool", &new.pool)?;
         let id = WorkerId::new();
-        sqlx::query!(
-            "insert into worker (id, name, pool, concurrency, version, lease)
+        self.call(async |connection| {
+            sqlx::query!(
+                "insert into worker (id, name, pool, concurrency, version, lease)
              values ($1, $2, $3, $4, $5, make_interval(secs => $6))",
-            id.0,
-            new.name,
-            new.pool,
-            new.concurrency,
-            new.version,
-            new.lease.as_secs_f64()
-        )
-        .execute(&self.pool)
+                id.0,
+                new.name,
+                new.pool,
+                new.concurrency,
+                new.version,
+                new.lease.as_secs_f64()
+            )
+            .execute(connection)
+            .await
+        })
         .await?;
         Ok(Worker { store: self.clone(), id })
     }
@@ -69,10 +72,22 @@ impl Worker {
         self.id
     }
 
+    /// The same worker over other connections.
+    pub fn over(&self, store: &Store) -> Self {
+        Self { store: store.clone(), id: self.id }
+    }
+
     /// Says goodbye. Leases it still holds run out by themselves.
     pub async fn stop(&self) -> Result<()> {
-        sqlx::query!("update worker set stopped_at = now() where id = $1 and stopped_at is null", self.id.0)
-            .execute(&self.store.pool)
+        self.store
+            .call(async |connection| {
+                sqlx::query!(
+                    "update worker set stopped_at = now() where id = $1 and stopped_at is null",
+                    self.id.0
+                )
+                .execute(connection)
+                .await
+            })
             .await?;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, completions, demo, migrate, postgres, up};
+use crate::commands::{bench, completions, demo, limits, migrate, postgres, up, work};
 
 /// Durable delegation for AI agents, on PostgreSQL.
 #[derive(Debug, Parser)]
@@ -15,6 +15,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Up(up::Arguments),
+    Work(work::Arguments),
+    Limits(limits::Arguments),
     Demo(demo::Arguments),
     Migrate(migrate::Arguments),
     Postgres(postgres::Arguments),

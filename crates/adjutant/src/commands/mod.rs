@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod completions;
 pub mod demo;
+pub mod limits;
 pub mod migrate;
 pub mod postgres;
 pub mod up;
+pub mod work;

@@ -4,17 +4,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_store::Store;
-use anyhow::Context;
+use adjutant_worker::Worker;
+use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::commands::work::{self, Work};
+use crate::logs;
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
+use crate::rehearsal::Rehearsals;
 use crate::signals::{Signals, interruptible};
+
+/// So that it is the cap that limits a single process.
+const CONCURRENCY: u16 = 100;
 
 /// Run everything in one process, on a private PostgreSQL
 ///
-/// This release stores tasks; it has no workers and no HTTP yet. `up` starts the database, brings its schema up to date,
-/// and keeps it running until Ctrl-C.
+/// Starts the database, brings its schema up to date, and runs a worker until Ctrl-C, which drains it first. This release
+/// has no models and no HTTP yet: a task plays the `rehearsal` in its config, and fails without one.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -31,73 +38,75 @@ pub struct Arguments {
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
 
-    /// Print one JSON object when ready: database_url (of a private database), schema, cap
+    #[command(flatten)]
+    work: Work,
+
+    #[command(flatten)]
+    logs: logs::Logs,
+
+    /// Print one JSON object when ready: database_url (of a private database), schema, cap, worker
     #[arg(long)]
     json: bool,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let given = arguments.database_url.filter(|url| !url.is_empty());
-    if let Some(url) = &given
-        && arguments.data_dir.is_none()
-    {
-        let mut signals = Signals::listen()?;
-        let ready = open(url).await?;
-        // Not the URL: it may have a password in it, and this line goes to logs.
-        print_line(&if arguments.json { ready.json(None) } else { format!("{ready} Ctrl-C stops it.") })?;
-        signals.next().await;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let place = match arguments.data_dir {
-        Some(dir) => {
-            if given.is_some() {
-                eprintln!("adjutant: --data-dir is given, so --database-url or DATABASE_URL is ignored");
-            }
+    logs::begin(&arguments.logs)?;
+    let given = arguments.database_url.clone().filter(|url| !url.is_empty());
+    let place = match (&given, arguments.data_dir.clone()) {
+        (Some(url), None) => return run_on(url, None, &arguments).await,
+        (Some(_), Some(dir)) => {
+            eprintln!("adjutant: --data-dir is given, so --database-url or DATABASE_URL is ignored");
             dir
         }
-        None => default_data_dir()?,
+        (None, Some(dir)) => dir,
+        (None, None) => default_data_dir()?,
     };
     let mut postgres = interruptible(PrivatePostgres::start(Place::Kept(place))).await?;
+    let url = postgres.url(DATABASE);
+    let code = run_on(&url, Some(&mut postgres), &arguments).await?;
+    postgres.stop().await?;
+    Ok(code)
+}
+
+async fn run_on(
+    url: &str,
+    mut private: Option<&mut PrivatePostgres>,
+    arguments: &Arguments,
+) -> anyhow::Result<ExitCode> {
     // Before the line is printed: who reads it may stop us at once.
     let mut signals = Signals::listen()?;
-    let url = postgres.url(DATABASE);
-    let ready = open(&url).await?;
+    let (schema, cap) = prepare(url).await?;
+    let settings = arguments.work.settings(url.to_owned(), CONCURRENCY);
+    let mut worker = Worker::start(settings, Rehearsals).await.context("cannot start the worker")?;
+    // A URL that was given is not shown: it may have a password in it, and this line goes to logs.
+    let shown = private.as_ref().map(|_| url);
     print_line(&if arguments.json {
-        ready.json(Some(&url))
+        serde_json::json!({"database_url": shown, "schema": schema, "cap": cap, "worker": worker.id()})
+            .to_string()
     } else {
-        format!("{ready} Ctrl-C stops it. Look inside with: psql '{url}'")
+        let look = shown.map(|url| format!(" Look inside with: psql '{url}'")).unwrap_or_default();
+        format!("Ready: schema {schema}, cap {cap}, a worker. Ctrl-C stops it.{look}")
     })?;
+    let server_stopped = async {
+        match &mut private {
+            Some(postgres) => postgres.stopped().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
-        error = postgres.stopped() => return Err(error),
+        error = server_stopped => return Err(error),
+        why = worker.stopped() => bail!("the worker ended by itself: {why}"),
         _ = signals.next() => {}
     }
-    postgres.stop().await?;
-    Ok(ExitCode::SUCCESS)
+    work::drain(worker, arguments.work.grace(), &mut signals).await
 }
 
-struct Ready {
-    schema: i64,
-    cap: i64,
-}
-
-impl Ready {
-    fn json(&self, url: Option<&str>) -> String {
-        let Self { schema, cap } = self;
-        serde_json::json!({"database_url": url, "schema": schema, "cap": cap}).to_string()
-    }
-}
-
-impl std::fmt::Display for Ready {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Ready: schema {}, cap {}.", self.schema, self.cap)
-    }
-}
-
-async fn open(url: &str) -> anyhow::Result<Ready> {
+/// The schema's version, and the cap.
+async fn prepare(url: &str) -> anyhow::Result<(i64, i64)> {
     let schema = Store::migrate(url).await.context("cannot migrate")?.to;
     let store = Store::open(url, 2).await?;
     store.tidy().await?;
     let cap = store.slots().await?.cap;
     store.close().await;
-    Ok(Ready { schema, cap })
+    Ok((schema, cap))
 }

@@ -99,9 +99,7 @@ impl PrivatePostgres {
 
     /// A URL that sqlx and libpq take; all that an environment variable could change is in it.
     pub fn url(&self, database: &str) -> String {
-        let host = percent_encode(self.data.socket_dir().as_os_str().as_bytes());
-        let database = percent_encode(database.as_bytes());
-        format!("postgres://{USER}@localhost:5432/{database}?host={host}&sslmode=disable")
+        socket_url(self.data.socket_dir().as_os_str().as_bytes(), database)
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -210,6 +208,22 @@ fn percent_encode(bytes: &[u8]) -> String {
         }
     }
     encoded
+}
+
+/// The URL of the server that another process runs on a data directory, by default on the usual one.
+pub fn running_url(dir: Option<PathBuf>) -> anyhow::Result<String> {
+    let dir = dir.map_or_else(default_data_dir, Ok)?;
+    let pid_file = fs::read(dir.join("postgres/postmaster.pid")).unwrap_or_default();
+    let socket_dir = pid_file.split(|byte| *byte == b'\n').nth(4).filter(|_| says_ready(&pid_file));
+    let socket_dir = socket_dir.with_context(|| {
+        format!("no `adjutant up` runs on {}: start it, or give --database-url", dir.display())
+    })?;
+    Ok(socket_url(socket_dir.trim_ascii(), DATABASE))
+}
+
+fn socket_url(socket_dir: &[u8], database: &str) -> String {
+    let (host, database) = (percent_encode(socket_dir), percent_encode(database.as_bytes()));
+    format!("postgres://{USER}@localhost:5432/{database}?host={host}&sslmode=disable")
 }
 
 /// `$XDG_DATA_HOME/adjutant`, else `~/.local/share/adjutant`.

@@ -1,0 +1,72 @@
+use adjutant_agent::{LeaseId, WorkerId};
+use sqlx::postgres::{PgListener, PgPoolOptions};
+
+use crate::notice::{LOST, QUEUE, Whom};
+use crate::store::{connect, timeout};
+use crate::{Result, Store, Worker};
+
+/// What one process heard from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Something may be claimed.
+    Queued(Whom),
+    /// Leases were taken away.
+    Lost(Vec<LeaseId>),
+    /// What we said to ourselves came back.
+    Echo,
+}
+
+/// A connection of its own that hears notices. It is a hint that arrives early, or never.
+pub struct Listener {
+    listener: PgListener,
+}
+
+impl Listener {
+    /// Connects for one worker. `url` may lead past a pooler that does not pass notices on.
+    pub async fn connect(url: &str, worker: WorkerId) -> Result<Self> {
+        let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.eager_reconnect(false);
+        let own = own_channel(worker);
+        timeout(crate::store::CONNECT, listener.listen_all([QUEUE, LOST, own.as_str()])).await?;
+        Ok(Self { listener })
+    }
+
+    /// Waits for the next news; an error means that the connection is gone.
+    pub async fn next(&mut self) -> Result<News> {
+        let Some(notice) = self.listener.try_recv().await? else {
+            let gone = std::io::Error::new(std::io::ErrorKind::ConnectionAborted, "it closed the connection");
+            return Err(sqlx::Error::Io(gone).into());
+        };
+        Ok(match notice.channel() {
+            QUEUE => News::Queued(Whom::read(notice.payload())),
+            LOST => News::Lost(
+                notice.payload().split(' ').filter_map(|id| id.parse().ok()).map(LeaseId).collect(),
+            ),
+            _ => News::Echo,
+        })
+    }
+}
+
+impl Worker {
+    /// Says something that this worker's own [`Listener`] hears, if notices come through at all.
+    pub async fn echo(&self) -> Result<()> {
+        let channel = own_channel(self.id);
+        let call = self.store.call(async |connection| {
+            sqlx::query!("select pg_notify($1, '')", channel).execute(connection).await
+        });
+        call.await?;
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Tells workers that something may be claimed. Returns at once; a hint that is lost costs time and nothing else.
+    pub fn tell(&self, whom: Whom) {
+        self.notices.queued(whom);
+    }
+}
+
+fn own_channel(worker: WorkerId) -> String {
+    format!("adjutant_{worker}")
+}

@@ -1,0 +1,153 @@
+//! Hints to other processes that they may look now instead of later. They are sent after the commit, because a NOTIFY inside
+//! a transaction makes all commits wait for each other; and at most one of a kind in a while, because one is enough.
+//! Whoever misses one finds out by looking.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use adjutant_agent::LeaseId;
+use sqlx::PgPool;
+use tokio::sync::watch;
+
+/// At most one notice of a kind in this time, and one at its end if there was more to say.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Leases in one notice: their ids have to fit into the 8,000 bytes that PostgreSQL takes.
+const LEASES: usize = 200;
+
+pub(crate) const QUEUE: &str = "adjutant_queue";
+pub(crate) const LOST: &str = "adjutant_lost";
+
+/// Whose workers should look into the queue.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whom {
+    Pool(String),
+    OtherPools(String),
+    All,
+}
+
+impl Whom {
+    pub fn concerns(&self, pool: &str) -> bool {
+        match self {
+            Self::Pool(name) => name == pool,
+            Self::OtherPools(name) => name != pool,
+            Self::All => true,
+        }
+    }
+
+    fn payload(&self) -> String {
+        match self {
+            Self::Pool(name) => format!("={name}"),
+            Self::OtherPools(name) => format!("!{name}"),
+            Self::All => "*".to_owned(),
+        }
+    }
+
+    pub(crate) fn read(payload: &str) -> Self {
+        match payload.split_at_checked(1) {
+            Some(("=", name)) => Self::Pool(name.to_owned()),
+            Some(("!", name)) => Self::OtherPools(name.to_owned()),
+            // Of a release that has more to say: looking once too often does no harm.
+            _ => Self::All,
+        }
+    }
+}
+
+/// What this process has yet to say.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    pool: PgPool,
+    /// Those in a pause, and whether there is more to say at its end.
+    pausing: Mutex<BTreeMap<Whom, bool>>,
+    /// How many are on their way; [`Notices::flush`] waits for none.
+    sending: watch::Sender<usize>,
+}
+
+impl Notices {
+    pub(crate) fn over(pool: PgPool) -> Arc<Self> {
+        Arc::new(Self { pool, pausing: Mutex::default(), sending: watch::Sender::new(0) })
+    }
+
+    /// Something may be claimed. Returns at once.
+    pub(crate) fn queued(self: &Arc<Self>, whom: Whom) {
+        let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(more) = pausing.get_mut(&whom) {
+            *more = true;
+            return;
+        }
+        pausing.insert(whom.clone(), false);
+        drop(pausing);
+        self.detach(async move |notices| {
+            notices.send(QUEUE, &whom.payload()).await;
+            // The pause is not waited for by a process that ends.
+            notices.detached_pause(whom);
+        });
+    }
+
+    /// These leases were taken away; their holders should stop. Returns at once.
+    pub(crate) fn lost(self: &Arc<Self>, leases: Vec<LeaseId>) {
+        if leases.is_empty() {
+            return;
+        }
+        self.detach(async move |notices| {
+            for some in leases.chunks(LEASES) {
+                let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
+                notices.send(LOST, &ids.join(" ")).await;
+            }
+        });
+    }
+
+    pub(crate) async fn flush(&self) {
+        // The sender lives as long as we do.
+        let _ = self.sending.subscribe().wait_for(|sending| *sending == 0).await;
+    }
+
+    fn detached_pause(self: Arc<Self>, whom: Whom) {
+        tokio::spawn(async move {
+            tokio::time::sleep(PAUSE).await;
+            let more = self.pausing.lock().unwrap_or_else(PoisonError::into_inner).remove(&whom);
+            if more == Some(true) {
+                self.queued(whom);
+            }
+        });
+    }
+
+    fn detach<F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.sending.send_modify(|sending| *sending += 1);
+        let (me, work) = (self.clone(), work(self.clone()));
+        tokio::spawn(async move {
+            work.await;
+            me.sending.send_modify(|sending| *sending -= 1);
+        });
+    }
+
+    async fn send(&self, channel: &str, payload: &str) {
+        // Lost hints cost time and nothing else.
+        let _ = sqlx::query!("select pg_notify($1, $2)", channel, payload).execute(&self.pool).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_reaches_whom_it_concerns() {
+        for (whom, a, b) in [
+            (Whom::Pool("a".to_owned()), true, false),
+            (Whom::OtherPools("a".to_owned()), false, true),
+            (Whom::All, true, true),
+            (Whom::Pool("!a".to_owned()), false, false),
+        ] {
+            let read = Whom::read(&whom.payload());
+            assert_eq!(read, whom);
+            assert_eq!((read.concerns("a"), read.concerns("b")), (a, b), "{whom:?}");
+        }
+        assert_eq!(Whom::read(""), Whom::All);
+        assert_eq!(Whom::read("éa"), Whom::All);
+    }
+}

@@ -1,0 +1,54 @@
+//! One attempt, from the claim to its written end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adjutant_agent::FailureKind;
+use futures::FutureExt;
+
+use crate::Task;
+use crate::claim::Claimed;
+use crate::handler::{End, Handler, Stop, ending};
+use crate::station::Station;
+
+pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, claimed: Claimed) {
+    let hold = claimed.hold.clone();
+    let lease = claimed.claim.lease.id();
+    let mut task = Task::new(claimed, station.draining.clone());
+    let left = time_left(&station, &task);
+    let end = tokio::select! {
+        biased;
+        // Somebody else has ended it or goes on with it: there is nothing to write.
+        () = hold.taken_away() => {
+            station.held.remove(lease);
+            station.slots_are_free();
+            return;
+        }
+        () = station.cut_off.cancelled() => Err(Stop::HandOver),
+        () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => Ok(timed_out(&station)),
+        end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&panic))),
+    };
+    station.end(ending(task.lease, end)).await;
+}
+
+/// What is left of the time limit after earlier attempts.
+fn time_left(station: &Station, task: &Task) -> Option<Duration> {
+    let ran = Duration::from_millis(u64::try_from(task.assignment().running_ms).unwrap_or(0));
+    station.settings.time_limit.map(|limit| limit.saturating_sub(ran))
+}
+
+fn timed_out(station: &Station) -> End {
+    let seconds = station.settings.time_limit.unwrap_or_default().as_secs_f64();
+    failed(FailureKind::Timeout, format!("It ran for longer than {seconds} seconds"))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> End {
+    let said =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    failed(FailureKind::Internal, format!("Its handler panicked: {}", said.unwrap_or("without a word")))
+}
+
+fn failed(failure: FailureKind, error: String) -> End {
+    End::Failed { failure, error, partial_result: None }
+}

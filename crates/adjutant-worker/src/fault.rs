@@ -1,0 +1,43 @@
+//! Where a test makes this process die or stop. Only in builds with debug assertions; else there is nothing here.
+//!
+//! `ADJUTANT_FAULT=claimed:kill` kills the process where it has just claimed something, `before_end:stop:3` stops it when it
+//! is about to write endings for the third time.
+
+/// A place with a name.
+#[cfg(not(debug_assertions))]
+pub fn point(_: &'static str) {}
+
+/// A place with a name.
+#[cfg(debug_assertions)]
+pub fn point(name: &'static str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static FAULT: OnceLock<Option<(String, String, u32)>> = OnceLock::new();
+    static PASSED: AtomicU32 = AtomicU32::new(0);
+    let fault = FAULT.get_or_init(|| {
+        let fault = std::env::var("ADJUTANT_FAULT").ok()?;
+        let mut words = fault.split(':');
+        let (place, action) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some((place, action, words.next().and_then(|nth| nth.parse().ok()).unwrap_or(1)))
+    });
+    if let Some((place, action, nth)) = fault
+        && place == name
+        && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth
+    {
+        send_to_self(if action == "kill" { "KILL" } else { "STOP" });
+    }
+}
+
+/// Ends this process as `kill -9` does.
+pub fn kill() {
+    send_to_self("KILL");
+}
+
+fn send_to_self(signal: &str) {
+    let script = format!("kill -{signal} {}", std::process::id());
+    let sent = std::process::Command::new("sh").arg("-c").arg(script).status();
+    if !sent.is_ok_and(|status| status.success()) {
+        std::process::abort();
+    }
+}

@@ -1,0 +1,144 @@
+//! The leases that this process holds, as far as it knows.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use adjutant_agent::{LeaseId, TaskId};
+use tokio_util::sync::CancellationToken;
+
+/// One lease, from the claim until its end is written.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) task: TaskId,
+    taken_away: CancellationToken,
+    renewed_at: Mutex<Instant>,
+    stop_after: Duration,
+}
+
+impl Hold {
+    /// Whether something may be begun under the lease, by this process's own clock.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.taken_away.is_cancelled() && self.deadline() > Instant::now()
+    }
+
+    /// When the lease is no longer good if it is not renewed.
+    pub(crate) fn deadline(&self) -> Instant {
+        *lock(&self.renewed_at) + self.stop_after
+    }
+
+    /// The time is that of the question, not of the answer, which may have been long under way.
+    pub(crate) fn renewed(&self, asked_at: Instant) {
+        let mut renewed_at = lock(&self.renewed_at);
+        *renewed_at = asked_at.max(*renewed_at);
+    }
+
+    /// Resolves when somebody took the task away: it was cancelled, or taken over.
+    pub(crate) async fn taken_away(&self) {
+        self.taken_away.cancelled().await;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    holds: Mutex<HashMap<LeaseId, Arc<Hold>>>,
+    concurrency: u16,
+    stop_after: Duration,
+}
+
+impl Held {
+    pub(crate) fn new(concurrency: u16, stop_after: Duration) -> Self {
+        Self { holds: Mutex::default(), concurrency, stop_after }
+    }
+
+    /// How many more it could run now.
+    pub(crate) fn free(&self) -> u16 {
+        let used = u16::try_from(lock(&self.holds).len()).unwrap_or(u16::MAX);
+        self.concurrency.saturating_sub(used)
+    }
+
+    pub(crate) fn add(&self, task: TaskId, lease: LeaseId, claimed_at: Instant) -> Arc<Hold> {
+        let hold = Arc::new(Hold {
+            task,
+            taken_away: CancellationToken::new(),
+            renewed_at: Mutex::new(claimed_at),
+            stop_after: self.stop_after,
+        });
+        lock(&self.holds).insert(lease, hold.clone());
+        hold
+    }
+
+    pub(crate) fn remove(&self, lease: LeaseId) {
+        lock(&self.holds).remove(&lease);
+    }
+
+    pub(crate) fn renewed(&self, leases: &[LeaseId], asked_at: Instant) {
+        let holds = lock(&self.holds);
+        for hold in leases.iter().filter_map(|lease| holds.get(lease)) {
+            hold.renewed(asked_at);
+        }
+    }
+
+    /// Stops whatever runs under these leases.
+    pub(crate) fn lost(&self, leases: &[LeaseId]) {
+        let holds = lock(&self.holds);
+        for hold in leases.iter().filter_map(|lease| holds.get(lease)) {
+            if !hold.taken_away.is_cancelled() {
+                tracing::info!(task.id = %hold.task, "task {} was cancelled or taken over", hold.task);
+                hold.taken_away.cancel();
+            }
+        }
+    }
+
+    pub(crate) fn leases(&self) -> Vec<LeaseId> {
+        lock(&self.holds).keys().copied().collect()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(TaskId, LeaseId)> {
+        lock(&self.holds).iter().map(|(lease, hold)| (hold.task, *lease)).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STOP_AFTER: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_lease_is_good_until_its_deadline_and_no_renewal_takes_time_away() {
+        let held = Held::new(2, STOP_AFTER);
+        let lease = LeaseId(uuid());
+        let now = Instant::now();
+        let hold = held.add(TaskId(uuid()), lease, now.checked_sub(STOP_AFTER).unwrap_or(now));
+        assert!(!hold.is_good());
+        held.renewed(&[lease], now);
+        assert!(hold.is_good());
+        held.renewed(&[lease], now.checked_sub(STOP_AFTER).unwrap_or(now));
+        assert!(hold.is_good(), "an old answer that comes late changes nothing");
+        held.lost(&[lease]);
+        assert!(!hold.is_good());
+    }
+
+    #[test]
+    fn only_what_can_run_is_asked_for() {
+        let held = Held::new(2, STOP_AFTER);
+        assert_eq!(held.free(), 2);
+        let leases: Vec<LeaseId> = (0..3).map(|_| LeaseId(uuid())).collect();
+        for lease in &leases {
+            held.add(TaskId(uuid()), *lease, Instant::now());
+        }
+        assert_eq!(held.free(), 0);
+        held.remove(leases[0]);
+        held.remove(leases[1]);
+        assert_eq!(held.free(), 1);
+    }
+
+    fn uuid() -> uuid::Uuid {
+        uuid::Uuid::new_v4()
+    }
+}

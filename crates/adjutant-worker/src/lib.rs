@@ -1,0 +1,39 @@
+//! A worker: one process that claims tasks, runs them and ends them, beside any number of others.
+//!
+//! ```text
+//!  listen ──┐ notices                       renew: all leases in one statement, on its own connection
+//!           v
+//!  poll ──> claim ──> backend ──> attempt ──> end: endings in batches
+//!  looks    as many   apalis      runs the    ──┐
+//!  around   as it can             handler       │ slots are free again
+//!           run now  <──────────────────────────┘
+//! ```
+//!
+//! What holds, whatever dies:
+//!
+//! - it claims only what it can run at once, and holds nothing in store;
+//! - a lease that it cannot renew in time is one that it stops working under, by its own clock, before others may take it;
+//! - an outcome that was reached is kept until the database has taken it or has said that the lease is lost;
+//! - notices are hints: without any of them everything happens, a little later.
+//!
+//! What a task does is up to the [`Handler`].
+
+mod attempt;
+mod backend;
+mod claim;
+mod end;
+pub mod fault;
+mod handler;
+mod held;
+mod listen;
+mod poll;
+mod renew;
+mod settings;
+mod station;
+mod task;
+mod worker;
+
+pub use handler::{End, Handler, Stop};
+pub use settings::Settings;
+pub use task::Task;
+pub use worker::{Drained, Worker};

@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub database_url: String,
+    /// Where notices are heard, if that is not the same: past a pooler that does not pass them on.
+    pub listen_url: Option<String>,
+    /// For people: host and process.
+    pub name: String,
+    pub pool: String,
+    /// The most tasks that it runs at once, whatever the fleet's cap.
+    pub concurrency: u16,
+    /// How long a task is this worker's without a renewal.
+    pub lease: Duration,
+    /// The longest that a task may run, over all its attempts.
+    pub time_limit: Option<Duration>,
+}
+
+impl Settings {
+    /// Three times a lease.
+    pub(crate) fn renew_every(&self) -> Duration {
+        self.lease / 3
+    }
+
+    /// After this long without a renewal it no longer begins anything under the lease.
+    pub(crate) fn stop_after(&self) -> Duration {
+        self.lease * 2 / 3
+    }
+
+    /// How long a lease has run out before others are taken for dead.
+    pub(crate) fn sweep_grace(&self) -> Duration {
+        self.lease / 6
+    }
+
+    /// Handlers store their turns one at a time, and seldom all at once.
+    pub(crate) fn connections(&self) -> u32 {
+        (u32::from(self.concurrency) / 4).clamp(4, 20)
+    }
+}

@@ -1,0 +1,71 @@
+//! What a worker's loops share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use adjutant_store::{Ending, Store, Whom};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::Settings;
+use crate::held::Held;
+
+#[derive(Debug)]
+pub(crate) struct Station {
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) worker: adjutant_store::Worker,
+    pub(crate) held: Held,
+    /// A claim may find something.
+    pub(crate) wake: Notify,
+    /// A look may find something.
+    pub(crate) look: Notify,
+    /// Held by a claim until its leases are known, and by a look, which would take them for strays.
+    pub(crate) claiming: Mutex<()>,
+    /// Nothing is claimed any more, and handlers hand over.
+    pub(crate) draining: CancellationToken,
+    /// Handlers are stopped where they are.
+    pub(crate) cut_off: CancellationToken,
+    /// Notices come through.
+    pub(crate) listening: AtomicBool,
+    /// Workers of other pools want the slots that become free here.
+    pub(crate) other_pools: AtomicBool,
+    pub(crate) endings: mpsc::UnboundedSender<Ended>,
+}
+
+/// An ending to be written, and who waits for it.
+pub(crate) type Ended = (Ending, oneshot::Sender<()>);
+
+impl Station {
+    /// Returns when the ending is written, or is known to have come too late.
+    pub(crate) async fn end(&self, ending: Ending) {
+        let (written, wait) = oneshot::channel();
+        if self.endings.send((ending, written)).is_ok() {
+            // Whoever writes goes away only with the process.
+            let _ = wait.await;
+        }
+    }
+
+    /// Slots are free: this worker takes the next tasks itself, and tells whoever else may want them.
+    pub(crate) fn slots_are_free(self: &Arc<Self>) {
+        if self.draining.is_cancelled() {
+            self.store.tell(Whom::All);
+            return;
+        }
+        self.wake.notify_one();
+        if self.other_pools.load(Ordering::Relaxed) {
+            self.store.tell(Whom::OtherPools(self.settings.pool.clone()));
+        }
+    }
+}
+
+/// From 50 ms to 2 s, each time a different part of it, for as long as it takes.
+pub(crate) fn backoff() -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(std::time::Duration::from_millis(50))
+        .with_max_delay(std::time::Duration::from_secs(2))
+        .with_jitter()
+        .without_max_times()
+        .build()
+}

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use adjutant_agent::WorkerId;
+use adjutant_store::{Connections, Error, NewWorker, Store};
+use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::held::Held;
+use crate::station::Station;
+use crate::{Handler, Settings, backend, claim, end, listen, poll, renew};
+
+/// The longest that a call to the database may take here; a lease outlives it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is kept of the grace for giving back what did not hand itself over.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A running worker. Dropped, it stops at once, as if it had been killed.
+pub struct Worker {
+    station: Arc<Station>,
+    running: JoinHandle<Result<(), String>>,
+    loops: Vec<AbortOnDropHandle<()>>,
+}
+
+/// How a worker left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Tasks that it could not give back: they are taken over when their leases have run out.
+    pub left_behind: usize,
+}
+
+impl Worker {
+    /// Registers and begins to work.
+    pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
+        let connections = Connections { max: settings.connections(), patience: PATIENCE };
+        let store = Store::open_with(&settings.database_url, connections).await?;
+        let own = Connections { max: 2, patience: settings.renew_every() };
+        let renewals = Store::open_with(&settings.database_url, own).await?;
+        let new = NewWorker {
+            name: settings.name.clone(),
+            pool: settings.pool.clone(),
+            concurrency: i32::from(settings.concurrency),
+            lease: settings.lease,
+            ..NewWorker::default()
+        };
+        let worker = store.register(&new).await?;
+        let (endings, to_write) = mpsc::unbounded_channel();
+        let (claims, to_run) = mpsc::unbounded_channel();
+        let station = Arc::new(Station {
+            worker,
+            store,
+            held: Held::new(settings.concurrency, settings.stop_after()),
+            wake: Notify::new(),
+            look: Notify::new(),
+            claiming: Mutex::new(()),
+            draining: CancellationToken::new(),
+            cut_off: CancellationToken::new(),
+            listening: AtomicBool::new(false),
+            other_pools: AtomicBool::new(false),
+            endings,
+            settings,
+        });
+        station.wake.notify_one();
+        let loops = vec![
+            spawn(claim::claim_until_draining(station.clone(), claims)),
+            spawn(end::write_endings(station.clone(), to_write)),
+            spawn(renew::renew(station.clone(), renewals)),
+            spawn(poll::poll(station.clone())),
+            spawn(listen::listen(station.clone())),
+        ];
+        let running = tokio::spawn(backend::run_claims(station.clone(), Arc::new(handler), to_run));
+        Ok(Self { station, running, loops })
+    }
+
+    pub fn id(&self) -> WorkerId {
+        self.station.worker.id()
+    }
+
+    /// Resolves only if the worker ends without having been told to, with the reason; cancel safe.
+    pub async fn stopped(&mut self) -> String {
+        match (&mut self.running).await {
+            Ok(Ok(())) => "it ran out of claims".to_owned(),
+            Ok(Err(error)) => error,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Stops claiming, lets handlers reach a point where another worker can go on, gives back what does not, and ends:
+    /// all within `grace`.
+    pub async fn drain(mut self, grace: Duration) -> Drained {
+        let began = Instant::now();
+        let last_words = LAST_WORDS.min(grace / 4);
+        self.station.draining.cancel();
+        if timeout_at(began + grace - last_words, &mut self.running).await.is_err() {
+            self.station.cut_off.cancel();
+            if timeout(last_words / 2, &mut self.running).await.is_err() {
+                self.give_back(last_words / 4).await;
+            }
+        }
+        let drained = Drained { left_behind: self.station.held.all().len() };
+        // From here on nothing is lost by being late.
+        let _ = timeout_at(began + grace, async {
+            let _ = self.station.worker.stop().await;
+            self.loops.clear();
+            self.station.store.close().await;
+        })
+        .await;
+        drained
+    }
+
+    /// For handlers that do not even stop when they are dropped.
+    async fn give_back(&self, patience: Duration) {
+        let station = &self.station;
+        let held = station.held.all();
+        let endings: Vec<_> =
+            held.iter().map(|(task, lease)| station.worker.give_back(*task, *lease)).collect();
+        match timeout(patience, station.store.end(&endings)).await {
+            Ok(Ok(_)) => {
+                for (_, lease) in held {
+                    station.held.remove(lease);
+                }
+                station.slots_are_free();
+            }
+            Ok(Err(error)) => tracing::error!("cannot give back {} tasks: {error}", held.len()),
+            Err(_) => tracing::error!("cannot give back {} tasks in time", held.len()),
+        }
+    }
+}
+
+fn spawn(work: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(work))
+}

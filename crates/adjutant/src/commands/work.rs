@@ -1,0 +1,135 @@
+//! `adjutant work`: one worker of the fleet.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use adjutant_worker::{Settings, Worker};
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::logs;
+use crate::output::print_line;
+use crate::rehearsal::Rehearsals;
+use crate::signals::{Interrupted, Signals};
+
+/// Run a worker: it claims tasks, runs them, and leaves without losing one
+///
+/// Any number of workers share one database, and never run more tasks in all than the fleet's cap (`adjutant limits`). SIGTERM or
+/// Ctrl-C drains: nothing new is claimed, tasks are handed over at their next turn, and others go on with them at once. A
+/// second one exits now; then the tasks are taken over when their leases have run out.
+///
+/// This release has no models yet: a task plays the `rehearsal` in its config, and fails without one.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant work --database-url postgres://adjutant@db.example/adjutant
+  adjutant work --concurrency 20 --pool gpu           only tasks that were spawned for this pool
+  adjutant work --listen-url postgres://...           past a pooler that passes no notices on
+")]
+pub struct Arguments {
+    /// The database that the fleet shares
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: String,
+
+    #[command(flatten)]
+    work: Work,
+
+    #[command(flatten)]
+    logs: logs::Logs,
+
+    /// Print one JSON object when it works: worker, name, pool, concurrency
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `up` takes too.
+#[derive(Debug, Args)]
+pub struct Work {
+    /// The most tasks that this worker runs at once, whatever the fleet's cap [default: 10; with `up` 100]
+    #[arg(long, env = "ADJUTANT_CONCURRENCY", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    concurrency: Option<u16>,
+
+    /// The pool whose tasks it takes
+    #[arg(long, env = "ADJUTANT_POOL", value_name = "POOL", default_value = "default")]
+    pool: String,
+
+    /// Its name in the history [default: host and process id]
+    #[arg(long, env = "ADJUTANT_WORKER_NAME", value_name = "NAME")]
+    name: Option<String>,
+
+    /// Where to hear notices, if the database URL leads through a pooler in transaction mode
+    #[arg(long, env = "ADJUTANT_LISTEN_URL", value_name = "URL", hide_env_values = true)]
+    listen_url: Option<String>,
+
+    /// How long a task stays with a worker that is not heard of, in seconds
+    #[arg(long, env = "ADJUTANT_LEASE_SECONDS", value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    lease_seconds: u64,
+
+    /// How long draining may take, in seconds; shorter than what kills the process then
+    #[arg(long, env = "ADJUTANT_GRACE_SECONDS", value_name = "S", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    grace_seconds: u64,
+
+    /// The longest that a task may run, over all its attempts, in seconds [default: no limit]
+    #[arg(long, env = "ADJUTANT_TIME_LIMIT_SECONDS", value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    time_limit_seconds: Option<u64>,
+}
+
+impl Work {
+    pub fn settings(&self, database_url: String, concurrency: u16) -> Settings {
+        Settings {
+            database_url,
+            listen_url: self.listen_url.clone(),
+            name: self.name.clone().unwrap_or_else(host_and_process),
+            pool: self.pool.clone(),
+            concurrency: self.concurrency.unwrap_or(concurrency),
+            lease: Duration::from_secs(self.lease_seconds),
+            time_limit: self.time_limit_seconds.map(Duration::from_secs),
+        }
+    }
+
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace_seconds)
+    }
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    logs::begin(&arguments.logs)?;
+    let mut signals = Signals::listen()?;
+    let settings = arguments.work.settings(arguments.database_url, 10);
+    let (name, pool, concurrency) = (settings.name.clone(), settings.pool.clone(), settings.concurrency);
+    let mut worker = Worker::start(settings, Rehearsals).await.context("cannot start the worker")?;
+    print_line(&if arguments.json {
+        serde_json::json!({"worker": worker.id(), "name": name, "pool": pool, "concurrency": concurrency})
+            .to_string()
+    } else {
+        format!("Worker {name} takes tasks of pool {pool}, {concurrency} at a time. Ctrl-C drains it.")
+    })?;
+    tokio::select! {
+        why = worker.stopped() => bail!("the worker ended by itself: {why}"),
+        _ = signals.next() => {}
+    }
+    drain(worker, arguments.work.grace(), &mut signals).await
+}
+
+/// Lets the worker leave, unless a second signal says that there is no time for it.
+pub async fn drain(worker: Worker, grace: Duration, signals: &mut Signals) -> anyhow::Result<ExitCode> {
+    tracing::info!("draining, for at most {} seconds; the same signal again exits now", grace.as_secs());
+    let drained = tokio::select! {
+        drained = worker.drain(grace) => drained,
+        name = signals.next() => return Err(Interrupted(name).into()),
+    };
+    if drained.left_behind > 0 {
+        bail!(
+            "{} tasks could not be given back; others take them over when their leases have run out",
+            drained.left_behind
+        );
+    }
+    tracing::info!("drained");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn host_and_process() -> String {
+    let host =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    format!("{}/{}", host.as_deref().map_or("worker", str::trim), std::process::id())
+}
