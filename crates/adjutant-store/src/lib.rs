@@ -25,7 +25,7 @@
 //! ends an attempt consumes the lease and becomes an [`Ending`], which can be written again until the database answers.
 
 mod batch;
-mod bulk_history;
+mod bench;
 mod cancel;
 mod cap;
 mod checkpoint;
@@ -54,6 +54,7 @@ mod turns;
 mod wait;
 mod worker;
 
+pub use bench::Bare;
 pub use cancel::Cancelled;
 pub use cap::Slots;
 pub use claim::{Assignment, Claim};

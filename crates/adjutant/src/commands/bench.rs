@@ -1,18 +1,17 @@
 //! `adjutant bench`: speed as ratios, measured in one run on one machine.
 
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+mod bare;
+mod limits;
+mod queue;
+mod report;
+mod status;
+mod workers;
 
-use adjutant_agent::TaskNumber;
-use adjutant_store::Store;
+use std::process::ExitCode;
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
-
-use crate::output::print_line;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
 
 /// Measure speed, as ratios, on a private PostgreSQL of its own
 #[derive(Debug, Args)]
@@ -23,130 +22,22 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Status(StatusArguments),
+    Queue(queue::Arguments),
+    Status(status::Arguments),
 }
-
-/// How history weighs on `status` by session and task number
-///
-/// Fills a throwaway database with finished tasks and asks for random ones from 8 connections, first with a short history,
-/// then with a long one.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  adjutant bench status                     10,000 against 1,000,000 tasks; about a minute and a half, 4 GB of disk
-  adjutant bench status --long 100000       a quick look
-")]
-struct StatusArguments {
-    /// Tasks in the short history
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(i64).range(100..))]
-    short: i64,
-
-    /// Tasks in the long history
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(i64).range(100..))]
-    long: i64,
-
-    /// Seconds to measure at each length
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-
-    /// Print one JSON object: status_per_s_short, status_per_s_long, status_history_ratio
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Serialize)]
-struct StatusReport {
-    tasks_short: i64,
-    tasks_long: i64,
-    status_per_s_short: f64,
-    status_per_s_long: f64,
-    status_history_ratio: f64,
-}
-
-const CONNECTIONS: u32 = 8;
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.what {
-        What::Status(arguments) => status(&arguments).await?,
+        What::Queue(arguments) => queue::run(&arguments).await?,
+        What::Status(arguments) => status::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn status(arguments: &StatusArguments) -> anyhow::Result<()> {
+/// What is under way, on standard error.
+fn progress() -> anyhow::Result<ProgressBar> {
     let progress = ProgressBar::new_spinner();
     progress.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
     progress.enable_steady_tick(Duration::from_millis(100));
-    progress.set_message("starting a throwaway PostgreSQL");
-    let postgres = PrivatePostgres::start(Place::Throwaway).await?;
-    let url = postgres.url(DATABASE);
-    Store::migrate(&url).await?;
-    let store = Store::open(&url, CONNECTIONS).await?;
-
-    let mut rates = Vec::new();
-    for tasks in [arguments.short, arguments.long] {
-        progress.set_message(format!("filling up to {tasks} tasks"));
-        store.add_history(tasks).await?;
-        progress.set_message(format!("measuring with {tasks} tasks"));
-        // The first round warms the caches.
-        status_rate(&store, Duration::from_secs(arguments.seconds).min(Duration::from_secs(5))).await?;
-        rates.push(status_rate(&store, Duration::from_secs(arguments.seconds)).await?);
-    }
-    progress.finish_and_clear();
-    store.close().await;
-    postgres.stop().await?;
-    let report = StatusReport {
-        tasks_short: arguments.short,
-        tasks_long: arguments.long,
-        status_per_s_short: rates[0],
-        status_per_s_long: rates[1],
-        status_history_ratio: rates[1] / rates[0],
-    };
-    if arguments.json {
-        return print_line(&serde_json::to_string(&report)?);
-    }
-    print_line(&format!("{:>12}  {:>12}", "tasks", "status/s"))?;
-    for (tasks, rate) in [arguments.short, arguments.long].into_iter().zip(rates) {
-        print_line(&format!("{tasks:>12}  {rate:>12.0}"))?;
-    }
-    print_line(&format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
-}
-
-/// Random tasks from all connections at once, for a while; answers per second.
-async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
-    let (sessions, per_session) = store.history_sessions().await?;
-    let sessions = Arc::new(sessions);
-    let answered = Arc::new(AtomicU64::new(0));
-    let start = Instant::now();
-    let mut clients = Vec::new();
-    for client in 0..u64::from(CONNECTIONS) {
-        let (store, sessions, answered) = (store.clone(), sessions.clone(), answered.clone());
-        clients.push(tokio::spawn(async move {
-            let mut dice = Dice(client + 1);
-            while start.elapsed() < time {
-                let session = sessions[dice.below(sessions.len() as u64)];
-                let number =
-                    i32::try_from(dice.below(u64::from(per_session.unsigned_abs()))).unwrap_or(0) + 1;
-                store.status(session, TaskNumber(number)).await?;
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            anyhow::Ok(())
-        }));
-    }
-    for client in clients {
-        client.await??;
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a count of answers in seconds is far below 2^52")]
-    Ok(answered.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
-}
-
-/// A small generator (xorshift): which task is asked for only has to be spread out.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit).unwrap_or(0)
-    }
+    Ok(progress)
 }

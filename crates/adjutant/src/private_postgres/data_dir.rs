@@ -34,6 +34,7 @@ pub struct DataDir {
     /// The whole of a throwaway, or the socket's directory when it had to be elsewhere. Removed at the end.
     pub temporary: Option<TempDir>,
     kept: bool,
+    is_safe: bool,
     /// The kernel gives it up when we go, however we go.
     _lock: Option<File>,
 }
@@ -43,6 +44,7 @@ impl DataDir {
         let mut dir = match place {
             Place::Kept(path) => Self::kept(&path, run_as).await?,
             Place::Throwaway => Self::throwaway()?,
+            Place::SafeThrowaway => Self { is_safe: true, ..Self::throwaway()? },
         };
         if dir.kept && !fits(&dir.socket_dir) {
             let elsewhere = short_temp_dir()?;
@@ -67,18 +69,23 @@ impl DataDir {
         let root = path.canonicalize()?;
         let lock = lock(&root.join("adjutant.lock")).await?;
         let socket_dir = root.join("run");
-        Ok(Self { root, socket_dir, temporary: None, kept: true, _lock: Some(lock) })
+        Ok(Self { root, socket_dir, temporary: None, kept: true, is_safe: true, _lock: Some(lock) })
     }
 
     fn throwaway() -> anyhow::Result<Self> {
         let temporary = short_temp_dir()?;
         let root = temporary.path().canonicalize()?;
         let socket_dir = root.join("run");
-        Ok(Self { root, socket_dir, temporary: Some(temporary), kept: false, _lock: None })
+        Ok(Self { root, socket_dir, temporary: Some(temporary), kept: false, is_safe: false, _lock: None })
     }
 
     pub fn is_kept(&self) -> bool {
         self.kept
+    }
+
+    /// Whether a power cut may cost nothing.
+    pub fn is_safe(&self) -> bool {
+        self.is_safe
     }
 
     pub fn root(&self) -> &Path {

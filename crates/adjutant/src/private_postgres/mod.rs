@@ -50,6 +50,8 @@ pub enum Place {
     Kept(PathBuf),
     /// In a temporary directory that is removed at the end; fast rather than safe.
     Throwaway,
+    /// In a temporary directory too, but as safe as a kept one: what a measurement needs.
+    SafeThrowaway,
 }
 
 /// A running server; dropping it tells the server to stop, [`PrivatePostgres::stop`] also waits until it has.
@@ -66,7 +68,7 @@ impl PrivatePostgres {
     pub async fn start(place: Place) -> anyhow::Result<Self> {
         let whose = match &place {
             Place::Kept(path) => format!("cannot use the data directory {}", path.display()),
-            Place::Throwaway => "cannot start a throwaway PostgreSQL".into(),
+            Place::Throwaway | Place::SafeThrowaway => "cannot start a throwaway PostgreSQL".into(),
         };
         Self::start_in(place).await.context(whose)
     }
@@ -104,6 +106,11 @@ impl PrivatePostgres {
 
     pub fn data_dir(&self) -> &Path {
         self.data.root()
+    }
+
+    /// A program that came with the server, if it did.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        Some(self.server.program(name)).filter(|program| program.is_file())
     }
 
     pub fn server_version(&self) -> &str {

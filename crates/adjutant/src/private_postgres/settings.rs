@@ -24,7 +24,7 @@ pub fn arguments(data: &DataDir) -> Vec<OsString> {
     socket_dir.push(data.socket_dir());
     let mut settings: Vec<OsString> = ALWAYS.map(OsString::from).to_vec();
     settings.push(socket_dir);
-    if !data.is_kept() {
+    if !data.is_safe() {
         settings.extend(THROWAWAY.map(OsString::from));
     }
     settings.into_iter().flat_map(|setting| ["-c".into(), setting]).collect()

@@ -1,0 +1,180 @@
+//! What `adjutant bench` needs besides the verbs: a past, a yardstick, and figures.
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Connection, PgConnection};
+
+use crate::store::{connect, options};
+use crate::{Result, Store};
+
+/// Tasks of each session that is made.
+const PER_SESSION: i64 = 100;
+
+impl Store {
+    /// Adds sessions of 100 finished tasks each, with 1 KB of assignment and result, until there are `tasks` in all: what a
+    /// benchmark needs to see how history weighs.
+    pub async fn add_history(&self, tasks: i64) -> Result<i64> {
+        let mut transaction = self.pool.begin().await?;
+        sqlx::query!(
+            "insert into session (tenant, name, next_number, next_event)
+             select 'history', gen_random_uuid()::text, $2::bigint + 1, 2 * $2::bigint + 1
+             from generate_series(1, greatest(0, $1::bigint - (select count(*) from task)) / $2::bigint)",
+            tasks,
+            PER_SESSION
+        )
+        .execute(&mut *transaction)
+        .await?;
+        let made = sqlx::query!(
+            "with made as (
+                 insert into task (
+                     id, session, number, root, depth, agent, assignment, state, result, attempt, started_at, finished_at
+                 )
+                 select i.id, s.id, i.number, i.id, 0, 'history', repeat(md5(i.id::text), 32),
+                     'completed', repeat(md5(i.number::text), 32), 1, now(), now()
+                 from session s
+                 cross join lateral (
+                     select gen_random_uuid() as id, n as number, s.id as of_session
+                     from generate_series(1, $1::bigint) n
+                 ) i
+                 where s.tenant = 'history' and not exists (select from task t where t.session = s.id)
+                 returning id, session, number, finished_at
+             ), attempted as (
+                 insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
+                 select id, 1, session, id, id, 'completed', 0, finished_at, finished_at from made
+             ), notified as (
+                 insert into notification (task, session, state, read_at)
+                 select id, session, 'completed', finished_at from made
+             )
+             insert into event (session, seq, task, kind)
+             select session, 2 * number - 1 + k, id, case k when 0 then 'spawned' else 'completed' end
+             from made cross join generate_series(0, 1) k",
+            PER_SESSION
+        )
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        // Fresh statistics and a visibility map, as a database that grew over months would have them.
+        sqlx::query("vacuum (analyze)").execute(&self.pool).await?;
+        Ok(i64::try_from(made.rows_affected() / 2).unwrap_or(i64::MAX))
+    }
+
+    /// The sessions that [`Store::add_history`] made, and the number of tasks in each.
+    pub async fn history_sessions(&self) -> Result<(Vec<adjutant_agent::SessionId>, i32)> {
+        let ids = sqlx::query_scalar!("select id from session where tenant = 'history' order by id")
+            .fetch_all(&self.pool)
+            .await?;
+        Ok((ids.into_iter().map(adjutant_agent::SessionId).collect(), 100))
+    }
+}
+
+impl Store {
+    /// Makes the yardstick anew: a table with the columns of `task` and so many rows to claim.
+    pub async fn fill_yardstick(&self, rows: i64) -> Result<()> {
+        self.drop_yardstick().await?;
+        let script = [
+            "create table yardstick (like task including defaults)",
+            "alter table yardstick add primary key (id)",
+            "create index yardstick_next on yardstick (number) where state = 'queued'",
+        ];
+        for statement in script {
+            sqlx::query(statement).execute(&self.pool).await?;
+        }
+        sqlx::query(
+            "insert into yardstick (id, session, number, root, depth, agent, assignment, state)
+             select id, 1, n, id, 0, 'bench', repeat('0123456789abcdef', 64), 'queued'
+             from (select gen_random_uuid() as id, n from generate_series(1, $1) n) made",
+        )
+        .bind(rows)
+        .execute(&self.pool)
+        .await?;
+        sqlx::query("vacuum (analyze) yardstick").execute(&self.pool).await?;
+        self.checkpoint().await
+    }
+
+    pub async fn drop_yardstick(&self) -> Result<()> {
+        sqlx::query("drop table if exists yardstick").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Writes everything to disk, so that the next measurement does not pay for the last.
+    pub async fn checkpoint(&self) -> Result<()> {
+        sqlx::query("checkpoint").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    pub async fn has_unfinished(&self) -> Result<bool> {
+        let has =
+            sqlx::query_scalar!(r#"select exists (select from task where finished_at is null) as "has!""#);
+        Ok(has.fetch_one(&self.pool).await?)
+    }
+
+    /// How many tasks ended in this time.
+    pub async fn finished_between(&self, from: DateTime<Utc>, to: DateTime<Utc>) -> Result<i64> {
+        let count = sqlx::query_scalar!(
+            r#"select count(*) as "count!" from task where finished_at >= $1 and finished_at < $2"#,
+            from,
+            to
+        );
+        Ok(count.fetch_one(&self.pool).await?)
+    }
+
+    /// Transactions that this database has ended so far.
+    pub async fn transactions(&self) -> Result<i64> {
+        let count = sqlx::query_scalar!(
+            r#"select xact_commit + xact_rollback as "count!" from pg_stat_database where datname = current_database()"#
+        );
+        Ok(count.fetch_one(&self.pool).await?)
+    }
+
+    /// Removes all that has not ended, as if it had never been spawned.
+    pub async fn forget_unfinished(&self) -> Result<()> {
+        sqlx::query!("truncate queue").execute(&self.pool).await?;
+        sqlx::query!("delete from session s where exists (select from task t where t.session = s.id and t.finished_at is null)")
+            .execute(&self.pool)
+            .await?;
+        sqlx::query("vacuum (analyze) session, task, queue").execute(&self.pool).await?;
+        Ok(())
+    }
+}
+
+/// Insert, NOTIFY, LISTEN and a plain claim, each on a connection that is idle.
+pub struct Bare {
+    spawner: PgConnection,
+    listener: PgListener,
+    worker: PgConnection,
+}
+
+impl Bare {
+    /// On the yardstick, which has to be there; what is left in it is thrown away.
+    pub async fn connect(url: &str) -> Result<Self> {
+        let mut spawner = PgConnection::connect_with(&options(url)?).await?;
+        sqlx::query("truncate yardstick").execute(&mut spawner).await?;
+        let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen("yardstick").await?;
+        Ok(Self { spawner, listener, worker: PgConnection::connect_with(&options(url)?).await? })
+    }
+
+    pub async fn insert_and_claim(&mut self) -> Result<()> {
+        sqlx::query(
+            "with made as (
+                 insert into yardstick (id, session, number, root, depth, agent, assignment, state)
+                 values (gen_random_uuid(), 1, 1, gen_random_uuid(), 0, 'bench', $1, 'queued')
+                 returning id
+             )
+             select pg_notify('yardstick', '') from made",
+        )
+        .bind("0123456789abcdef".repeat(64))
+        .execute(&mut self.spawner)
+        .await?;
+        self.listener.recv().await?;
+        sqlx::query(
+            "update yardstick set state = 'running', attempt = attempt + 1, started_at = now()
+             where id = (select id from yardstick where state = 'queued' order by number limit 1 for update skip locked)
+             returning id, assignment",
+        )
+        .fetch_one(&mut self.worker)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! What PostgreSQL itself can do on this machine, as pgbench measures it: the limits that our figures are held against.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use adjutant_store::Store;
+use anyhow::{Context, ensure};
+use tokio::process::Command;
+
+use crate::private_postgres::PrivatePostgres;
+
+const CLIENTS: u32 = 8;
+const BATCH: f64 = 50.0;
+
+/// pgbench comes with most servers; else it may be on the PATH.
+pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
+    let on_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|dir| dir.join("pgbench")).find(|program| program.is_file())
+    };
+    postgres.program("pgbench").or_else(on_path).context(
+        "pgbench is missing, and the limits are measured with it. Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17",
+    )
+}
+
+/// Tasks a second, one at a time: claim it with SKIP LOCKED, then finish it, in two transactions, without a cap.
+pub async fn naive(pgbench: &PathBuf, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
+    store.fill_yardstick(i64::try_from(seconds * 8_000)?).await?;
+    run(pgbench, url, include_str!("naive.sql"), seconds).await
+}
+
+/// The same, 50 at a time.
+pub async fn batch(pgbench: &PathBuf, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
+    store.fill_yardstick(i64::try_from(seconds * 50_000)?).await?;
+    Ok(BATCH * run(pgbench, url, include_str!("batch.sql"), seconds).await?)
+}
+
+/// Transactions of the script a second.
+async fn run(pgbench: &PathBuf, url: &str, script: &str, seconds: u64) -> anyhow::Result<f64> {
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), script)?;
+    let output = Command::new(pgbench)
+        .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
+        .args([format!("--client={CLIENTS}"), format!("--time={seconds}")])
+        .arg("--file")
+        .arg(file.path())
+        .arg(url)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("cannot run pgbench")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+    let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.with_context(|| format!("pgbench did not say how fast it was: {said}"))
+}
