@@ -7,6 +7,7 @@ mod output;
 mod private_postgres;
 mod rehearsal;
 mod signals;
+mod worker_processes;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,6 @@ mod limits;
 mod queue;
 mod report;
 mod status;
-mod workers;
 
 use std::process::ExitCode;
 use std::time::Duration;

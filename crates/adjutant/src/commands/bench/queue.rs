@@ -11,9 +11,9 @@ use futures::future::try_join_all;
 use indicatif::ProgressBar;
 
 use super::report::{Figures, Limits, Quantiles, Report};
-use super::workers::Workers;
 use super::{bare, limits, progress};
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
+use crate::worker_processes::WorkerProcess;
 
 /// The whole life of tasks, from spawn to their end, against PostgreSQL's own limits
 ///
@@ -129,12 +129,12 @@ impl Bench<'_> {
         self.say("the whole life, 4 workers");
         let whole_life_4_workers_per_s = self.whole_life(4, 13).await?;
 
-        let workers = Workers::start(self.url, 4, 13).await?;
+        let workers = self.start_workers(4, 13).await?;
         self.say("efficiency with tasks of 50 ms");
         let efficiency_cap50_50ms = self.efficiency().await?;
         self.say("from spawn to start");
         let start = self.start().await?;
-        workers.stop().await?;
+        stop(workers).await?;
         self.say("queries of an idle worker");
         let idle_queries_per_s = self.idle().await?;
         Ok(Figures {
@@ -174,13 +174,13 @@ impl Bench<'_> {
 
     /// Tasks a second from the first spawn to the last end, with workers that wait for them.
     async fn whole_life(&self, workers: u16, concurrency: u16) -> anyhow::Result<f64> {
-        let workers = Workers::start(self.url, workers, concurrency).await?;
+        let workers = self.start_workers(workers, concurrency).await?;
         self.store.checkpoint().await?;
         let began = Instant::now();
         self.spawn(self.size.life_tasks, 0).await?;
         self.until_finished().await?;
         let rate = per_second(self.size.life_tasks, began.elapsed());
-        workers.stop().await?;
+        stop(workers).await?;
         Ok(rate)
     }
 
@@ -231,13 +231,13 @@ impl Bench<'_> {
 
     /// What one worker that has nothing to do asks of the database.
     async fn idle(&self) -> anyhow::Result<f64> {
-        let workers = Workers::start(self.url, 1, 10).await?;
+        let workers = self.start_workers(1, 10).await?;
         // Its start is over, and its connections have reported it.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (before, began) = (self.store.transactions().await?, Instant::now());
         tokio::time::sleep(Duration::from_secs(self.size.idle_seconds)).await;
         let (after, elapsed) = (self.store.transactions().await?, began.elapsed());
-        workers.stop().await?;
+        stop(workers).await?;
         // Our own question is one of them.
         Ok(per_second(usize::try_from((after - before - 1).max(0))?, elapsed))
     }
@@ -257,6 +257,14 @@ impl Bench<'_> {
         Ok(())
     }
 
+    async fn start_workers(&self, count: u16, concurrency: u16) -> anyhow::Result<Vec<WorkerProcess>> {
+        let workers =
+            try_join_all((0..count).map(|_| WorkerProcess::start(self.url, concurrency, &[]))).await?;
+        // Until they have heard their own first notice, they poll.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Ok(workers)
+    }
+
     async fn session(&self) -> anyhow::Result<SessionId> {
         let name = uuid::Uuid::now_v7().to_string();
         let new = NewSession { tenant: "bench".to_owned(), name, ..NewSession::default() };
@@ -269,6 +277,13 @@ impl Bench<'_> {
         }
         Ok(())
     }
+}
+
+async fn stop(workers: Vec<WorkerProcess>) -> anyhow::Result<()> {
+    for worker in workers {
+        worker.kill().await?;
+    }
+    Ok(())
 }
 
 /// A task with 1 KB of assignment that gives 1 KB of result.
