@@ -19,6 +19,30 @@ begin
     raise exception using errcode = 'AJ002', message = format('the lease on task %s is lost', task);
 end $$;
 
+-- Every verb is planned like this, and the steps inside it: once, and by index. The hot tables change their size by the
+-- second, so their statistics say nothing; a plan that was made while a table was empty must do when it is full. A plain
+-- index scan also marks the dead entries that it meets, so that the next one skips them; a bitmap scan meets them all again.
+create function plan_by_index(verb regproc) returns void language plpgsql as $$
+begin
+    execute format(
+        'alter function %s set plan_cache_mode = force_generic_plan set jit = off
+         set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off',
+        verb::regprocedure
+    );
+end $$;
+
+-- For claims and renewals only: the commit does not wait for the disk. What a crash of the server can lose is a claim
+-- whose task is then in the queue as before, with the worker that believes to hold it fenced off (nobody has its lease
+-- any more), or a renewal, whose lease then ends earlier. Nothing that was promised to anyone: whatever a worker does with
+-- a claim comes after it in the log, and is durable only together with it. The setting ends with the transaction, which is the
+-- verb's own; in one that has written something before it stays as it is.
+create function commit_lazily_1() returns void language plpgsql as $$
+begin
+    if pg_current_xact_id_if_assigned() is null then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+end $$;
+
 -- FOR NO KEY UPDATE: FOR UPDATE would block every insert that refers to the session.
 create function lock_sessions_1(p_sessions bigint[]) returns void language plpgsql as $$
 begin
@@ -51,44 +75,51 @@ begin
     end if;
 end $$;
 
--- Admits tasks to the queue, as many as the session's window has room for. The one way in: spawned, woken, released
+-- Admits tasks to the queue, as many as each session's window has room for. The one way in: spawned, woken, released
 -- and taken-over tasks all come through here. Needs the sessions' locks.
 create function let_in_1(p_sessions bigint[]) returns void language plpgsql as $$
-declare
-    s session;
-    hot uuid[];
 begin
-    for s in select * from session where id = any(p_sessions) order by id loop
-        -- One statement for both tables: a claim moves rows from one to the other at any time.
-        hot := array(
-            select task from queue where session = s.id
-            union all
-            select task from slot where session = s.id
-        );
-        continue when cardinality(hot) >= s.max_active;
-        insert into queue (task, session, tenant, pool, priority, entry)
-        select
-            next.id, s.id, s.tenant, next.pool, next.priority,
-            nextval('queue_entry') - case when next.attempt > 0 then 1::bigint << 62 else 0 end
-        from (
-            select id, pool, priority, attempt, number
-            from task
-            where session = s.id and state = 'queued' and not_before is null and id <> all(hot)
-            order by (attempt = 0), number
-            limit s.max_active - cardinality(hot)
-        ) next
-        order by (next.attempt = 0), next.number;
-    end loop;
+    insert into queue (task, session, tenant, pool, priority, entry)
+    select
+        next.id, next.session, next.tenant, next.pool, next.priority,
+        nextval('queue_entry') - case when next.attempt > 0 then 1::bigint << 62 else 0 end
+    from (
+        select outside.*, s.tenant
+        from unnest(p_sessions) given (id)
+        join session s on s.id = given.id
+        -- One snapshot for both tables: a claim moves rows from one to the other at any time.
+        cross join lateral (
+            select array(
+                select q.task from queue q where q.session = s.id
+                union all
+                select x.task from slot x where x.session = s.id
+            ) as tasks
+            offset 0
+        ) hot
+        cross join lateral (
+            select t.id, t.session, t.pool, t.priority, t.attempt, t.number
+            from task t
+            where t.session = s.id and t.state = 'queued' and t.not_before is null and t.id <> all(hot.tasks)
+            order by (t.attempt = 0), t.number
+            limit greatest(0, s.max_active - cardinality(hot.tasks))
+        ) outside
+        order by outside.session, (outside.attempt = 0), outside.number
+        -- The entries are numbered after the sort.
+        offset 0
+    ) next;
 end $$;
 
--- Writes one event per task, in the given order. Needs the sessions' locks, under which the numbers have no gap.
+-- Tells the world what became of tasks, in the given order: an event each, and a notification where somebody outside waits
+-- for the end. Needs the sessions' locks, under which the numbers have no gap.
 create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language plpgsql as $$
 begin
     if coalesce(cardinality(p_tasks), 0) = 0 then
         return;
     end if;
     with news as (
-        select t.session, t.id, n.kind, row_number() over (partition by t.session order by n.place) as k
+        select
+            t.session, t.id, t.parent, n.kind,
+            row_number() over (partition by t.session order by n.place) as k
         from unnest(p_tasks, p_kinds) with ordinality n (task, kind, place)
         join task t on t.id = n.task
     ), numbered as (
@@ -97,26 +128,16 @@ begin
         from (select session, count(*) as events from news group by session) c
         where s.id = c.session
         returning s.id, s.next_event - c.events as first
+    ), notified as (
+        insert into notification (task, session, state)
+        select id, session, kind
+        from news
+        where parent is null and kind in ('completed', 'failed')
     )
     insert into event (session, seq, task, kind)
     select news.session, numbered.first + news.k - 1, news.id, news.kind
     from news
     join numbered on numbered.id = news.session;
-end $$;
-
--- Tells the world that these tasks have ended: an event each, and a notification where somebody outside waits for it.
-create function announce_1(p_tasks uuid[]) returns void language plpgsql as $$
-begin
-    if cardinality(p_tasks) = 0 then
-        return;
-    end if;
-    perform emit_1(array_agg(e.task order by e.place), array_agg(t.state order by e.place))
-    from unnest(p_tasks) with ordinality e (task, place)
-    join task t on t.id = e.task;
-    insert into notification (task, session, state)
-    select id, session, state
-    from task
-    where id = any(p_tasks) and parent is null and state <> 'cancelled';
 end $$;
 
 create function last_text_1(p_task uuid, p_created_at timestamptz) returns text language plpgsql stable as $$
@@ -204,7 +225,7 @@ begin
         end if;
         exit when cardinality(doomed) = 0;
         perform conclude_1(doomed, 'failed', 'dependency', reasons);
-        perform announce_1(doomed);
+        perform emit_1(doomed, array_fill('failed'::text, array[cardinality(doomed)]));
         waiting := array(select distinct task from awaited where on_task = any(doomed));
     end loop;
 end $$;
@@ -214,7 +235,7 @@ create function task_name(number integer) returns text language sql immutable as
 $$;
 
 create type attempt_end as (
-    n integer,
+    held slot,
     outcome text,
     state text,
     waiting_for text,
@@ -228,7 +249,7 @@ create type attempt_end as (
 );
 
 comment on type attempt_end is
-    'How the attempt in slot n ends: the outcome for the attempt''s row, the rest for the task''s. Null failures leaves that count as it is.';
+    'How an attempt ends: its slot as it was locked, the outcome for the attempt''s row, the rest for the task''s. Null failures leaves that count as it is.';
 
 -- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, the slot becomes free.
 -- Needs the sessions' locks and then the slots' locks, the fence.
@@ -239,24 +260,26 @@ begin
         x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.turns_used - x.turns_at_claim, x.claimed_at,
         greatest(now(), x.claimed_at)
     from unnest(p_ends) e
-    join slot x on x.n = e.n;
+    cross join lateral (select (e.held).*) x;
 
-    update session s
-    set input_tokens = s.input_tokens + spent.input_tokens,
-        output_tokens = s.output_tokens + spent.output_tokens,
-        cost_nanousd = s.cost_nanousd + spent.cost_nanousd
-    from (
-        select
-            x.session,
-            sum(x.input_tokens - t.input_tokens) as input_tokens,
-            sum(x.output_tokens - t.output_tokens) as output_tokens,
-            sum(x.cost_nanousd - t.cost_nanousd) as cost_nanousd
-        from unnest(p_ends) e
-        join slot x on x.n = e.n
-        join task t on t.id = x.task
-        group by x.session
-    ) spent
-    where s.id = spent.session and (spent.input_tokens, spent.output_tokens, spent.cost_nanousd) <> (0, 0, 0);
+    -- Only turns cost something.
+    if exists (select from unnest(p_ends) e where (e.held).turns_used > (e.held).turns_at_claim) then
+        update session s
+        set input_tokens = s.input_tokens + spent.input_tokens,
+            output_tokens = s.output_tokens + spent.output_tokens,
+            cost_nanousd = s.cost_nanousd + spent.cost_nanousd
+        from (
+            select
+                t.session,
+                sum((e.held).input_tokens - t.input_tokens) as input_tokens,
+                sum((e.held).output_tokens - t.output_tokens) as output_tokens,
+                sum((e.held).cost_nanousd - t.cost_nanousd) as cost_nanousd
+            from unnest(p_ends) e
+            join task t on t.id = (e.held).task
+            group by t.session
+        ) spent
+        where s.id = spent.session and (spent.input_tokens, spent.output_tokens, spent.cost_nanousd) <> (0, 0, 0);
+    end if;
 
     update task t
     set state = e.state,
@@ -280,21 +303,20 @@ begin
         cost_nanousd = x.cost_nanousd,
         running_ms = t.running_ms + greatest(0, extract(epoch from now() - x.claimed_at) * 1000)::bigint
     from unnest(p_ends) e
-    join slot x on x.n = e.n
+    cross join lateral (select (e.held).*) x
     where t.id = x.task;
 
     update slot
     set task = null, lease = null, session = null, worker = null, attempt = null,
         claimed_at = null, expires_at = null, active_at = null,
         turns_at_claim = null, turns_used = null, input_tokens = null, output_tokens = null, cost_nanousd = null
-    where n in (select e.n from unnest(p_ends) e);
+    where n = any(array(select (e.held).n from unnest(p_ends) e));
 end $$;
 
--- What follows when attempts or tasks have ended: the ended are announced, those that waited for them are looked at
+-- What follows when tasks have ended or begun to wait: those that waited for them, and those that have begun, are looked at
 -- again, and the sessions' next tasks are let in. Needs the sessions' locks.
 create function follow_up_1(p_sessions bigint[], p_ended uuid[], p_parked uuid[]) returns void language plpgsql as $$
 begin
-    perform announce_1(p_ended);
     perform settle_1(array(select distinct task from awaited where on_task = any(p_ended)) || p_parked);
     perform let_in_1(p_sessions);
 end $$;

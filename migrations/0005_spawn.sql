@@ -10,6 +10,7 @@ declare
     own_key text := coalesce(p_parent || '/', '') || p_key;
     spawned uuid[];
     waiting uuid[];
+    places jsonb;
     answer jsonb;
 begin
     select * into s from session where session.id = p_session for no key update;
@@ -44,48 +45,53 @@ begin
         perform check_room_1(s, p_tasks);
     end if;
 
-    insert into task (
-        id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
-        pool, priority, not_before, on_worker_loss, max_failures, traceparent, state, waiting_for
+    with made as (
+        insert into task (
+            id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
+            pool, priority, not_before, on_worker_loss, max_failures, traceparent, state, waiting_for
+        )
+        select
+            t.id, s.id, s.next_number + t.place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
+            t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, t.config, t.assignment,
+            t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
+            case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
+            case when cardinality(t.depends_on) > 0 then 'dependencies' end
+        from rows from (
+            jsonb_to_recordset(p_tasks) as (
+                id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
+                pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
+                traceparent text, depends_on integer[]
+            )
+        ) with ordinality t (
+            id, label, metadata, agent, agent_version, config, assignment, pool, priority, delay_s, on_worker_loss,
+            max_failures, traceparent, depends_on, place
+        )
+        returning id, number, state
+    ), emitted as (
+        insert into event (session, seq, task, kind)
+        select s.id, s.next_event + m.number - s.next_number, m.id, 'spawned'
+        from made m
     )
     select
-        t.id, s.id, s.next_number + place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
-        t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, t.config, t.assignment,
-        t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
-        case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
-        case when cardinality(t.depends_on) > 0 then 'dependencies' end
-    from jsonb_array_elements(p_tasks) with ordinality e (body, place)
-    cross join lateral jsonb_to_record(e.body) t (
-        id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
-        pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
-        traceparent text, depends_on integer[]
-    );
+        array_agg(m.id order by m.number),
+        coalesce(array_agg(m.id order by m.number) filter (where m.state = 'waiting'), '{}')
+    into spawned, waiting
+    from made m;
     update session set next_number = next_number + wanted, next_event = next_event + wanted where session.id = s.id;
 
-    select
-        array_agg(t.id order by t.number),
-        coalesce(array_agg(t.id order by t.number) filter (where t.state = 'waiting'), '{}')
-    into spawned, waiting
-    from task t
-    where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted;
-
-    insert into event (session, seq, task, kind)
-    select s.id, s.next_event + t.number - s.next_number, t.id, 'spawned'
-    from task t
-    where t.id = any(spawned);
     if cardinality(waiting) > 0 then
         perform depend_1(s, p_tasks, spawned, p_parent);
         perform settle_1(waiting);
     end if;
     perform let_in_1(array[s.id]);
 
+    places := (select jsonb_object_agg(p.task, p.place) from queue_positions_1(s.id, spawned) p);
     answer := (
         select jsonb_agg(jsonb_build_object(
-            'id', t.id, 'number', t.number, 'state', t.state, 'queue_position', p.place
+            'id', t.id, 'number', t.number, 'state', t.state, 'queue_position', places -> t.id::text
         ) order by t.number)
         from task t
-        left join queue_positions_1(s.id, spawned) p on p.task = t.id
-        where t.id = any(spawned)
+        where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted
     );
     perform remember_1(s.id, 'spawn', own_key, p_body, answer);
     return query select a.* from jsonb_to_recordset(answer)
@@ -134,6 +140,7 @@ create function check_room_1(s session, p_tasks jsonb) returns void language plp
 declare
     wanted integer := jsonb_array_length(p_tasks);
     impatient integer := (select count(*) from jsonb_array_elements(p_tasks) t where not (t -> 'queue')::boolean);
+    oldest integer;
     unfinished integer;
 begin
     if impatient > 0 then
@@ -147,6 +154,11 @@ begin
                 unfinished, wanted, s.max_active
             ));
         end if;
+    end if;
+    -- Tasks end about in the order in which they were spawned: the oldest one's number is mostly all that one has to know.
+    select number into oldest from task where session = s.id and finished_at is null order by number limit 1;
+    if oldest is null or s.next_number - oldest + wanted <= s.max_queued then
+        return;
     end if;
     select count(*) into unfinished
     from (select from task where session = s.id and finished_at is null limit s.max_queued) t;
@@ -164,15 +176,22 @@ returns table (task uuid, place integer) language plpgsql stable as $$
 #variable_conflict use_column
 begin
     return query
-    with outside as (
+    with queued as materialized (
+        select q.task, q.pool from queue q where q.session = p_session
+    ), outside as (
         select
-            t.id, t.pool, s.tenant, t.priority, t.attempt > 0 as in_front,
+            t.id, t.pool, t.priority, t.attempt > 0 as in_front,
             row_number() over (order by t.not_before nulls first, (t.attempt = 0), t.number) - 1 as before
         from task t
-        join session s on s.id = t.session
-        where t.session = p_session and t.state = 'queued'
-            and not exists (select from queue q where q.task = t.id)
-            and not exists (select from slot x where x.task = t.id)
+        -- finished_at is for the partial index, which is as short as the backlog.
+        where t.session = p_session and t.state = 'queued' and t.finished_at is null
+            and t.id <> all(array(
+                select q.task from queued q
+                union all
+                select x.task from slot x where x.session = p_session
+            ))
+    ), asked as materialized (
+        select o.* from outside o where o.id = any(p_tasks)
     ), backlog as materialized (
         -- What will still be before them when they are let in: at the back of their priority, or in front of it.
         select o.pool, o.priority, o.in_front, (
@@ -184,22 +203,33 @@ begin
                 limit 1000
             ) b
         ) as queued
-        from (select distinct pool, tenant, priority, in_front from outside) o
-    )
-    select q.task, (
-        select count(*)
         from (
-            select from queue b
-            where b.pool = q.pool and b.tenant = q.tenant
-                and (b.priority > q.priority or (b.priority = q.priority and b.entry < q.entry))
+            select distinct a.pool, s.tenant, a.priority, a.in_front
+            from asked a
+            cross join session s
+            where s.id = p_session
+        ) o
+    ), ahead as materialized (
+        select p.pool, array(
+            select b.task
+            from queue b
+            where b.pool = p.pool and b.tenant = s.tenant
+            order by b.priority desc, b.entry
             limit 1000
-        ) b
-    )::integer
-    from queue q
-    where q.session = p_session and q.task = any(p_tasks)
+        ) as tasks
+        from (select distinct q.pool from queued q where q.task = any(p_tasks)) p
+        cross join session s
+        where s.id = p_session
+    )
+    select q.task, coalesce(array_position(a.tasks, q.task) - 1, 1000)
+    from queued q
+    join ahead a on a.pool = q.pool
+    where q.task = any(p_tasks)
     union all
-    select o.id, least(1000, o.before + b.queued)::integer
-    from outside o
-    join backlog b using (pool, priority, in_front)
-    where o.id = any(p_tasks);
+    select a.id, least(1000, a.before + b.queued)::integer
+    from asked a
+    join backlog b using (pool, priority, in_front);
 end $$;
+
+select plan_by_index('spawn_1');
+select plan_by_index('queue_positions_1');

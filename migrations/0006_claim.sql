@@ -18,6 +18,7 @@ declare
     slots integer[];
     tasks uuid[];
 begin
+    perform commit_lazily_1();
     select * into w from worker where id = p_worker and stopped_at is null;
     if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
@@ -54,20 +55,25 @@ begin
         return;
     end if;
     delete from queue where queue.task = any(tasks);
-    update slot x
-    set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
-        claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
-        turns_at_claim = t.turns_used, turns_used = t.turns_used,
-        input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
-    from unnest(slots[:cardinality(tasks)], tasks) c (n, task)
-    join task t on t.id = c.task
-    where x.n = c.n;
     return query
+    with filled as (
+        update slot x
+        set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
+            claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
+            turns_at_claim = t.turns_used, turns_used = t.turns_used,
+            input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
+        from unnest(slots[:cardinality(tasks)], tasks) with ordinality c (n, task, place)
+        join task t on t.id = c.task
+        where x.n = c.n
+        returning
+            c.place, t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
+            t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at
+    )
     select
-        t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
-        t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at
-    from unnest(slots[:cardinality(tasks)], tasks) with ordinality c (n, task, place)
-    join slot x on x.n = c.n
-    join task t on t.id = c.task
-    order by c.place;
+        f.id, f.lease, f.session, f.number, f.attempt, f.turns_used, f.running_ms,
+        f.parent, f.root, f.depth, f.agent, f.config, f.assignment, f.traceparent, f.created_at
+    from filled f
+    order by f.place;
 end $$;
+
+select plan_by_index('claim_1');

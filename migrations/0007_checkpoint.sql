@@ -67,3 +67,6 @@ begin
         where r.task = p_task and r.turn = p_turn and r.call = p_call and r.at >= t.created_at - interval '1 day'
     );
 end $$;
+
+select plan_by_index('checkpoint_1');
+select plan_by_index('tool_result_1');

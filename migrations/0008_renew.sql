@@ -7,6 +7,7 @@ declare
     w worker;
     renewed uuid[];
 begin
+    perform commit_lazily_1();
     update worker
     set renewals = case when renewed_at >= now() - worker.lease then renewals + 1 else 1 end, renewed_at = now()
     where id = p_worker
@@ -35,3 +36,5 @@ begin
     end
     from unnest(p_leases) l;
 end $$;
+
+select plan_by_index('renew_1');

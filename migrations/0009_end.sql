@@ -4,8 +4,9 @@
 create function end_1(p_ends jsonb) returns setof uuid language plpgsql as $$
 declare
     sessions bigint[];
-    held integer[];
     ends attempt_end[];
+    tasks uuid[];
+    outcomes text[];
     ended uuid[];
     parked uuid[];
 begin
@@ -17,51 +18,56 @@ begin
     );
     perform lock_sessions_1(sessions);
     -- The fence: the newest version of the row, and no other end until ours commits.
-    held := array(
-        select x.n
-        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid)
-        join slot x on x.task = e.task and x.lease = e.lease
-        order by x.n
-        for update of x
-    );
     ends := array(
         select row(
-            x.n, e.outcome, case e.outcome when 'released' then 'queued' else e.outcome end, e.waiting_for,
+            x, e.outcome, case e.outcome when 'released' then 'queued' else e.outcome end, e.waiting_for,
             now() + e.delay_s * interval '1 second', e.failure, e.error, e.result, e.summary,
             case when e.outcome = 'failed' and x.turns_used > 0
-                then coalesce(e.partial_result, last_text_1(t.id, t.created_at)) else e.partial_result end,
+                then coalesce(e.partial_result, (select last_text_1(t.id, t.created_at) from task t where t.id = x.task))
+                else e.partial_result end,
             case when x.turns_used > x.turns_at_claim then 0 end
         )::attempt_end
         from jsonb_to_recordset(p_ends) e (
             task uuid, lease uuid, outcome text, waiting_for text, delay_s double precision,
             failure text, error text, result text, summary text, partial_result text
         )
-        join slot x on x.task = e.task and x.lease = e.lease and x.n = any(held)
-        join task t on t.id = x.task
+        join slot x on x.task = e.task and x.lease = e.lease
         order by x.n
+        for update of x
     );
-    ended := array(
-        select x.task from unnest(ends) e join slot x on x.n = e.n where e.state in ('completed', 'failed')
-    );
-    parked := array(select x.task from unnest(ends) e join slot x on x.n = e.n where e.state = 'waiting');
-    return query
-    select e.task
-    from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, outcome text)
-    where not exists (select from slot x where x.task = e.task and x.lease = e.lease and x.n = any(held))
-        and not exists (
-            select from attempt a where a.task = e.task and a.lease = e.lease and a.outcome = e.outcome
-        );
+    if cardinality(ends) < jsonb_array_length(p_ends) then
+        return query
+        select e.task
+        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, outcome text)
+        where not exists (
+                select from unnest(ends) h cross join lateral (select (h.held).*) x
+                where x.task = e.task and x.lease = e.lease
+            )
+            and not exists (
+                select from attempt a where a.task = e.task and a.lease = e.lease and a.outcome = e.outcome
+            );
+    end if;
+    if cardinality(ends) = 0 then
+        return;
+    end if;
 
-    perform emit_1(array_agg(x.task order by x.n), array_agg(e.outcome order by x.n))
-    from unnest(ends) e
-    join slot x on x.n = e.n
-    where e.state in ('queued', 'waiting');
-    insert into awaited (task, on_task, kind)
-    select x.task, c.id, 'child'
-    from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, outcome text, children uuid[])
-    join slot x on x.task = e.task and x.lease = e.lease and x.n = any(held)
-    join task c on c.id = any(e.children) and c.parent = e.task
-    where e.outcome = 'waiting';
+    select
+        array_agg((e.held).task order by e.state in ('completed', 'failed'), e.ordinality),
+        array_agg(e.outcome order by e.state in ('completed', 'failed'), e.ordinality),
+        coalesce(array_agg((e.held).task) filter (where e.state in ('completed', 'failed')), '{}'),
+        coalesce(array_agg((e.held).task) filter (where e.state = 'waiting'), '{}')
+    into tasks, outcomes, ended, parked
+    from unnest(ends) with ordinality e;
+    if cardinality(parked) > 0 then
+        insert into awaited (task, on_task, kind)
+        select e.task, c.id, 'child'
+        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, children uuid[])
+        join unnest(ends) h on (h.held).lease = e.lease and h.state = 'waiting'
+        join task c on c.id = any(e.children) and c.parent = e.task;
+    end if;
     perform end_attempts_1(ends);
+    perform emit_1(tasks, outcomes);
     perform follow_up_1(sessions, ended, parked);
 end $$;
+
+select plan_by_index('end_1');

@@ -9,6 +9,7 @@ declare
     sessions bigint[];
     ends attempt_end[];
     swept uuid[];
+    failed uuid[];
 begin
     perform from worker
     where id = p_worker and stopped_at is null and renewals >= 2 and renewed_at >= now() - lease;
@@ -37,7 +38,7 @@ begin
     );
     ends := array(
         select row(
-            x.n, 'lost', case when over.ended then 'failed' else 'queued' end, null, null,
+            x, 'lost', case when over.ended then 'failed' else 'queued' end, null, null,
             case when over.ended then 'lost' end,
             case
                 when over.ended and t.on_worker_loss = 'fail' then 'The worker was lost, and the agent is not to be resumed'
@@ -57,12 +58,12 @@ begin
         where x.n = any(held)
         order by x.n
     );
-    swept := array(select x.task from unnest(ends) e join slot x on x.n = e.n order by x.n);
+    swept := array(select (e.held).task from unnest(ends) with ordinality e order by e.ordinality);
     perform end_attempts_1(ends);
     perform emit_1(swept, array_fill('lost'::text, array[cardinality(swept)]));
-    perform follow_up_1(
-        sessions, array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id), '{}'
-    );
+    failed := array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id);
+    perform emit_1(failed, array_fill('failed'::text, array[cardinality(failed)]));
+    perform follow_up_1(sessions, failed, '{}');
     return query select t.id, t.finished_at is not null from task t where t.id = any(swept) order by t.id;
 end $$;
 
@@ -85,3 +86,6 @@ begin
     perform let_in_1(sessions);
     return cardinality(due);
 end $$;
+
+select plan_by_index('sweep_1');
+select plan_by_index('let_in_due_1');

@@ -28,7 +28,7 @@ begin
     perform from slot where slot.task = any(tree) order by n for update;
     ends := array(
         select row(
-            x.n, 'cancelled', 'cancelled', null, null, null, null, null, null,
+            x, 'cancelled', 'cancelled', null, null, null, null, null, null,
             case when x.turns_used > 0 then last_text_1(t.id, t.created_at) end, null
         )::attempt_end
         from slot x
@@ -36,9 +36,12 @@ begin
         where x.task = any(tree)
         order by x.n
     );
-    fenced := array(select x.lease from unnest(ends) e join slot x on x.n = e.n);
+    fenced := array(select (e.held).lease from unnest(ends) e);
     perform end_attempts_1(ends);
     perform conclude_1(tree, 'cancelled', null, null);
+    perform emit_1(tree, array_fill('cancelled'::text, array[cardinality(tree)]));
     perform follow_up_1(array[target.session], tree, '{}');
     return query select t.state, p_task = any(tree), t.partial_result, fenced from task t where t.id = p_task;
 end $$;
+
+select plan_by_index('cancel_1');

@@ -27,3 +27,5 @@ begin
     perform remember_1(p_session, 'collect', p_key, p_body, jsonb_build_object('id', target.id));
     return query select * from task_history where id = target.id;
 end $$;
+
+select plan_by_index('collect_1');

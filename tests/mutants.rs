@@ -80,7 +80,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "let_in_only_if_someone_was_seen",
         edits: &[
-            ("end_1", "    held integer[];", "    held integer[]; seen boolean;"),
+            ("end_1", "    parked uuid[];", "    parked uuid[]; seen boolean;"),
             (
                 "end_1",
                 "    perform lock_sessions_1(sessions);",
@@ -93,14 +93,14 @@ pub const MUTANTS: &[Mutant] = &[
             (
                 "end_1",
                 "perform follow_up_1(sessions, ended, parked);",
-                "if seen then perform follow_up_1(sessions, ended, parked); else perform announce_1(ended); end if;",
+                "if seen then perform follow_up_1(sessions, ended, parked); end if;",
             ),
         ],
     },
     Mutant {
         name: "woken_only_by_the_last",
         edits: &[
-            ("end_1", "    held integer[];", "    held integer[]; last boolean;"),
+            ("end_1", "    parked uuid[];", "    parked uuid[]; last boolean;"),
             (
                 "end_1",
                 "    perform lock_sessions_1(sessions);",
@@ -116,7 +116,7 @@ pub const MUTANTS: &[Mutant] = &[
                 "end_1",
                 "perform follow_up_1(sessions, ended, parked);",
                 "if last then perform follow_up_1(sessions, ended, parked);
-                 else perform announce_1(ended); perform let_in_1(sessions); end if;",
+                 else perform let_in_1(sessions); end if;",
             ),
         ],
     },
@@ -131,17 +131,17 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "window_counted_in_two_statements",
         edits: &[
-            ("let_in_1", "            select task from queue where session = s.id\n            union all\n", ""),
             (
                 "let_in_1",
-                "        continue when",
-                "        hot := hot || array(select task from queue where session = s.id);\n        continue when",
+                "begin\n",
+                "declare seen uuid[] := array(select x.task from slot x where x.session = any(p_sessions));\nbegin\n",
             ),
+            ("let_in_1", "from slot x where x.session = s.id", "from slot x where x.session = s.id and x.task = any(seen)"),
         ],
     },
     Mutant {
         name: "window_ignored",
-        edits: &[("let_in_1", "limit s.max_active - cardinality(hot)", "limit s.max_active")],
+        edits: &[("let_in_1", "greatest(0, s.max_active - cardinality(hot.tasks))", "s.max_active")],
     },
     Mutant {
         name: "front_forgotten",
