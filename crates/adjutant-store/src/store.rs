@@ -2,8 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::Refusal;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use tokio::sync::Mutex;
 
 use crate::notice::Notices;
 use crate::{Result, schema};
@@ -35,7 +37,11 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
     patience: Duration,
+    line: Option<Line>,
 }
+
+/// A connection that is kept between calls, while it is whole.
+type Line = Arc<Mutex<Option<PoolConnection<Postgres>>>>;
 
 impl Store {
     /// Connects, and refuses a database whose schema this program does not fit.
@@ -46,13 +52,25 @@ impl Store {
     /// As [`Store::open`], with more to choose.
     pub async fn open_with(url: &str, connections: Connections) -> Result<Self> {
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max)).await?;
-        let store = Self { notices: Notices::over(pool.clone()), pool, patience: connections.patience };
+        let notices = Notices::over(pool.clone());
+        let store = Self { notices, pool, patience: connections.patience, line: None };
         schema::check(&store.pool).await?;
         Ok(store)
     }
 
+    /// As [`Store::open`], over a single connection: calls are made one after the other. It spares a loop the two round
+    /// trips by which a pool makes sure of a connection, and the server the plans of all the others.
+    pub async fn open_line(url: &str, patience: Duration) -> Result<Self> {
+        // The second is for the time in which a broken one is being closed.
+        let store = Self::open_with(url, Connections { max: 2, patience }).await?;
+        Ok(Self { line: Some(Line::default()), ..store })
+    }
+
     /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
+        if let Some(line) = &self.line {
+            line.lock().await.take();
+        }
         self.notices.flush().await;
         self.pool.close().await;
     }
@@ -62,10 +80,19 @@ impl Store {
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T> {
-        let mut connection = self.pool.acquire().await?;
+        let mut line = match &self.line {
+            Some(line) => Some(line.lock().await),
+            None => None,
+        };
+        let mut connection = match line.as_mut().and_then(|line| line.take()) {
+            Some(kept) => kept,
+            None => self.pool.acquire().await?,
+        };
         let answer = timeout(self.patience, call(&mut connection)).await;
         if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
             connection.close_on_drop();
+        } else if let Some(line) = &mut line {
+            **line = Some(connection);
         }
         Ok(answer?)
     }

@@ -22,7 +22,7 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
         // Somebody else has ended it or goes on with it: there is nothing to write.
         () = hold.taken_away() => {
             station.held.remove(lease);
-            station.slots_are_free();
+            station.slot_is_free();
             return;
         }
         () = station.cut_off.cancelled() => Err(Stop::HandOver),

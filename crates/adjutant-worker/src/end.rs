@@ -1,7 +1,5 @@
 //! Writes how attempts ended. While one batch is being written the next gathers, so that none waits longer than it must.
 
-use std::sync::Arc;
-
 use adjutant_agent::FailureKind;
 use adjutant_store::{Ending, Error};
 use tokio::sync::mpsc;
@@ -10,22 +8,37 @@ use crate::fault;
 use crate::station::{Ended, Station, backoff};
 
 /// More at once would hold many sessions for long.
-const BATCH: usize = 50;
+pub(crate) const BATCH: usize = 50;
 
-pub(crate) async fn write_endings(station: Arc<Station>, mut endings: mpsc::UnboundedReceiver<Ended>) {
-    let mut batch = Vec::new();
-    while endings.recv_many(&mut batch, BATCH).await > 0 {
-        let (endings, waiting): (Vec<Ending>, Vec<_>) = batch.drain(..).unzip();
-        fault::point("before_end");
-        write(&station, &endings).await;
-        fault::point("after_end");
-        for ending in &endings {
-            station.held.remove(ending.lease());
+/// Writes a batch, and whatever else is ready to be written, and tells those who wait for it.
+pub(crate) async fn end(station: &Station, mut batch: Vec<Ended>, more: &mut mpsc::UnboundedReceiver<Ended>) {
+    gather(more, &mut batch).await;
+    let (endings, waiting): (Vec<Ending>, Vec<_>) = batch.into_iter().unzip();
+    fault::point("before_end");
+    write(station, &endings).await;
+    fault::point("after_end");
+    for ending in &endings {
+        station.held.remove(ending.lease());
+    }
+    station.tell_others();
+    for written in waiting {
+        // Who was cut off does not wait any more.
+        let _ = written.send(());
+    }
+}
+
+/// Lets those attempts end that are ready to: it takes no time, and a batch costs little more than a single one.
+async fn gather(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ended>) {
+    while batch.len() < BATCH {
+        tokio::task::yield_now().await;
+        let before = batch.len();
+        while batch.len() < BATCH
+            && let Ok(ending) = endings.try_recv()
+        {
+            batch.push(ending);
         }
-        station.slots_are_free();
-        for written in waiting {
-            // Who was cut off does not wait any more.
-            let _ = written.send(());
+        if batch.len() == before {
+            return;
         }
     }
 }
@@ -33,7 +46,7 @@ pub(crate) async fn write_endings(station: Arc<Station>, mut endings: mpsc::Unbo
 /// Tries for as long as the process lives: an outcome that was reached is not thrown away because the database is.
 async fn write(station: &Station, endings: &[Ending]) {
     for pause in backoff() {
-        match station.store.end(endings).await {
+        match station.line.end(endings).await {
             Ok(lost) => {
                 for task in lost {
                     tracing::info!(task.id = %task, "task {task} was cancelled or taken over: its outcome is dropped");

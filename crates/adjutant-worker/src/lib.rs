@@ -1,12 +1,13 @@
 //! A worker: one process that claims tasks, runs them and ends them, beside any number of others.
 //!
 //! ```text
-//!  listen ──┐ notices                       renew: all leases in one statement, on its own connection
-//!           v
-//!  poll ──> claim ──> backend ──> attempt ──> end: endings in batches
-//!  looks    as many   apalis      runs the    ──┐
-//!  around   as it can             handler       │ slots are free again
-//!           run now  <──────────────────────────┘
+//!  listen ─┐ hears notices                    renew: all leases in one statement, on its own connection
+//!          v
+//!  poll ─> turnover ─────────> backend ─────> attempt
+//!  looks   ends what is done,  apalis runs    the handler decides
+//!  around  then claims         what was       how it ends
+//!          ^                   claimed           │
+//!          └─────────────────────────────────────┘
 //! ```
 //!
 //! What holds, whatever dies:
@@ -31,6 +32,7 @@ mod renew;
 mod settings;
 mod station;
 mod task;
+mod turnover;
 mod worker;
 
 pub use handler::{End, Handler, Stop};

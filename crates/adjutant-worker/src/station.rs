@@ -1,6 +1,5 @@
 //! What a worker's loops share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use adjutant_store::{Ending, Store, Whom};
@@ -15,6 +14,8 @@ use crate::held::Held;
 pub(crate) struct Station {
     pub(crate) settings: Settings,
     pub(crate) store: Store,
+    /// Where slots are turned over.
+    pub(crate) line: Store,
     pub(crate) worker: adjutant_store::Worker,
     pub(crate) held: Held,
     /// A claim may find something.
@@ -47,14 +48,17 @@ impl Station {
         }
     }
 
-    /// Slots are free: this worker takes the next tasks itself, and tells whoever else may want them.
-    pub(crate) fn slots_are_free(self: &Arc<Self>) {
+    /// A slot is free: this worker takes the next task itself, and tells whoever else may want it.
+    pub(crate) fn slot_is_free(&self) {
+        self.wake.notify_one();
+        self.tell_others();
+    }
+
+    /// Slots are free that this worker may not fill.
+    pub(crate) fn tell_others(&self) {
         if self.draining.is_cancelled() {
             self.store.tell(Whom::All);
-            return;
-        }
-        self.wake.notify_one();
-        if self.other_pools.load(Ordering::Relaxed) {
+        } else if self.other_pools.load(Ordering::Relaxed) {
             self.store.tell(Whom::OtherPools(self.settings.pool.clone()));
         }
     }

@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::held::Held;
 use crate::station::Station;
-use crate::{Handler, Settings, backend, claim, end, listen, poll, renew};
+use crate::{Handler, Settings, backend, listen, poll, renew, turnover};
 
 /// The longest that a call to the database may take here; a lease outlives it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,8 +39,8 @@ impl Worker {
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
         let connections = Connections { max: settings.connections(), patience: PATIENCE };
         let store = Store::open_with(&settings.database_url, connections).await?;
-        let own = Connections { max: 2, patience: settings.renew_every() };
-        let renewals = Store::open_with(&settings.database_url, own).await?;
+        let line = Store::open_line(&settings.database_url, PATIENCE).await?;
+        let renewals = Store::open_line(&settings.database_url, settings.renew_every()).await?;
         let new = NewWorker {
             name: settings.name.clone(),
             pool: settings.pool.clone(),
@@ -54,6 +54,7 @@ impl Worker {
         let station = Arc::new(Station {
             worker,
             store,
+            line,
             held: Held::new(settings.concurrency, settings.stop_after()),
             wake: Notify::new(),
             look: Notify::new(),
@@ -67,8 +68,7 @@ impl Worker {
         });
         station.wake.notify_one();
         let loops = vec![
-            spawn(claim::claim_until_draining(station.clone(), claims)),
-            spawn(end::write_endings(station.clone(), to_write)),
+            spawn(turnover::turn_over(station.clone(), claims, to_write)),
             spawn(renew::renew(station.clone(), renewals)),
             spawn(poll::poll(station.clone())),
             spawn(listen::listen(station.clone())),
@@ -124,7 +124,7 @@ impl Worker {
                 for (_, lease) in held {
                     station.held.remove(lease);
                 }
-                station.slots_are_free();
+                station.tell_others();
             }
             Ok(Err(error)) => tracing::error!("cannot give back {} tasks: {error}", held.len()),
             Err(_) => tracing::error!("cannot give back {} tasks in time", held.len()),
