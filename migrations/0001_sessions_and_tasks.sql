@@ -115,8 +115,9 @@ begin
     raise exception '% % never changes', tg_table_name, tg_argv[0];
 end $$;
 
--- The when clause costs nothing on the way to the end; after it, only collected_at may change.
-create trigger terminal_tasks_never_change before update on task for each row
+-- The when clause costs nothing on the way to the end; after it, only collected_at may change. AFTER, because a BEFORE
+-- trigger locks each row first, whatever its when clause says.
+create trigger terminal_tasks_never_change after update on task for each row
 when (
     old.finished_at is not null
     and (to_jsonb(old) - 'collected_at') is distinct from (to_jsonb(new) - 'collected_at')

@@ -11,7 +11,12 @@ create table queue (
     priority smallint not null,
     entry bigint not null
 )
-with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+-- Claims walk over the entries of those before them until a vacuum takes these out of the indexes, so every vacuum does;
+-- cutting the file short would lock everybody out for space that is needed again at once.
+with (
+    autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0,
+    vacuum_index_cleanup = on, vacuum_truncate = off
+);
 create unique index queue_order on queue (pool, priority desc, entry);
 create index queue_session on queue (session);
 
@@ -44,7 +49,8 @@ create table slot (
 -- A renewal changes no indexed column; with room in the page it stays a HOT update.
 with (
     fillfactor = 20,
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0,
+    vacuum_index_cleanup = on, vacuum_truncate = off
 );
 create unique index slot_task on slot (task) where task is not null;
 create index slot_session on slot (session) where session is not null;
