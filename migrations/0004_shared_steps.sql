@@ -34,18 +34,29 @@ end $$;
 -- For claims and renewals only: the commit does not wait for the disk. What a crash of the server can lose is a claim
 -- whose task is then in the queue as before, with the worker that believes to hold it fenced off (nobody has its lease
 -- any more), or a renewal, whose lease then ends earlier. Nothing that was promised to anyone: whatever a worker does with
--- a claim comes after it in the log, and is durable only together with it. The setting ends with the transaction, which is the
--- verb's own; in one that has written something before it stays as it is.
+-- a claim comes after it in the log, and is durable only together with it. The setting ends with the transaction, which is
+-- the verb's own. Should somebody put verbs into one transaction all the same, what was written before keeps it from being
+-- lazy, and what promises something afterwards takes it back: commit_durably_1.
 create function commit_lazily_1() returns void language plpgsql as $$
 begin
-    if pg_current_xact_id_if_assigned() is null then
-        perform set_config('synchronous_commit', 'off', true);
+    if current_setting('synchronous_commit') <> 'off' and pg_current_xact_id_if_assigned() is null then
+        perform
+            set_config('adjutant.synchronous_commit', current_setting('synchronous_commit'), true),
+            set_config('synchronous_commit', 'off', true);
+    end if;
+end $$;
+
+create function commit_durably_1() returns void language plpgsql as $$
+begin
+    if current_setting('adjutant.synchronous_commit', true) <> '' then
+        perform set_config('synchronous_commit', current_setting('adjutant.synchronous_commit'), true);
     end if;
 end $$;
 
 -- FOR NO KEY UPDATE: FOR UPDATE would block every insert that refers to the session.
 create function lock_sessions_1(p_sessions bigint[]) returns void language plpgsql as $$
 begin
+    perform commit_durably_1();
     perform from session where id = any(p_sessions) order by id for no key update;
 end $$;
 

@@ -13,6 +13,7 @@ declare
     places jsonb;
     answer jsonb;
 begin
+    perform commit_durably_1();
     select * into s from session where session.id = p_session for no key update;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');

@@ -11,6 +11,7 @@ declare
     answer record;
     is_new boolean;
 begin
+    perform commit_durably_1();
     select * into held from slot where task = p_task and lease = p_lease for update;
     if not found then
         perform lease_lost(p_task);
@@ -48,6 +49,7 @@ create function tool_result_1(
 declare
     held slot;
 begin
+    perform commit_durably_1();
     update slot
     set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
     where task = p_task and lease = p_lease

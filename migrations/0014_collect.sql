@@ -6,6 +6,7 @@ declare
     answer jsonb;
     target task;
 begin
+    perform commit_durably_1();
     perform from session where id = p_session for no key update;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');

@@ -37,6 +37,29 @@ async fn a_claim_in_flight_keeps_its_slot_from_others() {
     world.assert_sound().await;
 }
 
+/// A claim may be lost in a crash of the server; whatever promises something may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_claim_commits_without_waiting_for_the_disk() {
+    let world = World::new().await;
+    let session = world.session().await;
+    world.spawn(session, 1).await;
+    let worker = world.worker().await;
+    let mut held = world.hold_claim(&worker).await;
+    let durability = "select current_setting('synchronous_commit')";
+    let lazy: String = sqlx::query_scalar(durability).fetch_one(&mut *held).await.unwrap();
+    assert_eq!(lazy, "off");
+    sqlx::query("select end_1(jsonb_agg(to_jsonb(x) || '{\"outcome\": \"released\"}')) from slot x where task is not null")
+        .execute(&mut *held)
+        .await
+        .unwrap();
+    let with_an_end: String = sqlx::query_scalar(durability).fetch_one(&mut *held).await.unwrap();
+    assert_eq!(with_an_end, "on", "the same transaction now ends an attempt");
+    held.commit().await.unwrap();
+    let afterwards: String = sqlx::query_scalar(durability).fetch_one(&world.sql).await.unwrap();
+    assert_eq!(afterwards, "on");
+    world.assert_sound().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_never_waits_for_a_session_or_a_task() {
     let world = World::new().await;
