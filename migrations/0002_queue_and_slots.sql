@@ -4,12 +4,13 @@
 create sequence queue_entry;
 
 create table queue (
-    task uuid primary key,
     session bigint not null,
+    task uuid not null,
     tenant text not null,
     pool text not null,
     priority smallint not null,
-    entry bigint not null
+    entry bigint not null,
+    primary key (session, task)
 )
 -- Claims walk over the entries of those before them until a vacuum takes these out of the indexes, so every vacuum does;
 -- cutting the file short would lock everybody out for space that is needed again at once.
@@ -18,43 +19,40 @@ with (
     vacuum_index_cleanup = on, vacuum_truncate = off
 );
 create unique index queue_order on queue (pool, priority desc, entry);
-create index queue_session on queue (session);
 
 comment on table queue is
     'What may be claimed now. Delayed tasks and those behind their session''s window are not in it.';
 comment on column queue.entry is 'Order of entry inside pool and priority; entries in front are negative.';
 
 create table slot (
-    n integer primary key check (n > 0),
+    n integer primary key,
     open boolean not null default true,
     task uuid,
     lease uuid,
     session bigint,
     worker uuid,
-    attempt integer check (attempt > 0),
+    attempt integer,
     claimed_at timestamptz,
     expires_at timestamptz,
     active_at timestamptz,
-    turns_at_claim integer check (turns_at_claim >= 0),
+    turns_at_claim integer,
     turns_used integer,
-    input_tokens bigint check (input_tokens >= 0),
-    output_tokens bigint check (output_tokens >= 0),
-    cost_nanousd bigint check (cost_nanousd >= 0),
+    input_tokens bigint,
+    output_tokens bigint,
+    cost_nanousd bigint,
     constraint free_or_held check (num_nonnulls(
         task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
         turns_at_claim, turns_used, input_tokens, output_tokens, cost_nanousd
     ) in (0, 13)),
     constraint turns_only_grow check (turns_used >= turns_at_claim)
 )
--- A renewal changes no indexed column; with room in the page it stays a HOT update.
+-- Nothing that changes is indexed, and there is room in the page: claims, renewals and ends are HOT updates, which leave no
+-- dead entries in an index, and whose dead rows go without a vacuum. A slot is found by its number, which its lease knows.
 with (
     fillfactor = 20,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0,
     vacuum_index_cleanup = on, vacuum_truncate = off
 );
-create unique index slot_task on slot (task) where task is not null;
-create index slot_session on slot (session) where session is not null;
-create index slot_closing on slot (n) where not open and task is not null;
 
 comment on table slot is
     'The cap: as many tasks run at once as there are open slots. A held slot is the lease of its task.';

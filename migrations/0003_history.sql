@@ -67,13 +67,13 @@ comment on table attempt is 'Who ran what, when, and how it ended: written once,
 comment on column attempt.turns is 'How many turns it added.';
 
 create table notification (
-    task uuid primary key,
     session bigint not null,
+    task uuid not null,
     state text not null check (state in ('completed', 'failed')),
     created_at timestamptz not null default now(),
-    read_at timestamptz
+    read_at timestamptz,
+    primary key (session, task)
 );
-create index notification_unread on notification (session) where read_at is null;
 
 comment on table notification is
     'News for the orchestrator, written in the transaction that ends the task. A cancelled task leaves none, nor does a child.';

@@ -99,12 +99,11 @@ begin
         from unnest(p_sessions) given (id)
         join session s on s.id = given.id
         -- One snapshot for both tables: a claim moves rows from one to the other at any time.
+        left join (
+            select x.session, array_agg(x.task) as tasks from slot x where x.session = any(p_sessions) group by x.session
+        ) running on running.session = s.id
         cross join lateral (
-            select array(
-                select q.task from queue q where q.session = s.id
-                union all
-                select x.task from slot x where x.session = s.id
-            ) as tasks
+            select array(select q.task from queue q where q.session = s.id) || coalesce(running.tasks, '{}') as tasks
             offset 0
         ) hot
         cross join lateral (

@@ -1,5 +1,5 @@
 -- spawn: many tasks at once, all or none. The children of a task need their parent's lease.
-create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid)
+create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid, p_slot integer)
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -23,7 +23,7 @@ begin
         update slot
         set active_at = now(),
             expires_at = greatest(expires_at, now() + (select w.lease from worker w where w.id = slot.worker))
-        where slot.task = p_parent and slot.lease = p_lease and slot.session = s.id;
+        where slot.n = p_slot and slot.task = p_parent and slot.lease = p_lease and slot.session = s.id;
         if not found then
             perform lease_lost(p_parent);
         end if;

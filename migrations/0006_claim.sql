@@ -6,7 +6,7 @@
 -- more than the cap: a claim locks that many free slots besides those it fills.
 create function claim_1(p_worker uuid, p_want integer)
 returns table (
-    task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer, running_ms bigint,
+    slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer, running_ms bigint,
     parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text, traceparent text,
     created_at timestamptz
 ) language plpgsql as $$
@@ -17,6 +17,7 @@ declare
     closing integer;
     slots integer[];
     tasks uuid[];
+    places tid[];
 begin
     perform commit_lazily_1();
     select * into w from worker where id = p_worker and stopped_at is null;
@@ -43,18 +44,21 @@ begin
     if cardinality(slots) = 0 then
         return;
     end if;
-    tasks := array(
-        select queue.task
+    select array_agg(first.task), array_agg(first.ctid)
+    into tasks, places
+    from (
+        select queue.task, queue.ctid
         from queue
         where pool = w.pool
         order by priority desc, entry
         limit cardinality(slots)
         for update skip locked
-    );
-    if cardinality(tasks) = 0 then
+    ) first;
+    if tasks is null then
         return;
     end if;
-    delete from queue where queue.task = any(tasks);
+    -- They are locked, so they stay where they are.
+    delete from queue where ctid = any(places);
     return query
     with filled as (
         update slot x
@@ -66,11 +70,11 @@ begin
         join task t on t.id = c.task
         where x.n = c.n
         returning
-            c.place, t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
+            c.place, x.n, t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
             t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at
     )
     select
-        f.id, f.lease, f.session, f.number, f.attempt, f.turns_used, f.running_ms,
+        f.n, f.id, f.lease, f.session, f.number, f.attempt, f.turns_used, f.running_ms,
         f.parent, f.root, f.depth, f.agent, f.config, f.assignment, f.traceparent, f.created_at
     from filled f
     order by f.place;

@@ -4,7 +4,7 @@
 
 -- Stores turn p_number. Storing the same turn twice under one lease is one store: a worker that lost its connection
 -- before it heard the answer asks again.
-create function checkpoint_1(p_task uuid, p_lease uuid, p_number integer, p_turn jsonb)
+create function checkpoint_1(p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb)
 returns void language plpgsql as $$
 declare
     held slot;
@@ -12,7 +12,7 @@ declare
     is_new boolean;
 begin
     perform commit_durably_1();
-    select * into held from slot where task = p_task and lease = p_lease for update;
+    select * into held from slot where n = p_slot and task = p_task and lease = p_lease for update;
     if not found then
         perform lease_lost(p_task);
     end if;
@@ -44,7 +44,7 @@ begin
 end $$;
 
 create function tool_result_1(
-    p_task uuid, p_lease uuid, p_turn integer, p_call text, p_content text, p_is_error boolean, p_duration_ms bigint
+    p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_call text, p_content text, p_is_error boolean, p_duration_ms bigint
 ) returns void language plpgsql as $$
 declare
     held slot;
@@ -52,7 +52,7 @@ begin
     perform commit_durably_1();
     update slot
     set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
-    where task = p_task and lease = p_lease
+    where n = p_slot and task = p_task and lease = p_lease
     returning * into held;
     if not found then
         perform lease_lost(p_task);

@@ -13,8 +13,8 @@ begin
     -- A peek, not a lock: sessions come first in the lock order.
     sessions := array(
         select distinct x.session
-        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid)
-        join slot x on x.task = e.task and x.lease = e.lease
+        from jsonb_to_recordset(p_ends) e (slot integer, task uuid, lease uuid)
+        join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
     );
     perform lock_sessions_1(sessions);
     -- The fence: the newest version of the row, and no other end until ours commits.
@@ -28,10 +28,10 @@ begin
             case when x.turns_used > x.turns_at_claim then 0 end
         )::attempt_end
         from jsonb_to_recordset(p_ends) e (
-            task uuid, lease uuid, outcome text, waiting_for text, delay_s double precision,
+            slot integer, task uuid, lease uuid, outcome text, waiting_for text, delay_s double precision,
             failure text, error text, result text, summary text, partial_result text
         )
-        join slot x on x.task = e.task and x.lease = e.lease
+        join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
         order by x.n
         for update of x
     );

@@ -24,7 +24,7 @@ begin
         select b.id from below b where b.finished_at is null order by b.number
     );
     -- This waits for a claim in flight; the next statement's fresh snapshot then sees the slot that it filled.
-    delete from queue where queue.task = any(tree);
+    delete from queue where queue.session = target.session and queue.task = any(tree);
     perform from slot where slot.task = any(tree) order by n for update;
     ends := array(
         select row(

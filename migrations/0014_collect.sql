@@ -24,7 +24,7 @@ begin
         perform refuse('TASK_NOT_READY', format('Task %s has not ended yet; check back later', task_name(p_number)));
     end if;
     update task set collected_at = now() where id = target.id;
-    update notification set read_at = now() where task = target.id and read_at is null;
+    update notification set read_at = now() where session = p_session and task = target.id and read_at is null;
     perform remember_1(p_session, 'collect', p_key, p_body, jsonb_build_object('id', target.id));
     return query select * from task_history where id = target.id;
 end $$;

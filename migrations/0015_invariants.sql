@@ -54,6 +54,8 @@ where t.id is null or t.state <> 'queued' or t.not_before is not null or t.sessi
 union all
 select 'in the queue and in a slot', session, task from queue join slot using (session, task)
 union all
+select 'in two slots', min(session), task from slot where task is not null group by task having count(*) > 1
+union all
 select 'in the queue under another tenant, pool or priority', t.session, t.id
 from queue q
 join task t on t.id = q.task

@@ -7,7 +7,7 @@ create index worker_living on worker (pool) where stopped_at is null;
 create function look_1(p_worker uuid, p_leases uuid[], p_grace interval)
 returns table (
     queued boolean, expired boolean, due boolean, next_s double precision, other_pools boolean,
-    lost uuid[], stray_tasks uuid[], stray_leases uuid[]
+    lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
 ) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -38,6 +38,7 @@ begin
             where other.pool <> w.pool and other.stopped_at is null and other.renewed_at > now() - 2 * other.lease
         ),
         array(select l from unnest(p_leases) l where not exists (select from slot x where x.lease = l)),
+        array(select x.n from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),
         array(select x.task from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),
         array(select x.lease from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n);
 end $$;

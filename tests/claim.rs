@@ -48,7 +48,7 @@ async fn only_a_claim_commits_without_waiting_for_the_disk() {
     let durability = "select current_setting('synchronous_commit')";
     let lazy: String = sqlx::query_scalar(durability).fetch_one(&mut *held).await.unwrap();
     assert_eq!(lazy, "off");
-    sqlx::query("select end_1(jsonb_agg(to_jsonb(x) || '{\"outcome\": \"released\"}')) from slot x where task is not null")
+    sqlx::query("select end_1(jsonb_agg(to_jsonb(x) || jsonb_build_object('slot', n, 'outcome', 'released'))) from slot x where task is not null")
         .execute(&mut *held)
         .await
         .unwrap();
@@ -147,7 +147,7 @@ async fn an_end_that_waits_for_a_spawn_in_flight_lets_its_task_in() {
     let spawn = format!(
         r#"select spawn_1({}, '[{{"id": "{}", "agent": "a", "agent_version": 1, "config": {{}}, "assignment": "x",
             "pool": "default", "priority": 0, "on_worker_loss": "resume", "max_failures": 3, "depends_on": [],
-            "queue": true}}]', null, null, null, null)"#,
+            "queue": true}}]', null, null, null, null, null)"#,
         session.0,
         uuid::Uuid::now_v7()
     );

@@ -155,7 +155,8 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(turn("one")).await.unwrap();
     // What a worker does that never heard the answer: the same turn, under the same lease.
-    sqlx::query("select checkpoint_1($1, $2, 1, $3)")
+    sqlx::query("select checkpoint_1($1, $2, $3, 1, $4)")
+        .bind(claim.lease.slot())
         .bind(claim.lease.task().0)
         .bind(claim.lease.id().0)
         .bind(serde_json::to_value(turn("one")).unwrap())

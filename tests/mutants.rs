@@ -123,7 +123,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "cancel_in_one_statement",
         edits: &[
-            ("cancel_1", "    delete from queue where queue.task = any(tree);\n", ""),
+            ("cancel_1", "    delete from queue where queue.session = target.session and queue.task = any(tree);\n", ""),
             ("cancel_1", "ends := array(", "with gone as (delete from queue where queue.task = any(tree)) select array("),
             ("cancel_1", "order by x.n\n    );\n    fenced", "order by x.n\n    ) into ends;\n    fenced"),
         ],
@@ -136,7 +136,11 @@ pub const MUTANTS: &[Mutant] = &[
                 "begin\n",
                 "declare seen uuid[] := array(select x.task from slot x where x.session = any(p_sessions));\nbegin\n",
             ),
-            ("let_in_1", "from slot x where x.session = s.id", "from slot x where x.session = s.id and x.task = any(seen)"),
+            (
+                "let_in_1",
+                "from slot x where x.session = any(p_sessions) group by",
+                "from slot x where x.session = any(p_sessions) and x.task = any(seen) group by",
+            ),
         ],
     },
     Mutant {

@@ -132,7 +132,7 @@ impl World {
     /// A completion that has done everything but commit.
     pub async fn hold_completion(&self, lease: &Lease) -> Transaction<'static, Postgres> {
         let end = serde_json::json!([
-            {"task": lease.task(), "lease": lease.id(), "outcome": "completed", "result": "done"}
+            {"slot": lease.slot(), "task": lease.task(), "lease": lease.id(), "outcome": "completed", "result": "done"}
         ]);
         self.hold(&format!("select end_1('{end}')")).await
     }

@@ -14,9 +14,16 @@ impl Lease {
             .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
         self.store
             .call(async |connection| {
-                sqlx::query!("select checkpoint_1($1, $2, $3, $4)", self.task.0, self.id.0, number, body)
-                    .execute(connection)
-                    .await
+                sqlx::query!(
+                    "select checkpoint_1($1, $2, $3, $4, $5)",
+                    self.slot,
+                    self.task.0,
+                    self.id.0,
+                    number,
+                    body
+                )
+                .execute(connection)
+                .await
             })
             .await?;
         self.turns_used = number;

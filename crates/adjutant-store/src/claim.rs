@@ -33,7 +33,7 @@ impl Worker {
     pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
         let rows = self.store.call(async |connection| sqlx::query!(
             r#"select
-                task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
+                slot as "slot!", task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
                 agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
                 created_at as "created_at!"
@@ -47,6 +47,7 @@ impl Worker {
                 store: self.store.clone(),
                 task: TaskId(row.task),
                 id: LeaseId(row.lease),
+                slot: row.slot,
                 session: SessionId(row.session),
                 attempt: row.attempt,
                 turns_used: row.turns_used,

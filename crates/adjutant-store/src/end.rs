@@ -11,6 +11,7 @@ pub struct Ending {
     pub(crate) store: Store,
     pub(crate) task: TaskId,
     pub(crate) lease: LeaseId,
+    pub(crate) slot: i32,
     pub(crate) end: End,
 }
 
@@ -39,7 +40,7 @@ impl Lease {
     }
 
     pub(crate) fn end(self, end: End) -> Ending {
-        Ending { store: self.store, task: self.task, lease: self.id, end }
+        Ending { store: self.store, task: self.task, lease: self.id, slot: self.slot, end }
     }
 }
 
@@ -55,7 +56,7 @@ impl Ending {
     /// The same attempt, ended as a failure instead: for an outcome that cannot be stored.
     pub fn or_fail(&self, failure: FailureKind, error: String) -> Self {
         let end = End::Failed { failure, error: storable(error), partial_result: None };
-        Self { store: self.store.clone(), task: self.task, lease: self.lease, end }
+        Self { store: self.store.clone(), task: self.task, lease: self.lease, slot: self.slot, end }
     }
 
     /// Writes this one.
@@ -67,6 +68,7 @@ impl Ending {
 
 #[derive(Serialize)]
 struct Row<'a> {
+    slot: i32,
     task: TaskId,
     lease: LeaseId,
     #[serde(flatten)]
@@ -76,8 +78,8 @@ struct Row<'a> {
 impl Store {
     /// Writes many endings at once, and answers for which tasks the lease was lost; nothing was written for those.
     pub async fn end(&self, endings: &[Ending]) -> Result<Vec<TaskId>> {
-        let rows = endings.iter().map(|Ending { task, lease, end, .. }| {
-            serde_json::to_value(Row { task: *task, lease: *lease, end })
+        let rows = endings.iter().map(|Ending { slot, task, lease, end, .. }| {
+            serde_json::to_value(Row { slot: *slot, task: *task, lease: *lease, end })
         });
         let rows = rows
             .collect::<std::result::Result<_, _>>()

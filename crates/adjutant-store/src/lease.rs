@@ -8,6 +8,7 @@ pub struct Lease {
     pub(crate) store: Store,
     pub(crate) task: TaskId,
     pub(crate) id: LeaseId,
+    pub(crate) slot: i32,
     pub(crate) session: SessionId,
     pub(crate) attempt: i32,
     pub(crate) turns_used: i32,
@@ -20,6 +21,11 @@ impl Lease {
 
     pub fn task(&self) -> TaskId {
         self.task
+    }
+
+    /// The number of the slot that it is.
+    pub fn slot(&self) -> i32 {
+        self.slot
     }
 
     pub fn session(&self) -> SessionId {

@@ -35,7 +35,7 @@ impl Worker {
                 sqlx::query!(
                     r#"select
                         queued as "queued!", expired as "expired!", due as "due!", next_s, other_pools as "other_pools!",
-                        lost as "lost!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
+                        lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
                        from look_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
                     &known,
@@ -45,7 +45,7 @@ impl Worker {
                 .await
             })
             .await?;
-        let strays = row.stray_tasks.into_iter().zip(row.stray_leases);
+        let strays = row.stray_slots.into_iter().zip(row.stray_tasks).zip(row.stray_leases);
         Ok(Look {
             queued: row.queued,
             expired: row.expired,
@@ -53,12 +53,14 @@ impl Worker {
             next: row.next_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),
             other_pools: row.other_pools,
             lost: row.lost.into_iter().map(LeaseId).collect(),
-            strays: strays.map(|(task, lease)| self.give_back(TaskId(task), LeaseId(lease))).collect(),
+            strays: strays
+                .map(|((slot, task), lease)| self.give_back(slot, TaskId(task), LeaseId(lease)))
+                .collect(),
         })
     }
 
     /// The release of a lease whose [`Lease`](crate::Lease) is out of reach.
-    pub fn give_back(&self, task: TaskId, lease: LeaseId) -> Ending {
-        Ending { store: self.store.clone(), task, lease, end: End::Released { delay_s: None } }
+    pub fn give_back(&self, slot: i32, task: TaskId, lease: LeaseId) -> Ending {
+        Ending { store: self.store.clone(), task, lease, slot, end: End::Released { delay_s: None } }
     }
 }

@@ -114,13 +114,14 @@ async fn spawn(
         .call(async |connection| {
             sqlx::query!(
                 r#"select id as "id!", number as "number!", state as "state!", queue_position
-           from spawn_1($1, $2, $3, sha256($4), $5, $6)"#,
+           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7)"#,
                 session.0,
                 Value::Array(rows),
                 key.map(|key| key.key),
                 key.map(|key| key.body),
                 parent.map(|lease| lease.task.0),
                 parent.map(|lease| lease.id.0),
+                parent.map(|lease| lease.slot),
             )
             .fetch_all(connection)
             .await

@@ -9,7 +9,8 @@ impl Lease {
         self.store
             .call(async |connection| {
                 sqlx::query!(
-                    "select tool_result_1($1, $2, $3, $4, $5, $6, $7)",
+                    "select tool_result_1($1, $2, $3, $4, $5, $6, $7, $8)",
+                    self.slot,
                     self.task.0,
                     self.id.0,
                     self.turns_used,

@@ -30,7 +30,7 @@ pub(crate) async fn claim(station: &Station, claims: &mpsc::UnboundedSender<Clai
         fault::point("claimed");
     }
     for claim in found {
-        let hold = station.held.add(claim.lease.task(), claim.lease.id(), asked_at);
+        let hold = station.held.add(claim.lease.id(), claim.lease.slot(), claim.lease.task(), asked_at);
         // The other end goes away only with the process; then the lease runs out.
         let _ = claims.send(Claimed { claim, hold });
     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) task: TaskId,
+    slot: i32,
     taken_away: CancellationToken,
     renewed_at: Mutex<Instant>,
     stop_after: Duration,
@@ -57,9 +58,10 @@ impl Held {
         self.concurrency.saturating_sub(used)
     }
 
-    pub(crate) fn add(&self, task: TaskId, lease: LeaseId, claimed_at: Instant) -> Arc<Hold> {
+    pub(crate) fn add(&self, lease: LeaseId, slot: i32, task: TaskId, claimed_at: Instant) -> Arc<Hold> {
         let hold = Arc::new(Hold {
             task,
+            slot,
             taken_away: CancellationToken::new(),
             renewed_at: Mutex::new(claimed_at),
             stop_after: self.stop_after,
@@ -94,8 +96,9 @@ impl Held {
         lock(&self.holds).keys().copied().collect()
     }
 
-    pub(crate) fn all(&self) -> Vec<(TaskId, LeaseId)> {
-        lock(&self.holds).iter().map(|(lease, hold)| (hold.task, *lease)).collect()
+    /// Slot, task and lease of each.
+    pub(crate) fn all(&self) -> Vec<(i32, TaskId, LeaseId)> {
+        lock(&self.holds).iter().map(|(lease, hold)| (hold.slot, hold.task, *lease)).collect()
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
         let held = Held::new(2, STOP_AFTER);
         let lease = LeaseId(uuid());
         let now = Instant::now();
-        let hold = held.add(TaskId(uuid()), lease, now.checked_sub(STOP_AFTER).unwrap_or(now));
+        let hold = held.add(lease, 1, TaskId(uuid()), now.checked_sub(STOP_AFTER).unwrap_or(now));
         assert!(!hold.is_good());
         held.renewed(&[lease], now);
         assert!(hold.is_good());
@@ -130,7 +133,7 @@ mod tests {
         assert_eq!(held.free(), 2);
         let leases: Vec<LeaseId> = (0..3).map(|_| LeaseId(uuid())).collect();
         for lease in &leases {
-            held.add(TaskId(uuid()), *lease, Instant::now());
+            held.add(*lease, 1, TaskId(uuid()), Instant::now());
         }
         assert_eq!(held.free(), 0);
         held.remove(leases[0]);

@@ -118,10 +118,10 @@ impl Worker {
         let station = &self.station;
         let held = station.held.all();
         let endings: Vec<_> =
-            held.iter().map(|(task, lease)| station.worker.give_back(*task, *lease)).collect();
+            held.iter().map(|(slot, task, lease)| station.worker.give_back(*slot, *task, *lease)).collect();
         match timeout(patience, station.store.end(&endings)).await {
             Ok(Ok(_)) => {
-                for (_, lease) in held {
+                for (_, _, lease) in held {
                     station.held.remove(lease);
                 }
                 station.tell_others();
