@@ -25,6 +25,8 @@ pub enum Whom {
     Pool(String),
     OtherPools(String),
     All,
+    /// Not into the queue, but at the clock: a task waits for a time that may come before they look again.
+    Delayed,
 }
 
 impl Whom {
@@ -33,6 +35,7 @@ impl Whom {
             Self::Pool(name) => name == pool,
             Self::OtherPools(name) => name != pool,
             Self::All => true,
+            Self::Delayed => false,
         }
     }
 
@@ -41,6 +44,7 @@ impl Whom {
             Self::Pool(name) => format!("={name}"),
             Self::OtherPools(name) => format!("!{name}"),
             Self::All => "*".to_owned(),
+            Self::Delayed => "+".to_owned(),
         }
     }
 
@@ -48,6 +52,7 @@ impl Whom {
         match payload.split_at_checked(1) {
             Some(("=", name)) => Self::Pool(name.to_owned()),
             Some(("!", name)) => Self::OtherPools(name.to_owned()),
+            Some(("+", _)) => Self::Delayed,
             // Of a release that has more to say: looking once too often does no harm.
             _ => Self::All,
         }
@@ -141,6 +146,7 @@ mod tests {
             (Whom::Pool("a".to_owned()), true, false),
             (Whom::OtherPools("a".to_owned()), false, true),
             (Whom::All, true, true),
+            (Whom::Delayed, false, false),
             (Whom::Pool("!a".to_owned()), false, false),
         ] {
             let read = Whom::read(&whom.payload());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use adjutant_store::{Listener, News};
+use adjutant_store::{Listener, News, Whom};
 
 use crate::station::{Station, backoff};
 
@@ -50,6 +50,7 @@ async fn hear(station: &Station) -> String {
             }
         };
         match news {
+            Ok(News::Queued(Whom::Delayed)) => station.look.notify_one(),
             Ok(News::Queued(whom)) => {
                 if whom.concerns(&settings.pool) {
                     station.wake.notify_one();
