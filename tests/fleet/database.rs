@@ -10,6 +10,7 @@ use super::process::{WorkerProcess, work};
 use super::server::OwnServer;
 use super::shim::Shim;
 use super::verdict::Sampler;
+use crate::private_postgres::process::signal;
 use crate::world::{World, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,6 +24,21 @@ async fn a_database_that_is_restarted_under_load_loses_nothing() {
         world.until_finished(finished).await;
         server.go_away();
         server.come_back();
+    }
+    world.all_complete_once(&tasks, 2, sampler).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_crashes_and_recovers_under_load_loses_nothing() {
+    let server = OwnServer::start();
+    let world = server.world().await;
+    let sampler = Sampler::start(&world);
+    let _fleet = [WorkerProcess::on(world.url()), WorkerProcess::on(world.url())];
+    let tasks = world.spawn_many(100, &rehearsal(json!({"turns": 2, "turn_ms": 20}))).await;
+    for finished in [20, 50] {
+        world.until_finished(finished).await;
+        let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&world.sql).await.unwrap();
+        signal("KILL", u32::try_from(backend).unwrap()).unwrap();
     }
     world.all_complete_once(&tasks, 2, sampler).await;
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::load::rehearsal;
 use super::process::{WorkerProcess, work};
+use super::proxy::{Line, Proxy};
 use super::verdict::Sampler;
 use crate::world::{World, server, until};
 
@@ -24,6 +25,26 @@ async fn without_any_notice_tasks_start_in_about_a_second_and_cancels_stop_in_tw
         "30",
     ]));
     idle(&world, &worker).await;
+    let (started_in, stopped_in) = start_and_cancel(&world).await;
+    assert!(started_in < 2.0, "started in {started_in} s");
+    assert!(stopped_in < 2.0, "stopped in {stopped_in} s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_notices_stop_coming_notices_that() {
+    let world = World::new().await;
+    let proxy = Proxy::before(&world).await;
+    let worker = WorkerProcess::start(work(world.url()).args([
+        "--listen-url",
+        &proxy.url(),
+        "--concurrency",
+        "1",
+        "--lease-seconds",
+        "3",
+    ]));
+    idle(&world, &worker).await;
+    proxy.line_is(Line::Mute);
+    worker.says("notices do not come through any more").await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
     assert!(started_in < 2.0, "started in {started_in} s");
     assert!(stopped_in < 2.0, "stopped in {stopped_in} s");
