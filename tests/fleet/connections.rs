@@ -16,13 +16,14 @@ async fn connections_that_are_cut_again_and_again_lose_nothing() {
     let world = World::new().await;
     let proxy = Proxy::before(&world).await;
     let sampler = Sampler::start(&world);
-    let _fleet = [WorkerProcess::on(&proxy.url()), WorkerProcess::on(&proxy.url())];
+    let _fleet = [1, 2].map(|_| WorkerProcess::start(work(&proxy.url()).args(["--lease-seconds", "30"])));
     let tasks = world.spawn_many(200, &rehearsal(json!({"turns": 2, "turn_ms": 10}))).await;
     for round in 1..=15 {
         world.until_finished(round * 12).await;
         proxy.cut();
     }
     world.all_complete_once(&tasks, 2, sampler).await;
+    world.assert_no_work_was_thrown_away().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,7 +47,7 @@ async fn a_database_that_crashes_and_recovers_under_load_loses_nothing() {
 async fn backends_that_are_terminated_again_and_again_lose_nothing() {
     let world = World::new().await;
     let sampler = Sampler::start(&world);
-    let _fleet = [WorkerProcess::on(world.url()), WorkerProcess::on(world.url())];
+    let _fleet = [1, 2].map(|_| WorkerProcess::start(work(world.url()).args(["--lease-seconds", "30"])));
     let tasks = world.spawn_many(200, &rehearsal(json!({"turns": 2, "turn_ms": 10}))).await;
     let mut connection = PgConnection::connect(world.url()).await.unwrap();
     for round in 1..=12 {
@@ -61,6 +61,7 @@ async fn backends_that_are_terminated_again_and_again_lose_nothing() {
         .unwrap();
     }
     world.all_complete_once(&tasks, 2, sampler).await;
+    world.assert_no_work_was_thrown_away().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,7 @@ async fn a_worker_killed_under_load_and_replaced_loses_nothing() {
     let tasks = world.spawn_many(300, &rehearsal(json!({"turns": 2, "turn_ms": 10}))).await;
     for finished in [60, 150] {
         world.until_finished(finished).await;
-        fleet[0].kill();
+        fleet[0].killed_in_the_middle(&world).await;
         fleet[0] = WorkerProcess::on(world.url());
     }
     world.all_complete_once(&tasks, 2, sampler).await;

@@ -12,11 +12,13 @@ use super::proxy::{Line, Proxy};
 use super::verdict::Sampler;
 use crate::world::{World, server, until};
 
+const LISTENING: &str = "notices come through";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_any_notice_tasks_start_in_about_a_second_and_cancels_stop_in_two() {
     let world = World::new().await;
     // In another database nothing of ours is ever said.
-    let worker = WorkerProcess::start(work(world.url()).args([
+    let _worker = WorkerProcess::start(work(world.url()).args([
         "--listen-url",
         server(),
         "--concurrency",
@@ -24,7 +26,12 @@ async fn without_any_notice_tasks_start_in_about_a_second_and_cancels_stop_in_tw
         "--lease-seconds",
         "30",
     ]));
-    idle(&world, &worker).await;
+    until("it has looked around", async || {
+        let looks = "select count(*) from pg_stat_activity
+            where datname = current_database() and state = 'idle' and query like '%look_1%'";
+        world.count(looks).await > 0
+    })
+    .await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
     assert!(started_in < 2.0, "started in {started_in} s");
     assert!(stopped_in < 2.0, "stopped in {stopped_in} s");
@@ -42,7 +49,7 @@ async fn a_worker_whose_notices_stop_coming_notices_that() {
         "--lease-seconds",
         "3",
     ]));
-    idle(&world, &worker).await;
+    worker.says(LISTENING).await;
     proxy.line_is(Line::Mute);
     worker.says("notices do not come through any more").await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
@@ -55,7 +62,7 @@ async fn a_cancel_stops_a_running_task_within_a_second_and_the_next_has_its_slot
     let world = World::new().await;
     let worker =
         WorkerProcess::start(work(world.url()).args(["--concurrency", "1", "--lease-seconds", "30"]));
-    idle(&world, &worker).await;
+    worker.says(LISTENING).await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
     assert!(started_in < 1.0, "started in {started_in} s");
     assert!(stopped_in < 1.0, "stopped in {stopped_in} s");
@@ -93,7 +100,7 @@ async fn a_new_cap_takes_effect_within_a_second() {
         WorkerProcess::start(work(world.url()).args(["--concurrency", "10", "--lease-seconds", "30"]))
     });
     for worker in &fleet {
-        idle(&world, worker).await;
+        worker.says(LISTENING).await;
     }
     let mut tasks = world.spawn_many(20, &rehearsal(json!({"work_ms": 3000}))).await;
     let used = async || world.count("select count(task) from slot").await;
@@ -118,7 +125,7 @@ async fn a_new_cap_takes_effect_within_a_second() {
 async fn delayed_tasks_start_at_their_time_on_an_idle_fleet() {
     let world = World::new().await;
     let worker = WorkerProcess::start(work(world.url()).args(["--lease-seconds", "30"]));
-    idle(&world, &worker).await;
+    worker.says(LISTENING).await;
     let delays = [1000, 1300, 1600, 2000];
     for ms in delays {
         let delay = Some(Duration::from_millis(ms));
@@ -137,22 +144,4 @@ async fn delayed_tasks_start_at_their_time_on_an_idle_fleet() {
         let late = after - Duration::from_millis(*delay).as_secs_f64();
         assert!((0.0..0.6).contains(&late), "after {after} s instead of {delay} ms");
     }
-}
-
-/// Waits until it has renewed and looked around, and has nothing to do but wait.
-async fn idle(world: &World, worker: &WorkerProcess) {
-    until("it is idle", async || {
-        let backends: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and state = 'idle' and query like '%look_1%'
-               and state_change < clock_timestamp() - interval '100 ms'
-               and exists (select from worker where id = $1 and renewals > 0)",
-        )
-        .bind(worker.id.0)
-        .fetch_one(&world.sql)
-        .await
-        .unwrap();
-        backends > 0
-    })
-    .await;
 }

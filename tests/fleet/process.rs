@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use adjutant_agent::WorkerId;
 use serde_json::Value;
 
-use crate::private_postgres::process::signal;
-use crate::world::until;
+use crate::private_postgres::process::{signal, succeed};
+use crate::world::{World, until};
 
 /// A worker with a short lease; arguments override what is in the environment.
 pub fn work(url: &str) -> Command {
@@ -68,6 +68,24 @@ impl WorkerProcess {
         self.child.wait().unwrap();
     }
 
+    /// Kills it while it holds tasks.
+    pub async fn killed_in_the_middle(&mut self, world: &World) {
+        until("it is in the middle of tasks", async || {
+            self.signal("STOP");
+            let held: i64 = sqlx::query_scalar("select count(*) from slot where worker = $1")
+                .bind(self.id.0)
+                .fetch_one(&world.sql)
+                .await
+                .unwrap();
+            if held == 0 {
+                self.signal("CONT");
+            }
+            held > 0
+        })
+        .await;
+        self.kill();
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -84,8 +102,9 @@ impl WorkerProcess {
     /// Waits until it stands still, by a signal of its own.
     pub async fn stopped_itself(&self) {
         until("the worker has stopped", async || {
-            let status = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-            status.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+            let pid = self.child.id().to_string();
+            let state = succeed(Command::new("ps").args(["-o", "state=", "-p", &pid])).unwrap();
+            state.stdout.starts_with(b"T")
         })
         .await;
     }

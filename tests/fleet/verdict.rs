@@ -103,6 +103,12 @@ impl World {
         assert_eq!(good, i64::try_from(tasks.len()).unwrap(), "all completed, with result and turns");
     }
 
+    /// Where no lease ran out: only what had not begun was given back.
+    pub async fn assert_no_work_was_thrown_away(&self) {
+        let given_up = "select count(*) from attempt where outcome <> 'completed' and turns > 0";
+        assert_eq!(self.count(given_up).await, 0);
+    }
+
     /// Every task has ended once, its turns have no gap, and no attempt follows the one that ended it.
     pub async fn assert_ended_once(&self) {
         for (what, query) in [

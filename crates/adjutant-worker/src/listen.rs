@@ -60,6 +60,7 @@ async fn hear(station: &Station) -> String {
             Ok(News::Echo) => {
                 unheard = false;
                 if !station.listening.swap(true, Ordering::Relaxed) {
+                    tracing::info!("notices come through");
                     // Whatever was said before this was not heard.
                     station.look.notify_one();
                 }
