@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use adjutant_agent::TaskId;
-use adjutant_store::NewTask;
+use adjutant_agent::{TaskId, WorkerId};
+use adjutant_store::{Listener, NewTask, News, Store, Whom};
 use serde_json::json;
 
 use super::load::rehearsal;
@@ -143,5 +143,20 @@ async fn delayed_tasks_start_at_their_time_on_an_idle_fleet() {
     for (delay, after) in delays.iter().zip(late) {
         let late = after - Duration::from_millis(*delay).as_secs_f64();
         assert!((0.0..0.6).contains(&late), "after {after} s instead of {delay} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_says_what_it_had_left_to_say() {
+    let world = World::new().await;
+    let mut listener = Listener::connect(world.url(), WorkerId::new()).await.unwrap();
+    let leaving = Store::open(world.url(), 2).await.unwrap();
+    // The second is kept back for a moment, to be one with a third.
+    leaving.tell(Whom::All);
+    leaving.tell(Whom::All);
+    leaving.close().await;
+    for _ in 0..2 {
+        let heard = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
+        assert_eq!(heard.expect("it is said").unwrap(), News::Queued(Whom::All));
     }
 }

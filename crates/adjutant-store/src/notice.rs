@@ -85,7 +85,7 @@ impl Notices {
         drop(pausing);
         self.detach(async move |notices| {
             notices.send(QUEUE, &whom.payload()).await;
-            // The pause is not waited for by a process that ends.
+            // The pause is not waited for by a process that ends: it says the rest before.
             notices.detached_pause(whom);
         });
     }
@@ -103,7 +103,16 @@ impl Notices {
         });
     }
 
+    /// Says at once what waits for the end of a pause, which this process may not live to see, and waits until all is said.
     pub(crate) async fn flush(&self) {
+        let left: Vec<Whom> = {
+            let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
+            let unsaid = pausing.iter_mut().filter_map(|(whom, more)| std::mem::take(more).then_some(whom));
+            unsaid.cloned().collect()
+        };
+        for whom in left {
+            self.send(QUEUE, &whom.payload()).await;
+        }
         // The sender lives as long as we do.
         let _ = self.sending.subscribe().wait_for(|sending| *sending == 0).await;
     }
