@@ -16,6 +16,8 @@ pub(crate) async fn listen(station: Arc<Station>) {
         if was_listening {
             pauses = backoff();
             tracing::warn!("notices do not come through any more, polling instead: {why}");
+            // The pause that it is in may be long, and the last of them may be lost.
+            station.look.notify_one();
         } else {
             tracing::debug!("notices do not come through: {why}");
         }
