@@ -64,10 +64,11 @@ async fn a_claim_whose_answer_never_came_is_given_back_and_run_without_a_failure
     // The lease outlives all of this.
     let worker =
         WorkerProcess::start(work(&proxy.url()).args(["--listen-url", world.url(), "--lease-seconds", "30"]));
+    worker.says("notices come through").await;
     let tasks = world.spawn_many(4, &rehearsal(json!({}))).await;
     let mut hold = world.hold("lock table slot in access exclusive mode").await;
-    world.store.tell(adjutant_store::Whom::All);
     until("the claim waits", async || {
+        world.store.tell(adjutant_store::Whom::All);
         world
             .count(
                 "select count(*) from pg_stat_activity

@@ -92,7 +92,7 @@ async fn handlers_stop_between_turns_while_the_database_is_away_and_others_go_on
     let world = server.world().await;
     let sampler = Sampler::start(&world);
     let worker = WorkerProcess::on(world.url());
-    let tasks = world.spawn_many(5, &rehearsal(json!({"turns": 12, "turn_ms": 100}))).await;
+    let tasks = world.spawn_many(5, &rehearsal(json!({"turns": 12, "turn_ms": 300}))).await;
     until("turns are stored", async || world.count("select count(*) from turn").await >= 10).await;
     server.go_away();
     worker.says("cannot end").await;

@@ -15,12 +15,14 @@ async fn a_worker_killed_under_load_and_replaced_loses_nothing() {
     let world = World::new().await;
     world.store.set_cap(7).await.unwrap();
     let sampler = Sampler::start(&world);
-    let mut fleet: Vec<_> = (0..3).map(|_| WorkerProcess::on(world.url())).collect();
-    let tasks = world.spawn_many(300, &rehearsal(json!({"turns": 2, "turn_ms": 10}))).await;
-    for finished in [60, 150] {
+    // Two of them do not fill the cap, so there is something for each.
+    let start = || WorkerProcess::start(work(world.url()).args(["--concurrency", "3"]));
+    let mut fleet = [start(), start(), start()];
+    let tasks = world.spawn_many(300, &rehearsal(json!({"turns": 2, "turn_ms": 50}))).await;
+    for (worker, finished) in fleet.iter_mut().zip([40, 100]) {
         world.until_finished(finished).await;
-        fleet[0].killed_in_the_middle(&world).await;
-        fleet[0] = WorkerProcess::on(world.url());
+        worker.killed_in_the_middle(&world).await;
+        *worker = start();
     }
     world.all_complete_once(&tasks, 2, sampler).await;
     assert!(

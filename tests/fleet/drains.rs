@@ -18,7 +18,7 @@ async fn a_worker_that_leaves_hands_over_between_turns_and_others_go_on_within_a
     let start =
         || WorkerProcess::start(work(world.url()).args(["--lease-seconds", "30", "--concurrency", "12"]));
     let mut leaving = [start(), start()];
-    let tasks = world.spawn_many(12, &rehearsal(json!({"turns": 20, "turn_ms": 200}))).await;
+    let tasks = world.spawn_many(12, &rehearsal(json!({"turns": 30, "turn_ms": 200}))).await;
     until("all are under way", async || {
         world.count("select count(*) from slot where turns_used > 0").await == 12
     })
@@ -28,7 +28,7 @@ async fn a_worker_that_leaves_hands_over_between_turns_and_others_go_on_within_a
         worker.signal(signal);
         assert_eq!(worker.ended().await.code(), Some(0));
     }
-    world.all_complete_once(&tasks, 20, sampler).await;
+    world.all_complete_once(&tasks, 30, sampler).await;
     assert_eq!(world.count("select sum(failures) from task").await, 0);
     assert_eq!(world.count("select count(*) from attempt where outcome = 'lost'").await, 0);
     let gaps: Vec<f64> = sqlx::query_scalar(
@@ -87,7 +87,7 @@ async fn a_worker_that_leaves_while_the_database_is_away_ends_in_time_and_says_w
     let world = server.world().await;
     let sampler = Sampler::start(&world);
     let mut worker = WorkerProcess::start(work(world.url()).args(["--grace-seconds", "4"]));
-    let tasks = world.spawn_many(3, &rehearsal(json!({"turns": 20, "turn_ms": 100}))).await;
+    let tasks = world.spawn_many(3, &rehearsal(json!({"turns": 20, "turn_ms": 300}))).await;
     until("turns are stored", async || world.count("select count(*) from turn").await >= 3).await;
     server.go_away();
     let told = Instant::now();

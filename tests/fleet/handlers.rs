@@ -76,7 +76,7 @@ async fn a_task_that_runs_for_too_long_fails_with_its_time_counted_over_all_atte
     .fetch_one(&world.sql)
     .await
     .unwrap();
-    assert!((2.0..4.0).contains(&ran), "it ran for {ran} s in all");
+    assert!((2.0..6.0).contains(&ran), "it ran for {ran} s in all");
     world.assert_ended_once().await;
 }
 

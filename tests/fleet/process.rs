@@ -71,19 +71,26 @@ impl WorkerProcess {
     /// Kills it while it holds tasks.
     pub async fn killed_in_the_middle(&mut self, world: &World) {
         until("it is in the middle of tasks", async || {
+            if !self.holds_something(world).await {
+                return false;
+            }
             self.signal("STOP");
-            let held: i64 = sqlx::query_scalar("select count(*) from slot where worker = $1")
-                .bind(self.id.0)
-                .fetch_one(&world.sql)
-                .await
-                .unwrap();
-            if held == 0 {
+            let holds = self.holds_something(world).await;
+            if !holds {
                 self.signal("CONT");
             }
-            held > 0
+            holds
         })
         .await;
         self.kill();
+    }
+
+    async fn holds_something(&self, world: &World) -> bool {
+        sqlx::query_scalar("select exists (select from slot where worker = $1)")
+            .bind(self.id.0)
+            .fetch_one(&world.sql)
+            .await
+            .unwrap()
     }
 
     pub fn has_ended(&mut self) -> bool {
