@@ -10,6 +10,7 @@ mod collect;
 mod command;
 mod dependencies;
 mod driver;
+mod fleet;
 mod idempotency;
 mod lease;
 mod model;

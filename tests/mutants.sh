@@ -7,7 +7,7 @@ here=$(dirname "$0")
 export ADJUTANT_DRIVER_SECONDS="${ADJUTANT_DRIVER_SECONDS:-30}" RUST_BACKTRACE=0
 run() {
     cargo nextest run --profile mutants --package adjutant --test adjutant --color never \
-        --filterset "not (test(/^model/) | test(/^private_postgres/) | test(/^command/) | test(/^mutants/)) & ($1)"
+        --filterset "not (test(/^model/) | test(/^private_postgres/) | test(/^command/) | test(/^fleet/) | test(/^mutants/)) & ($1)"
 }
 # The races that are placed come first: they say what broke. The random driver is for the rest.
 try() {

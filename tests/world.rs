@@ -35,7 +35,16 @@ impl World {
         let mut server = PgConnection::connect(server()).await.unwrap();
         execute(&mut server, &format!("create database {name} template {template}")).await;
         server.close().await.unwrap();
-        let url = database(&name);
+        Self::over(database(&name), connections).await
+    }
+
+    /// On a server of the test's own.
+    pub async fn at(url: &str) -> Self {
+        Store::migrate(url).await.unwrap();
+        Self::over(url.to_owned(), 8).await
+    }
+
+    async fn over(url: String, connections: u32) -> Self {
         let options: PgConnectOptions = url.parse().unwrap();
         Self {
             store: Store::open(&url, connections).await.unwrap(),
@@ -217,14 +226,18 @@ pub fn assert_lost<T: std::fmt::Debug>(answer: Result<T, Error>) {
 }
 
 /// Waits for a condition; never for a time.
-pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+pub async fn until(what: &str, condition: impl AsyncFnMut() -> bool) {
+    until_within(PATIENCE, what, condition).await;
+}
+
+pub async fn until_within(patience: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let wait = async {
         let mut tick = tokio::time::interval(Duration::from_millis(5));
         while !condition().await {
             tick.tick().await;
         }
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    tokio::time::timeout(patience, wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 /// Runs several at once; each starts when all are there.

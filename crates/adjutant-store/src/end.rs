@@ -2,7 +2,7 @@ use adjutant_agent::{FailureKind, LeaseId, TaskId};
 use serde::Serialize;
 
 use crate::text::storable;
-use crate::{Await, Error, Lease, Result, Store};
+use crate::{Await, Error, Lease, Result, Store, Whom};
 
 /// How an attempt ends: decided, not yet written. Writing it again is harmless, so a worker that lost its connection
 /// keeps it until the database has answered.
@@ -92,6 +92,9 @@ impl Store {
                     .await
             })
             .await?;
+        if endings.iter().any(|ending| matches!(ending.end, End::Released { delay_s: Some(_) })) {
+            self.tell(Whom::Delayed);
+        }
         Ok(lost.into_iter().map(TaskId).collect())
     }
 }

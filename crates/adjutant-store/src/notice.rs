@@ -25,6 +25,8 @@ pub enum Whom {
     Pool(String),
     OtherPools(String),
     All,
+    /// Not into the queue, but at the clock: a task waits for a time that may come before they look again.
+    Delayed,
 }
 
 impl Whom {
@@ -33,6 +35,7 @@ impl Whom {
             Self::Pool(name) => name == pool,
             Self::OtherPools(name) => name != pool,
             Self::All => true,
+            Self::Delayed => false,
         }
     }
 
@@ -41,6 +44,7 @@ impl Whom {
             Self::Pool(name) => format!("={name}"),
             Self::OtherPools(name) => format!("!{name}"),
             Self::All => "*".to_owned(),
+            Self::Delayed => "+".to_owned(),
         }
     }
 
@@ -48,6 +52,7 @@ impl Whom {
         match payload.split_at_checked(1) {
             Some(("=", name)) => Self::Pool(name.to_owned()),
             Some(("!", name)) => Self::OtherPools(name.to_owned()),
+            Some(("+", _)) => Self::Delayed,
             // Of a release that has more to say: looking once too often does no harm.
             _ => Self::All,
         }
@@ -80,7 +85,7 @@ impl Notices {
         drop(pausing);
         self.detach(async move |notices| {
             notices.send(QUEUE, &whom.payload()).await;
-            // The pause is not waited for by a process that ends.
+            // The pause is not waited for by a process that ends: it says the rest before.
             notices.detached_pause(whom);
         });
     }
@@ -98,7 +103,16 @@ impl Notices {
         });
     }
 
+    /// Says at once what waits for the end of a pause, which this process may not live to see, and waits until all is said.
     pub(crate) async fn flush(&self) {
+        let left: Vec<Whom> = {
+            let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
+            let unsaid = pausing.iter_mut().filter_map(|(whom, more)| std::mem::take(more).then_some(whom));
+            unsaid.cloned().collect()
+        };
+        for whom in left {
+            self.send(QUEUE, &whom.payload()).await;
+        }
         // The sender lives as long as we do.
         let _ = self.sending.subscribe().wait_for(|sending| *sending == 0).await;
     }
@@ -141,6 +155,7 @@ mod tests {
             (Whom::Pool("a".to_owned()), true, false),
             (Whom::OtherPools("a".to_owned()), false, true),
             (Whom::All, true, true),
+            (Whom::Delayed, false, false),
             (Whom::Pool("!a".to_owned()), false, false),
         ] {
             let read = Whom::read(&whom.payload());

@@ -127,8 +127,12 @@ async fn spawn(
             .await
         })
         .await?;
-    for pool in tasks.iter().map(|task| &task.pool).collect::<BTreeSet<_>>() {
+    let (delayed, now): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| task.delay.is_some());
+    for pool in now.iter().map(|task| &task.pool).collect::<BTreeSet<_>>() {
         store.notices.queued(Whom::Pool(pool.clone()));
+    }
+    if !delayed.is_empty() {
+        store.notices.queued(Whom::Delayed);
     }
     spawned
         .into_iter()

@@ -27,7 +27,7 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
         }
         () = station.cut_off.cancelled() => Err(Stop::HandOver),
         () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => Ok(timed_out(&station)),
-        end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&panic))),
+        end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&*panic))),
     };
     station.end(ending(task.lease, end)).await;
 }

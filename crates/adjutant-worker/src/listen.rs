@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use adjutant_store::{Listener, News};
+use adjutant_store::{Listener, News, Whom};
 
 use crate::station::{Station, backoff};
 
@@ -16,6 +16,8 @@ pub(crate) async fn listen(station: Arc<Station>) {
         if was_listening {
             pauses = backoff();
             tracing::warn!("notices do not come through any more, polling instead: {why}");
+            // The pause that it is in may be long, and the last of them may be lost.
+            station.look.notify_one();
         } else {
             tracing::debug!("notices do not come through: {why}");
         }
@@ -50,6 +52,7 @@ async fn hear(station: &Station) -> String {
             }
         };
         match news {
+            Ok(News::Queued(Whom::Delayed)) => station.look.notify_one(),
             Ok(News::Queued(whom)) => {
                 if whom.concerns(&settings.pool) {
                     station.wake.notify_one();
@@ -59,6 +62,7 @@ async fn hear(station: &Station) -> String {
             Ok(News::Echo) => {
                 unheard = false;
                 if !station.listening.swap(true, Ordering::Relaxed) {
+                    tracing::info!("notices come through");
                     // Whatever was said before this was not heard.
                     station.look.notify_one();
                 }
