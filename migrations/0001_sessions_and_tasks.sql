@@ -2,19 +2,19 @@
 
 create table session (
     id bigint generated always as identity primary key,
-    tenant text not null check (char_length(tenant) between 1 and 255),
-    name text not null check (char_length(name) between 1 and 255),
-    next_number integer not null default 1 check (next_number > 0),
-    next_event bigint not null default 1 check (next_event > 0),
-    max_active integer not null default 5 check (max_active > 0),
-    max_queued integer not null default 1000 check (max_queued > 0),
-    max_input_tokens bigint check (max_input_tokens > 0),
-    max_output_tokens bigint check (max_output_tokens > 0),
-    max_cost_nanousd bigint check (max_cost_nanousd > 0),
-    input_tokens bigint not null default 0 check (input_tokens >= 0),
-    output_tokens bigint not null default 0 check (output_tokens >= 0),
-    cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
-    metadata jsonb not null default '{}' check (jsonb_typeof(metadata) = 'object'),
+    tenant text not null,
+    name text not null,
+    next_number integer not null default 1,
+    next_event bigint not null default 1,
+    max_active integer not null default 5,
+    max_queued integer not null default 1000,
+    max_input_tokens bigint,
+    max_output_tokens bigint,
+    max_cost_nanousd bigint,
+    input_tokens bigint not null default 0,
+    output_tokens bigint not null default 0,
+    cost_nanousd bigint not null default 0,
+    metadata jsonb not null default '{}',
     created_at timestamptz not null default now(),
     archived_at timestamptz,
     unique (tenant, name)
@@ -33,11 +33,11 @@ comment on column session.max_active is
 comment on column session.max_queued is 'At most this many unfinished tasks, for spawns that accept to wait.';
 comment on column session.cost_nanousd is 'What its ended attempts cost, in billionths of a US dollar.';
 
--- Only what rows of one task say together is checked here: PostgreSQL reads the text of every CHECK anew for every statement
+-- It has no foreign key: whoever inserts has the session's lock. Only what rows of one task say together is checked here: PostgreSQL reads the text of every CHECK anew for every statement
 -- that writes, and what a single value may be is known before it is sent.
 create table task (
     id uuid primary key,
-    session bigint not null references session on delete cascade,
+    session bigint not null,
     number integer not null,
     parent uuid,
     root uuid not null,

@@ -51,12 +51,12 @@ comment on table event is 'A session''s history in order, numbered 1, 2, 3 ... w
 
 create table attempt (
     task uuid not null,
-    attempt integer not null check (attempt > 0),
+    attempt integer not null,
     session bigint not null,
     worker uuid not null,
     lease uuid not null,
     outcome text not null check (outcome in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost')),
-    turns integer not null check (turns >= 0),
+    turns integer not null,
     claimed_at timestamptz not null,
     ended_at timestamptz not null,
     primary key (task, attempt),

@@ -1,9 +1,15 @@
 -- complete, fail, release, wait: how a worker ends attempts, many at a time. The answer names those whose lease was lost;
 -- for them nothing was written. Ending the same attempt twice is one end: a worker that lost its connection before it
 -- heard the answer asks again.
-create function end_1(p_ends jsonb) returns setof uuid language plpgsql as $$
+--
+-- Tasks of one session end on many workers at once. With p_wait false, what another end is busy with is left for later and
+-- named busy, unless there is nothing else to do: or ends of many would all wait for each other.
+create function end_1(p_ends jsonb, p_wait boolean default true)
+returns table (task uuid, what text) language plpgsql as $$
+#variable_conflict use_column
 declare
     sessions bigint[];
+    free bigint[];
     ends attempt_end[];
     tasks uuid[];
     outcomes text[];
@@ -16,6 +22,12 @@ begin
         from jsonb_to_recordset(p_ends) e (slot integer, task uuid, lease uuid)
         join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
     );
+    if not p_wait then
+        free := array(select id from session where id = any(sessions) order by id for no key update skip locked);
+        if cardinality(free) > 0 then
+            sessions := free;
+        end if;
+    end if;
     perform lock_sessions_1(sessions);
     -- The fence: the newest version of the row, and no other end until ours commits.
     ends := array(
@@ -32,13 +44,21 @@ begin
             failure text, error text, result text, summary text, partial_result text
         )
         join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
+        where x.session = any(sessions)
         order by x.n
         for update of x
     );
     if cardinality(ends) < jsonb_array_length(p_ends) then
         return query
-        select e.task
-        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, outcome text)
+        select e.task, case
+            when exists (
+                select
+                from slot x
+                where x.n = e.slot and x.task = e.task and x.lease = e.lease and x.session <> all(sessions)
+            ) then 'busy'
+            else 'lost'
+        end
+        from jsonb_to_recordset(p_ends) e (slot integer, task uuid, lease uuid, outcome text)
         where not exists (
                 select from unnest(ends) h cross join lateral (select (h.held).*) x
                 where x.task = e.task and x.lease = e.lease

@@ -6,7 +6,7 @@ create index worker_living on worker (pool) where stopped_at is null;
 
 create function look_1(p_worker uuid, p_leases uuid[], p_grace interval)
 returns table (
-    queued boolean, expired boolean, due boolean, next_s double precision, other_pools boolean,
+    queued boolean, expired boolean, due boolean, next_s double precision, peers uuid[], other_pools boolean,
     lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
 ) language plpgsql stable as $$
 #variable_conflict use_column
@@ -32,6 +32,11 @@ begin
         coalesce(first_to_expire < now(), false),
         coalesce(first_due <= now(), false),
         extract(epoch from least(first_to_expire, first_due) - now())::double precision,
+        array(
+            select peer.id
+            from worker peer
+            where peer.pool = w.pool and peer.stopped_at is null and peer.renewed_at > now() - 2 * peer.lease
+        ),
         exists (
             select
             from worker other

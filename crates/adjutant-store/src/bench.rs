@@ -102,6 +102,13 @@ impl Store {
         Ok(())
     }
 
+    pub async fn set_autovacuum(&self, on: bool) -> Result<()> {
+        let setting = if on { "alter system reset autovacuum" } else { "alter system set autovacuum = off" };
+        sqlx::query(setting).execute(&self.pool).await?;
+        sqlx::query("select pg_reload_conf()").execute(&self.pool).await?;
+        Ok(())
+    }
+
     pub async fn has_unfinished(&self) -> Result<bool> {
         let has =
             sqlx::query_scalar!(r#"select exists (select from task where finished_at is null) as "has!""#);
@@ -129,9 +136,7 @@ impl Store {
     /// Removes all that has not ended, as if it had never been spawned.
     pub async fn forget_unfinished(&self) -> Result<()> {
         sqlx::query!("truncate queue").execute(&self.pool).await?;
-        sqlx::query!("delete from session s where exists (select from task t where t.session = s.id and t.finished_at is null)")
-            .execute(&self.pool)
-            .await?;
+        sqlx::query!("delete from task where finished_at is null").execute(&self.pool).await?;
         sqlx::query("vacuum (analyze) session, task, queue").execute(&self.pool).await?;
         Ok(())
     }

@@ -31,7 +31,7 @@ pub struct Assignment {
 impl Worker {
     /// Takes up to `want` tasks, first in, first out, as far as the fleet has free slots. Never waits for anyone.
     pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
-        let rows = self.store.call(async |connection| sqlx::query!(
+        let rows = self.calls.call(async |connection| sqlx::query!(
             r#"select
                 slot as "slot!", task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",

@@ -1,5 +1,6 @@
 use adjutant_agent::{FailureKind, LeaseId, TaskId};
 use serde::Serialize;
+use sqlx::types::Json;
 
 use crate::text::storable;
 use crate::{Await, Error, Lease, Result, Store, Whom};
@@ -67,7 +68,7 @@ impl Ending {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+pub(crate) struct Row<'a> {
     slot: i32,
     task: TaskId,
     lease: LeaseId,
@@ -75,26 +76,66 @@ struct Row<'a> {
     end: &'a End,
 }
 
+/// Which of many endings were not written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Their leases are lost.
+    pub lost: Vec<TaskId>,
+    /// Others are busy with their sessions; to be written again.
+    pub busy: Vec<TaskId>,
+}
+
+impl Unwritten {
+    pub(crate) fn add(&mut self, what: &str, task: TaskId) {
+        if what == "busy" { &mut self.busy } else { &mut self.lost }.push(task);
+    }
+}
+
 impl Store {
     /// Writes many endings at once, and answers for which tasks the lease was lost; nothing was written for those.
     pub async fn end(&self, endings: &[Ending]) -> Result<Vec<TaskId>> {
-        let rows = endings.iter().map(|Ending { slot, task, lease, end, .. }| {
-            serde_json::to_value(Row { slot: *slot, task: *task, lease: *lease, end })
-        });
-        let rows = rows
-            .collect::<std::result::Result<_, _>>()
-            .map(serde_json::Value::Array)
-            .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
-        let lost = self
+        Ok(self.write(endings, true).await?.lost)
+    }
+
+    /// As [`Store::end`], but what others are busy with is left for a next time, unless there is nothing else.
+    pub async fn end_some(&self, endings: &[Ending]) -> Result<Unwritten> {
+        self.write(endings, false).await
+    }
+
+    async fn write(&self, endings: &[Ending], wait: bool) -> Result<Unwritten> {
+        let rows = to_rows(endings);
+        let unwritten = self
             .call(async |connection| {
-                sqlx::query_scalar!(r#"select task as "task!" from end_1($1) task"#, rows)
+                sqlx::query!(r#"select task as "task!", what as "what!" from end_1($1, $2)"#, rows as _, wait)
                     .fetch_all(connection)
                     .await
             })
             .await?;
+        let mut answer = Unwritten::default();
+        for row in unwritten {
+            answer.add(&row.what, TaskId(row.task));
+        }
+        self.tell_of_delays(endings);
+        Ok(answer)
+    }
+
+    pub(crate) fn tell_of_delays(&self, endings: &[Ending]) {
         if endings.iter().any(|ending| matches!(ending.end, End::Released { delay_s: Some(_) })) {
             self.tell(Whom::Delayed);
         }
-        Ok(lost.into_iter().map(TaskId).collect())
     }
+}
+
+/// Endings as `end_1` reads them.
+pub(crate) fn to_rows(endings: &[Ending]) -> Json<Vec<Row<'_>>> {
+    let rows = endings.iter();
+    Json(
+        rows.map(|Ending { slot, task, lease, end, .. }| Row {
+            slot: *slot,
+            task: *task,
+            lease: *lease,
+            end,
+        })
+        .collect(),
+    )
 }

@@ -8,8 +8,8 @@ use crate::{Result, Store, Worker};
 /// What one process heard from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// Something may be claimed.
-    Queued(Whom),
+    /// Something may be claimed. Everyone who hears of it sees the same lot, and can tell who goes first.
+    Queued { whom: Whom, lot: u32 },
     /// Leases were taken away.
     Lost(Vec<LeaseId>),
     /// What we said to ourselves came back.
@@ -39,7 +39,7 @@ impl Listener {
             return Err(sqlx::Error::Io(gone).into());
         };
         Ok(match notice.channel() {
-            QUEUE => News::Queued(Whom::read(notice.payload())),
+            QUEUE => News::Queued { whom: Whom::read(notice.payload()), lot: notice.process_id() },
             LOST => News::Lost(
                 notice.payload().split(' ').filter_map(|id| id.parse().ok()).map(LeaseId).collect(),
             ),
@@ -52,7 +52,7 @@ impl Worker {
     /// Says something that this worker's own [`Listener`] hears, if notices come through at all.
     pub async fn echo(&self) -> Result<()> {
         let channel = own_channel(self.id);
-        let call = self.store.call(async |connection| {
+        let call = self.calls.call(async |connection| {
             sqlx::query!("select pg_notify($1, '')", channel).execute(connection).await
         });
         call.await?;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_agent::{LeaseId, TaskId};
+use adjutant_agent::{LeaseId, TaskId, WorkerId};
 use uuid::Uuid;
 
 use crate::end::End;
@@ -17,6 +17,8 @@ pub struct Look {
     pub due: bool,
     /// When the first of the two above will be, if nothing changes.
     pub next: Option<Duration>,
+    /// The living workers of its pool, itself among them.
+    pub peers: Vec<WorkerId>,
     /// There are living workers of other pools: they wait for the same slots.
     pub other_pools: bool,
     /// Leases that it believes to hold and does not.
@@ -29,12 +31,10 @@ impl Worker {
     /// Looks around, and changes nothing. `leases` are all that it holds, and no claim of its own is under way.
     pub async fn look(&self, leases: &[LeaseId], grace: Duration) -> Result<Look> {
         let known: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
-        let row = self
-            .store
-            .call(async |connection| {
+        let row = self.calls.call(async |connection| {
                 sqlx::query!(
                     r#"select
-                        queued as "queued!", expired as "expired!", due as "due!", next_s, other_pools as "other_pools!",
+                        queued as "queued!", expired as "expired!", due as "due!", next_s, peers as "peers!", other_pools as "other_pools!",
                         lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
                        from look_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
@@ -51,6 +51,7 @@ impl Worker {
             expired: row.expired,
             due: row.due,
             next: row.next_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+            peers: row.peers.into_iter().map(WorkerId).collect(),
             other_pools: row.other_pools,
             lost: row.lost.into_iter().map(LeaseId).collect(),
             strays: strays

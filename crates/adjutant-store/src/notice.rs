@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adjutant_agent::LeaseId;
-use sqlx::PgPool;
 use tokio::sync::watch;
+
+use crate::calls::Calls;
 
 /// At most one notice of a kind in this time, and one at its end if there was more to say.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -62,7 +63,7 @@ impl Whom {
 /// What this process has yet to say.
 #[derive(Debug)]
 pub(crate) struct Notices {
-    pool: PgPool,
+    calls: Arc<Calls>,
     /// Those in a pause, and whether there is more to say at its end.
     pausing: Mutex<BTreeMap<Whom, bool>>,
     /// How many are on their way; [`Notices::flush`] waits for none.
@@ -70,8 +71,8 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    pub(crate) fn over(pool: PgPool) -> Arc<Self> {
-        Arc::new(Self { pool, pausing: Mutex::default(), sending: watch::Sender::new(0) })
+    pub(crate) fn over(calls: Arc<Calls>) -> Arc<Self> {
+        Arc::new(Self { calls, pausing: Mutex::default(), sending: watch::Sender::new(0) })
     }
 
     /// Something may be claimed. Returns at once.
@@ -141,7 +142,10 @@ impl Notices {
 
     async fn send(&self, channel: &str, payload: &str) {
         // Lost hints cost time and nothing else.
-        let _ = sqlx::query!("select pg_notify($1, $2)", channel, payload).execute(&self.pool).await;
+        let notify = self.calls.call(async |connection| {
+            sqlx::query!("select pg_notify($1, $2)", channel, payload).execute(connection).await
+        });
+        let _ = notify.await;
     }
 }
 

@@ -18,7 +18,7 @@ impl Worker {
     pub async fn renew(&self, leases: &[LeaseId]) -> Result<Renewal> {
         let leases: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
         let rows = self
-            .store
+            .calls
             .call(async |connection| {
                 sqlx::query!(
                     r#"select lease as "lease!", what as "what!" from renew_1($1, $2)"#,

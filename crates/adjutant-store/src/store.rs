@@ -2,11 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::Refusal;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Postgres};
-use tokio::sync::Mutex;
+use sqlx::{Connection, PgConnection, PgPool};
 
+use crate::calls::Calls;
 use crate::notice::Notices;
 use crate::{Result, schema};
 
@@ -19,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How a program uses the database.
 #[derive(Debug, Clone, Copy)]
 pub struct Connections {
-    /// The most connections that it keeps.
+    /// The most calls that it makes at once, each on a connection.
     pub max: u32,
     /// The longest that a call may take: a connection whose other end went away without a word would never answer.
     pub patience: Duration,
@@ -31,17 +30,13 @@ impl Connections {
     }
 }
 
-/// The durable state of delegation. Cheap to clone: clones share one pool of connections.
+/// The durable state of delegation. Cheap to clone: clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
-    patience: Duration,
-    line: Option<Line>,
+    calls: Arc<Calls>,
 }
-
-/// A connection that is kept between calls, while it is whole.
-type Line = Arc<Mutex<Option<PoolConnection<Postgres>>>>;
 
 impl Store {
     /// Connects, and refuses a database whose schema this program does not fit.
@@ -51,50 +46,36 @@ impl Store {
 
     /// As [`Store::open`], with more to choose.
     pub async fn open_with(url: &str, connections: Connections) -> Result<Self> {
-        let pool = connect(url, PgPoolOptions::new().max_connections(connections.max)).await?;
-        let notices = Notices::over(pool.clone());
-        let store = Self { notices, pool, patience: connections.patience, line: None };
-        schema::check(&store.pool).await?;
-        Ok(store)
+        Self::open_checking(url, connections, FRESH).await
     }
 
-    /// As [`Store::open`], over a single connection: calls are made one after the other. It spares a loop the two round
-    /// trips by which a pool makes sure of a connection, and the server the plans of all the others.
+    /// As [`Store::open`], for a loop that makes few calls at once and makes a failed one again: it is not asked before each
+    /// whether the connection still lives.
     pub async fn open_line(url: &str, patience: Duration) -> Result<Self> {
-        // The second is for the time in which a broken one is being closed.
-        let store = Self::open_with(url, Connections { max: 2, patience }).await?;
-        Ok(Self { line: Some(Line::default()), ..store })
+        Self::open_checking(url, Connections { max: 2, patience }, Duration::MAX).await
+    }
+
+    async fn open_checking(url: &str, connections: Connections, fresh: Duration) -> Result<Self> {
+        // What is not a call has one of the two more.
+        let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
+        schema::check(&pool).await?;
+        let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
+        Ok(Self { notices: Notices::over(calls.clone()), pool, calls })
     }
 
     /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
-        if let Some(line) = &self.line {
-            line.lock().await.take();
-        }
         self.notices.flush().await;
+        self.calls.close();
         self.pool.close().await;
     }
 
-    /// One call on one connection. One that takes too long is given up, and its connection with it.
+    /// One call on one connection.
     pub(crate) async fn call<T>(
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T> {
-        let mut line = match &self.line {
-            Some(line) => Some(line.lock().await),
-            None => None,
-        };
-        let mut connection = match line.as_mut().and_then(|line| line.take()) {
-            Some(kept) => kept,
-            None => self.pool.acquire().await?,
-        };
-        let answer = timeout(self.patience, call(&mut connection)).await;
-        if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
-            connection.close_on_drop();
-        } else if let Some(line) = &mut line {
-            **line = Some(connection);
-        }
-        Ok(answer?)
+        self.calls.call(call).await
     }
 }
 

@@ -17,7 +17,7 @@ impl Worker {
     /// row: after an outage of the database everyone's lease looks expired.
     pub async fn sweep(&self, grace: Duration) -> Result<Vec<Swept>> {
         let rows = self
-            .store
+            .calls
             .call(async |connection| {
                 sqlx::query!(
             r#"select task as "task!", ended as "ended!" from sweep_1($1, make_interval(secs => $2))"#,

@@ -34,7 +34,10 @@ impl Default for NewWorker {
 /// A registered worker process: it claims, renews and sweeps.
 #[derive(Debug, Clone)]
 pub struct Worker {
+    /// Where its leases write.
     pub(crate) store: Store,
+    /// Where it makes its own calls.
+    pub(crate) calls: Store,
     pub(crate) id: WorkerId,
 }
 
@@ -63,7 +66,7 @@ impl Store {
             .await
         })
         .await?;
-        Ok(Worker { store: self.clone(), id })
+        Ok(Worker { store: self.clone(), calls: self.clone(), id })
     }
 }
 
@@ -72,14 +75,14 @@ impl Worker {
         self.id
     }
 
-    /// The same worker over other connections.
-    pub fn over(&self, store: &Store) -> Self {
-        Self { store: store.clone(), id: self.id }
+    /// The same worker, whose calls go over other connections; its leases write where they did.
+    pub fn over(&self, calls: &Store) -> Self {
+        Self { store: self.store.clone(), calls: calls.clone(), id: self.id }
     }
 
     /// Says goodbye. Leases it still holds run out by themselves.
     pub async fn stop(&self) -> Result<()> {
-        self.store
+        self.calls
             .call(async |connection| {
                 sqlx::query!(
                     "update worker set stopped_at = now() where id = $1 and stopped_at is null",

@@ -43,19 +43,36 @@ impl Hold {
 #[derive(Debug)]
 pub(crate) struct Held {
     holds: Mutex<HashMap<LeaseId, Arc<Hold>>>,
+    /// What claims under way may bring.
+    reserved: Mutex<usize>,
     concurrency: u16,
     stop_after: Duration,
 }
 
+/// Room for what a claim may bring; dropped when it has.
+pub(crate) struct Room<'a> {
+    held: &'a Held,
+    pub(crate) size: u16,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        *lock(&self.held.reserved) -= usize::from(self.size);
+    }
+}
+
 impl Held {
     pub(crate) fn new(concurrency: u16, stop_after: Duration) -> Self {
-        Self { holds: Mutex::default(), concurrency, stop_after }
+        Self { holds: Mutex::default(), reserved: Mutex::default(), concurrency, stop_after }
     }
 
-    /// How many more it could run now.
-    pub(crate) fn free(&self) -> u16 {
-        let used = u16::try_from(lock(&self.holds).len()).unwrap_or(u16::MAX);
-        self.concurrency.saturating_sub(used)
+    /// All that it could run now, besides what it runs and what other claims under way may bring.
+    pub(crate) fn room(&self) -> Room<'_> {
+        let mut reserved = lock(&self.reserved);
+        let used = u16::try_from(lock(&self.holds).len() + *reserved).unwrap_or(u16::MAX);
+        let size = self.concurrency.saturating_sub(used);
+        *reserved += usize::from(size);
+        Room { held: self, size }
     }
 
     pub(crate) fn add(&self, lease: LeaseId, slot: i32, task: TaskId, claimed_at: Instant) -> Arc<Hold> {
@@ -102,7 +119,7 @@ impl Held {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -130,15 +147,18 @@ mod tests {
     #[test]
     fn only_what_can_run_is_asked_for() {
         let held = Held::new(2, STOP_AFTER);
-        assert_eq!(held.free(), 2);
+        assert_eq!(held.room().size, 2);
+        let room = held.room();
+        assert_eq!((room.size, held.room().size), (2, 0), "a claim under way may bring two");
+        drop(room);
         let leases: Vec<LeaseId> = (0..3).map(|_| LeaseId(uuid())).collect();
         for lease in &leases {
             held.add(*lease, 1, TaskId(uuid()), Instant::now());
         }
-        assert_eq!(held.free(), 0);
+        assert_eq!(held.room().size, 0);
         held.remove(leases[0]);
         held.remove(leases[1]);
-        assert_eq!(held.free(), 1);
+        assert_eq!(held.room().size, 1);
     }
 
     fn uuid() -> uuid::Uuid {

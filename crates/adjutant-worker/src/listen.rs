@@ -1,12 +1,18 @@
 //! Hears notices, on a connection of its own. They save waiting; everything works without them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use adjutant_agent::WorkerId;
 use adjutant_store::{Listener, News, Whom};
 
+use crate::held::lock;
 use crate::station::{Station, backoff};
+
+/// What each worker leaves to the one before it: about as long as a claim takes.
+const BETWEEN: Duration = Duration::from_millis(4);
 
 pub(crate) async fn listen(station: Arc<Station>) {
     let mut pauses = backoff();
@@ -27,7 +33,7 @@ pub(crate) async fn listen(station: Arc<Station>) {
 
 /// Hears until the connection is gone, or until what we say ourselves does not come back: a connection may be half open,
 /// or lead through a pooler that passes no notices on.
-async fn hear(station: &Station) -> String {
+async fn hear(station: &Arc<Station>) -> String {
     let settings = &station.settings;
     let url = settings.listen_url.as_ref().unwrap_or(&settings.database_url);
     let mut listener = match Listener::connect(url, station.worker.id()).await {
@@ -52,10 +58,10 @@ async fn hear(station: &Station) -> String {
             }
         };
         match news {
-            Ok(News::Queued(Whom::Delayed)) => station.look.notify_one(),
-            Ok(News::Queued(whom)) => {
+            Ok(News::Queued { whom: Whom::Delayed, .. }) => station.look.notify_one(),
+            Ok(News::Queued { whom, lot }) => {
                 if whom.concerns(&settings.pool) {
-                    station.wake.notify_one();
+                    wake(station, lot);
                 }
             }
             Ok(News::Lost(leases)) => station.held.lost(&leases),
@@ -69,5 +75,41 @@ async fn hear(station: &Station) -> String {
             }
             Err(error) => return error.to_string(),
         }
+    }
+}
+
+/// One after the other: what one worker can take, all of them would only fight over.
+fn wake(station: &Arc<Station>, lot: u32) {
+    let place =
+        lock(&station.peers).iter().filter(|peer| rank(lot, **peer) > rank(lot, station.worker.id())).count();
+    if place == 0 {
+        station.wake.notify_one();
+        return;
+    }
+    let station = station.clone();
+    let pause = BETWEEN * u32::try_from(place).unwrap_or(u32::MAX).min(10);
+    tokio::spawn(async move {
+        tokio::time::sleep(pause).await;
+        station.wake.notify_one();
+    });
+}
+
+/// The same for everyone, and another order for every lot.
+fn rank(lot: u32, worker: WorkerId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (lot, worker).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lot_has_one_first_and_not_always_the_same() {
+        let workers: Vec<WorkerId> = (0..4).map(|_| WorkerId::new()).collect();
+        let first = |lot| workers.iter().max_by_key(|worker| rank(lot, **worker));
+        let different: std::collections::HashSet<_> = (0..100).map(first).collect();
+        assert_eq!(different.len(), 4);
     }
 }

@@ -8,6 +8,7 @@ use adjutant_store::{Error, Look};
 use rand::RngExt;
 
 use crate::fault;
+use crate::held::lock;
 use crate::station::Station;
 
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
@@ -46,6 +47,7 @@ async fn look(station: &Station) -> Result<Look, Error> {
 
 async fn act_on(station: &Arc<Station>, look: Look) {
     station.held.lost(&look.lost);
+    *lock(&station.peers) = look.peers;
     station.other_pools.store(look.other_pools, Ordering::Relaxed);
     for stray in look.strays {
         tracing::info!(task.id = %stray.task(), "task {} was claimed without our knowing: it is given back", stray.task());

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use adjutant_agent::WorkerId;
 use adjutant_store::{Ending, Store, Whom};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
@@ -14,8 +15,6 @@ use crate::held::Held;
 pub(crate) struct Station {
     pub(crate) settings: Settings,
     pub(crate) store: Store,
-    /// Where slots are turned over.
-    pub(crate) line: Store,
     pub(crate) worker: adjutant_store::Worker,
     pub(crate) held: Held,
     /// A claim may find something.
@@ -30,6 +29,8 @@ pub(crate) struct Station {
     pub(crate) cut_off: CancellationToken,
     /// Notices come through.
     pub(crate) listening: AtomicBool,
+    /// The living workers of its pool, as of the last look.
+    pub(crate) peers: std::sync::Mutex<Vec<WorkerId>>,
     /// Workers of other pools want the slots that become free here.
     pub(crate) other_pools: AtomicBool,
     pub(crate) endings: mpsc::UnboundedSender<Ended>,

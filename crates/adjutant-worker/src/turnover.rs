@@ -1,40 +1,121 @@
-//! The loop that turns slots over: writes what has ended, then claims what comes next, on one connection.
+//! Turns slots over: writes what has ended and claims what comes next, in one call. While one batch is under way the next
+//! gathers; nothing waits for company. (Two such loops make smaller batches, and cost more than they gain.)
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use adjutant_store::Error;
+use adjutant_agent::TaskId;
+use adjutant_store::{Ending, Error, Store};
 use tokio::sync::mpsc;
 
-use crate::claim::{Claimed, claim};
-use crate::end::{BATCH, end};
+use crate::claim::{Claimed, hand_on};
+use crate::end;
+use crate::fault;
 use crate::station::{Ended, Station, backoff};
 
-/// Goes on for as long as something may end. The claims end when the worker drains.
-pub(crate) async fn turn_over(
-    station: Arc<Station>,
-    claims: mpsc::UnboundedSender<Claimed>,
-    mut endings: mpsc::UnboundedReceiver<Ended>,
-) {
-    let mut claims = Some(claims);
-    let mut pauses = backoff();
-    loop {
-        let mut batch = Vec::new();
-        tokio::select! {
-            biased;
-            () = station.draining.cancelled(), if claims.is_some() => claims = None,
-            some = endings.recv_many(&mut batch, BATCH) => {
-                if some == 0 {
-                    return;
-                }
-                end(&station, batch, &mut endings).await;
+/// More at once would hold many sessions for long.
+const BATCH: usize = 50;
+
+/// The loop, with a connection of its own.
+pub(crate) struct Turnover {
+    pub(crate) station: Arc<Station>,
+    pub(crate) line: Store,
+    /// Gone when the worker drains: nothing is claimed any more.
+    pub(crate) claims: Option<mpsc::UnboundedSender<Claimed>>,
+    pub(crate) endings: mpsc::UnboundedReceiver<Ended>,
+}
+
+impl Turnover {
+    /// Goes on for as long as something may end.
+    pub(crate) async fn run(mut self) {
+        let mut left = Vec::new();
+        let mut pauses = backoff();
+        loop {
+            let mut batch = std::mem::take(&mut left);
+            tokio::select! {
+                biased;
+                () = self.station.draining.cancelled(), if self.claims.is_some() => self.claims = None,
+                // Something is left: on with it.
+                () = std::future::ready(()), if !batch.is_empty() => {}
+                _ = self.endings.recv_many(&mut batch, BATCH) => {}
+                () = self.station.wake.notified() => {}
             }
-            () = station.wake.notified() => {}
+            gather(&mut self.endings, &mut batch).await;
+            let claimed;
+            (left, claimed) = self.turn(batch).await;
+            match claimed {
+                Ok(()) => pauses = backoff(),
+                Err(error) => claim_later(&self.station, &error, pauses.next().unwrap_or_default()),
+            }
         }
-        let Some(claims) = &claims else { continue };
-        match claim(&station, claims).await {
-            Ok(()) => pauses = backoff(),
-            Err(error) => claim_later(&station, &error, pauses.next().unwrap_or_default()),
+    }
+
+    /// One call. What others were busy with is left; endings are written whatever it takes, and claims are tried once.
+    async fn turn(&self, batch: Vec<Ended>) -> (Vec<Ended>, Result<(), Error>) {
+        let (endings, waiting): (Vec<Ending>, Vec<_>) = batch.into_iter().unzip();
+        if !endings.is_empty() {
+            fault::point("before_end");
+        }
+        let (busy, claimed) = match &self.claims {
+            Some(claims) => match self.end_and_claim(&endings, claims).await {
+                Ok(busy) => (busy, Ok(())),
+                Err(error) => (self.end(&endings).await, Err(error)),
+            },
+            None => (self.end(&endings).await, Ok(())),
+        };
+        if endings.is_empty() {
+            return (Vec::new(), claimed);
+        }
+        fault::point("after_end");
+        let mut left = Vec::new();
+        for (ending, written) in endings.into_iter().zip(waiting) {
+            if busy.contains(&ending.task()) {
+                left.push((ending, written));
+                continue;
+            }
+            self.station.held.remove(ending.lease());
+            // Who was cut off does not wait any more.
+            let _ = written.send(());
+        }
+        self.station.tell_others();
+        (left, claimed)
+    }
+
+    async fn end(&self, endings: &[Ending]) -> Vec<TaskId> {
+        if endings.is_empty() { Vec::new() } else { end::write(&self.line, endings).await }
+    }
+
+    async fn end_and_claim(
+        &self,
+        endings: &[Ending],
+        claims: &mpsc::UnboundedSender<Claimed>,
+    ) -> Result<Vec<TaskId>, Error> {
+        let room = self.station.held.room();
+        let worker = &self.station.worker;
+        let _known = self.station.claiming.lock().await;
+        let asked_at = Instant::now();
+        if endings.is_empty() {
+            if room.size > 0 {
+                hand_on(&self.station, worker.claim(room.size).await?, asked_at, claims);
+            }
+            return Ok(Vec::new());
+        }
+        let turnover = worker.turn_over(endings, room.size).await?;
+        hand_on(&self.station, turnover.claims, asked_at, claims);
+        Ok(end::busy(turnover.unwritten))
+    }
+}
+
+/// Lets those attempts end that are ready to: it takes no time, and a batch costs little more than a single one.
+async fn gather(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ended>) {
+    let mut before = 0;
+    while before < batch.len() && batch.len() < BATCH {
+        before = batch.len();
+        tokio::task::yield_now().await;
+        while batch.len() < BATCH
+            && let Ok(ending) = endings.try_recv()
+        {
+            batch.push(ending);
         }
     }
 }

@@ -12,7 +12,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::held::Held;
 use crate::station::Station;
-use crate::{Handler, Settings, backend, listen, poll, renew, turnover};
+use crate::turnover::Turnover;
+use crate::{Handler, Settings, backend, listen, poll, renew};
 
 /// The longest that a call to the database may take here; a lease outlives it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -52,9 +53,8 @@ impl Worker {
         let (endings, to_write) = mpsc::unbounded_channel();
         let (claims, to_run) = mpsc::unbounded_channel();
         let station = Arc::new(Station {
-            worker,
+            worker: worker.over(&line),
             store,
-            line,
             held: Held::new(settings.concurrency, settings.stop_after()),
             wake: Notify::new(),
             look: Notify::new(),
@@ -62,13 +62,21 @@ impl Worker {
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             listening: AtomicBool::new(false),
+            peers: std::sync::Mutex::default(),
             other_pools: AtomicBool::new(false),
             endings,
             settings,
         });
         station.wake.notify_one();
+        let turnover = Turnover {
+            station: station.clone(),
+            line,
+            // It has the only one: when nothing is claimed any more, the claims end.
+            claims: Some(claims),
+            endings: to_write,
+        };
         let loops = vec![
-            spawn(turnover::turn_over(station.clone(), claims, to_write)),
+            spawn(turnover.run()),
             spawn(renew::renew(station.clone(), renewals)),
             spawn(poll::poll(station.clone())),
             spawn(listen::listen(station.clone())),

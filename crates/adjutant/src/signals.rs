@@ -1,6 +1,7 @@
 //! What asks a process to stop.
 
 use anyhow::Context;
+use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask us to stop.
@@ -49,4 +50,12 @@ pub async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> 
         done = work => done,
         name = signals.next() => Err(Interrupted(name).into()),
     }
+}
+
+/// The shell's own `kill`: std cannot send signals, and small systems have no other.
+pub async fn send(name: &str, child: &Child) -> anyhow::Result<()> {
+    let Some(pid) = child.id() else { return Ok(()) };
+    let script = format!("kill -{name} {pid}");
+    Command::new("sh").arg("-c").arg(script).status().await.context("cannot run sh")?;
+    Ok(())
 }

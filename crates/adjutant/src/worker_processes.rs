@@ -8,6 +8,8 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::signals;
+
 /// A running worker; it is killed when this is dropped.
 pub struct WorkerProcess {
     child: Child,
@@ -40,6 +42,13 @@ impl WorkerProcess {
 
     pub fn id(&self) -> WorkerId {
         self.id
+    }
+
+    /// Lets it drain, and returns when it is gone.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        signals::send("TERM", &self.child).await?;
+        self.child.wait().await.context("cannot wait for a worker")?;
+        Ok(())
     }
 
     /// `kill -9`: it has no time for anything. Returns when it is gone.

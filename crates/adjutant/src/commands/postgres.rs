@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
-use crate::signals::{Signals, interruptible};
+use crate::signals::{self, Signals, interruptible};
 
 const NOT_FOUND: u8 = 127;
 
@@ -115,21 +115,13 @@ async fn wait_for(
     loop {
         tokio::select! {
             status = child.wait() => return status.context("cannot wait for the command"),
-            name = signals.next() => if name == "TERM" || !terminal { pass_on(name, child).await? },
+            name = signals.next() => if name == "TERM" || !terminal { signals::send(name, child).await? },
             error = postgres.stopped(), if server_runs => {
                 server_runs = false;
                 eprintln!("adjutant: {error:#}");
             }
         }
     }
-}
-
-/// The shell's own `kill`: std cannot send signals, and small systems have no other.
-async fn pass_on(name: &str, child: &Child) -> anyhow::Result<()> {
-    let Some(pid) = child.id() else { return Ok(()) };
-    let script = format!("kill -{name} {pid}");
-    Command::new("sh").arg("-c").arg(script).status().await.context("cannot run sh")?;
-    Ok(())
 }
 
 /// As a shell has it: 128 and the signal's number for a command that a signal ended.

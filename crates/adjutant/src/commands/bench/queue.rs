@@ -42,6 +42,8 @@ const CAP: i32 = 50;
 const SPAWNERS: usize = 4;
 /// Tasks in one bulk spawn, and in a session of it.
 const BULK: usize = 50;
+/// Tasks that nobody times.
+const WARM_UP: usize = 500;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -149,11 +151,18 @@ impl Bench<'_> {
         })
     }
 
-    /// Tasks spawned a second, `bulk` in a call, by a few connections at once. What was spawned is cancelled.
+    /// Tasks spawned a second, `bulk` in a call, by a few connections at once; afterwards they are forgotten.
     async fn spawn_rate(&self, bulk: usize) -> anyhow::Result<f64> {
+        self.spawn_for(bulk, Duration::from_millis(300)).await?;
         self.store.checkpoint().await?;
+        let (spawned, elapsed) = self.spawn_for(bulk, Duration::from_secs(self.size.spawn_seconds)).await?;
+        self.store.forget_unfinished().await?;
+        Ok(per_second(spawned, elapsed))
+    }
+
+    async fn spawn_for(&self, bulk: usize, time: Duration) -> anyhow::Result<(usize, Duration)> {
         let began = Instant::now();
-        let until = began + Duration::from_secs(self.size.spawn_seconds);
+        let until = began + time;
         let spawners = (0..SPAWNERS).map(|_| async {
             let mut spawned = 0;
             while Instant::now() < until {
@@ -167,14 +176,15 @@ impl Bench<'_> {
             anyhow::Ok(spawned)
         });
         let spawned: usize = try_join_all(spawners).await?.into_iter().sum();
-        let rate = per_second(spawned, began.elapsed());
-        self.store.forget_unfinished().await?;
-        Ok(rate)
+        Ok((spawned, began.elapsed()))
     }
 
     /// Tasks a second from the first spawn to the last end, with workers that wait for them.
     async fn whole_life(&self, workers: u16, concurrency: u16) -> anyhow::Result<f64> {
         let workers = self.start_workers(workers, concurrency).await?;
+        // So that every connection has its plans.
+        self.spawn(WARM_UP, 0).await?;
+        self.until_finished().await?;
         self.store.checkpoint().await?;
         let began = Instant::now();
         self.spawn(self.size.life_tasks, 0).await?;
@@ -231,13 +241,16 @@ impl Bench<'_> {
 
     /// What one worker that has nothing to do asks of the database.
     async fn idle(&self) -> anyhow::Result<f64> {
+        // Its transactions are none of the worker's.
+        self.store.set_autovacuum(false).await?;
         let workers = self.start_workers(1, 10).await?;
         // Its start is over, and its connections have reported it.
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
         let (before, began) = (self.store.transactions().await?, Instant::now());
         tokio::time::sleep(Duration::from_secs(self.size.idle_seconds)).await;
         let (after, elapsed) = (self.store.transactions().await?, began.elapsed());
         stop(workers).await?;
+        self.store.set_autovacuum(true).await?;
         // Our own question is one of them.
         Ok(per_second(usize::try_from((after - before - 1).max(0))?, elapsed))
     }
@@ -273,16 +286,14 @@ impl Bench<'_> {
 
     async fn until_finished(&self) -> anyhow::Result<()> {
         while self.store.has_unfinished().await? {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Ok(())
     }
 }
 
 async fn stop(workers: Vec<WorkerProcess>) -> anyhow::Result<()> {
-    for worker in workers {
-        worker.kill().await?;
-    }
+    try_join_all(workers.into_iter().map(WorkerProcess::stop)).await?;
     Ok(())
 }
 

@@ -1,0 +1,67 @@
+use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
+
+use crate::end::to_rows;
+use crate::{Assignment, Claim, Ending, Error, Lease, Result, Unwritten, Worker};
+
+/// What became of endings, and what was claimed in their place.
+#[derive(Debug, Default)]
+pub struct Turnover {
+    pub unwritten: Unwritten,
+    pub claims: Vec<Claim>,
+}
+
+impl Worker {
+    /// Writes endings as [`Store::end_some`](crate::Store::end_some) does, and takes tasks in their place, and up to `free`
+    /// more: in one transaction.
+    pub async fn turn_over(&self, endings: &[Ending], free: u16) -> Result<Turnover> {
+        let ends = to_rows(endings);
+        let rows = self.calls.call(async |connection| {
+                sqlx::query!(
+                    r#"select
+                        what as "what!", slot, task as "task!", lease, session, number, attempt, turns_used, running_ms,
+                        parent, root, depth, agent, config, assignment, traceparent, created_at
+                       from turn_over_1($1, $2, $3)"#,
+                    self.id.0,
+                    ends as _,
+                    i32::from(free)
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        self.store.tell_of_delays(endings);
+        let mut turnover = Turnover::default();
+        for row in rows {
+            if row.what != "claimed" {
+                turnover.unwritten.add(&row.what, TaskId(row.task));
+                continue;
+            }
+            let missing = || Error::Unexpected(sqlx::Error::Decode("a claim is not whole".into()));
+            turnover.claims.push(Claim {
+                lease: Lease {
+                    store: self.store.clone(),
+                    task: TaskId(row.task),
+                    id: LeaseId(row.lease.ok_or_else(missing)?),
+                    slot: row.slot.ok_or_else(missing)?,
+                    session: SessionId(row.session.ok_or_else(missing)?),
+                    attempt: row.attempt.ok_or_else(missing)?,
+                    turns_used: row.turns_used.ok_or_else(missing)?,
+                },
+                assignment: Assignment {
+                    number: TaskNumber(row.number.ok_or_else(missing)?),
+                    agent: row.agent.ok_or_else(missing)?,
+                    config: row.config.ok_or_else(missing)?,
+                    text: row.assignment.ok_or_else(missing)?,
+                    turns_used: row.turns_used.ok_or_else(missing)?,
+                    running_ms: row.running_ms.ok_or_else(missing)?,
+                    parent: row.parent.map(TaskId),
+                    root: TaskId(row.root.ok_or_else(missing)?),
+                    depth: row.depth.ok_or_else(missing)?,
+                    traceparent: row.traceparent,
+                    created_at: row.created_at.ok_or_else(missing)?,
+                },
+            });
+        }
+        Ok(turnover)
+    }
+}
