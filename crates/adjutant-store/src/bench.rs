@@ -102,13 +102,6 @@ impl Store {
         Ok(())
     }
 
-    pub async fn set_autovacuum(&self, on: bool) -> Result<()> {
-        let setting = if on { "alter system reset autovacuum" } else { "alter system set autovacuum = off" };
-        sqlx::query(setting).execute(&self.pool).await?;
-        sqlx::query("select pg_reload_conf()").execute(&self.pool).await?;
-        Ok(())
-    }
-
     pub async fn has_unfinished(&self) -> Result<bool> {
         let has =
             sqlx::query_scalar!(r#"select exists (select from task where finished_at is null) as "has!""#);
@@ -125,12 +118,22 @@ impl Store {
         Ok(count.fetch_one(&self.pool).await?)
     }
 
-    /// Transactions that this database has ended so far.
-    pub async fn transactions(&self) -> Result<i64> {
-        let count = sqlx::query_scalar!(
-            r#"select xact_commit + xact_rollback as "count!" from pg_stat_database where datname = current_database()"#
-        );
-        Ok(count.fetch_one(&self.pool).await?)
+    /// What the connections of this database last asked, as connection and time; ours is not among them.
+    pub async fn last_queries(&self) -> Result<Vec<(i32, DateTime<Utc>)>> {
+        // By a call, because calls take the connection that was used last: so it is always the same that asks.
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select pid as "pid!", query_start as "at!"
+                       from pg_stat_activity
+                       where datname = current_database() and backend_type = 'client backend'
+                           and query_start is not null and pid <> pg_backend_pid()"#
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        Ok(rows.into_iter().map(|row| (row.pid, row.at)).collect())
     }
 
     /// Removes all that has not ended, as if it had never been spawned.
