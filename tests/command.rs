@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use adjutant_agent::TaskId;
-use adjutant_store::Store;
+use adjutant_agent::{TaskId, TaskState};
+use adjutant_store::{NewTask, Store};
 use anyhow::{Context, Result};
+use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 
 use crate::private_postgres::process::{Running, assert_says, refused, signal, succeed, wait_until};
@@ -21,10 +22,12 @@ fn up(dir: &TempDir) -> Result<Running> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stop_everything_with_a_full_queue_and_start_again_and_all_is_still_queued_in_order() -> Result<()> {
+async fn stop_everything_with_a_full_queue_and_start_again_and_all_run_once_in_order() -> Result<()> {
     let dir = TempDir::new()?;
     let mut running = up(&dir)?;
     let store = Store::open(running.url(), 2).await?;
+    // Nothing starts yet.
+    store.set_cap(0).await?;
     let mut spawned: Vec<TaskId> = Vec::new();
     for name in ["one", "two", "three", "four"] {
         let new = adjutant_store::NewSession {
@@ -33,7 +36,9 @@ async fn stop_everything_with_a_full_queue_and_start_again_and_all_is_still_queu
             ..adjutant_store::NewSession::default()
         };
         let session = store.create_session(&new).await?.id;
-        spawned.extend(store.spawn(session, &vec![queued(); 5], None).await?.iter().map(|task| task.id));
+        let config = serde_json::json!({"rehearsal": {}});
+        let task = NewTask { config: config.as_object().cloned().unwrap_or_default(), ..queued() };
+        spawned.extend(store.spawn(session, &vec![task; 5], None).await?.iter().map(|task| task.id));
     }
     // Not a word of warning to anyone.
     running.kill()?;
@@ -42,19 +47,20 @@ async fn stop_everything_with_a_full_queue_and_start_again_and_all_is_still_queu
     let running = up(&dir)?;
     let store = Store::open(running.url(), 2).await?;
     assert!(store.violations().await?.is_empty());
-    let worker = store.register(&adjutant_store::NewWorker::default()).await?;
-    let mut order = Vec::new();
-    loop {
-        let claims = worker.claim(3).await?;
-        if claims.is_empty() {
-            break;
-        }
-        for claim in claims {
-            order.push(claim.lease.task());
-            claim.lease.complete("done".to_owned(), None).write().await?;
-        }
-    }
-    assert_eq!(order, spawned);
+    store.set_cap(1).await?;
+    let mut sql = PgConnection::connect(running.url()).await?;
+    until("all have run", async || {
+        let left: i64 = sqlx::query_scalar("select count(*) from task where finished_at is null")
+            .fetch_one(&mut sql)
+            .await
+            .unwrap();
+        left == 0
+    })
+    .await;
+    let attempts: Vec<(uuid::Uuid, String)> =
+        sqlx::query_as("select task, outcome from attempt order by claimed_at").fetch_all(&mut sql).await?;
+    let expected: Vec<_> = spawned.iter().map(|task| (task.0, "completed".to_owned())).collect();
+    assert_eq!(attempts, expected);
     store.close().await;
     running.stop()
 }
@@ -107,6 +113,12 @@ fn what_cannot_be_done_is_said_in_one_line_and_the_exit_code() -> Result<()> {
         (&["migrate", "--database-url", "mysql://a@b/c"], &["database_url", "postgres://"]),
         (&["migrate", "--database-url", "postgres://127.0.0.1:1/x"], &["not available", "refused"]),
         (&["bench", "status", "--long", "0"], &["--long"]),
+        (&["work"], &["--database-url"]),
+        (&["work", "--database-url", "postgres://127.0.0.1:1/x"], &["cannot start the worker", "refused"]),
+        (&["work", "--database-url", "x", "--concurrency", "0"], &["--concurrency"]),
+        (&["work", "--database-url", "x", "--lease-seconds", "1"], &["--lease-seconds"]),
+        (&["limits", "--data-dir", "/nonexistent"], &["no `adjutant up` runs", "--database-url"]),
+        (&["limits", "--cap", "many"], &["--cap"]),
         (&["nonsense"], &["nonsense"]),
     ] {
         let said = refused(&mut adjutant(arguments))?;
@@ -134,7 +146,8 @@ fn the_demo_ends_well_and_leaves_nothing() -> Result<()> {
     let temp = TempDir::new()?;
     let output = succeed(adjutant(&["demo", "--json"]).env("TMPDIR", temp.path()))?;
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!((facts["completed"].as_u64(), facts["violations"].as_u64()), (Some(38), Some(0)));
+    assert_eq!((facts["completed"].as_u64(), facts["violations"].as_u64()), (Some(48), Some(0)));
+    assert_eq!(facts["held_by_the_killed"], facts["resumed"]);
     assert_eq!(temp.path().read_dir()?.count(), 0);
     Ok(())
 }
@@ -155,6 +168,34 @@ fn the_bench_gives_its_ratio_under_a_stable_key() -> Result<()> {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     report["status_history_ratio"].as_f64().filter(|ratio| *ratio > 0.0).context("no ratio")?;
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_shows_and_sets_the_cap() -> Result<()> {
+    let dir = TempDir::new()?;
+    let running = up(&dir)?;
+    let limits = |more: &[&str]| -> Result<serde_json::Value> {
+        let output = succeed(adjutant(&["limits", "--json", "--data-dir"]).arg(dir.path()).args(more))?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    assert_eq!(limits(&[])?, serde_json::json!({"cap": 5, "running": 0}));
+    assert_eq!(limits(&["--cap", "7"])?, serde_json::json!({"cap": 7, "running": 0, "cap_before": 5}));
+    assert_eq!(limits(&[])?["cap"], 7);
+    let said = refused(adjutant(&["limits", "--cap", "-1", "--data-dir"]).arg(dir.path()))?;
+    assert_says(&said, &["cap"]);
+    running.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_without_a_rehearsal_fails_and_says_why() -> Result<()> {
+    let world = World::new().await;
+    let running = Running::start(&mut adjutant(&["work", "--database-url", world.url()]))?;
+    let session = world.session().await;
+    let number = world.spawn_one(session, crate::world::task()).await.number;
+    until("it has failed", async || world.state(session, number).await == TaskState::Failed).await;
+    let error = world.store.status(session, number).await?.error.unwrap_or_default();
+    assert_says(&error, &["no models yet", "rehearsal"]);
+    running.stop()
 }
 
 #[test]

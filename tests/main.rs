@@ -21,3 +21,4 @@ mod private_postgres;
 mod schema;
 mod spawn;
 mod sweep;
+mod turn_over;

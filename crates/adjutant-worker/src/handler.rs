@@ -6,6 +6,9 @@ use adjutant_store::{Await, Ending, Error, Lease};
 use crate::Task;
 
 /// What tasks do.
+///
+/// A handler must not keep its thread: when as many do as there are cores, the whole worker stands still, and its tasks are
+/// taken over when their leases have run out.
 pub trait Handler: Send + Sync + 'static {
     /// Runs one attempt and decides how it ends; the worker writes that down. It may be dropped at any `.await`, when the
     /// task is cancelled or the process has to go.

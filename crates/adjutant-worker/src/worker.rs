@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use adjutant_agent::WorkerId;
 use adjutant_store::{Connections, Error, NewWorker, Store};
+use futures::future::select_all;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -15,7 +16,7 @@ use crate::station::Station;
 use crate::turnover::Turnover;
 use crate::{Handler, Settings, backend, listen, poll, renew};
 
-/// The longest that a call to the database may take here; a lease outlives it.
+/// The longest that a call to the database may take here; a lease has to outlive it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is kept of the grace for giving back what did not hand itself over.
@@ -40,7 +41,7 @@ impl Worker {
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
         let connections = Connections { max: settings.connections(), patience: PATIENCE };
         let store = Store::open_with(&settings.database_url, connections).await?;
-        let line = Store::open_line(&settings.database_url, PATIENCE).await?;
+        let line = Store::open_line(&settings.database_url, settings.renew_every().min(PATIENCE)).await?;
         let renewals = Store::open_line(&settings.database_url, settings.renew_every()).await?;
         let new = NewWorker {
             name: settings.name.clone(),
@@ -91,10 +92,16 @@ impl Worker {
 
     /// Resolves only if the worker ends without having been told to, with the reason; cancel safe.
     pub async fn stopped(&mut self) -> String {
-        match (&mut self.running).await {
-            Ok(Ok(())) => "it ran out of claims".to_owned(),
-            Ok(Err(error)) => error,
-            Err(error) => error.to_string(),
+        tokio::select! {
+            ended = &mut self.running => match ended {
+                Ok(Ok(())) => "it ran out of claims".to_owned(),
+                Ok(Err(error)) => error,
+                Err(error) => error.to_string(),
+            },
+            (ended, _, _) = select_all(&mut self.loops) => match ended {
+                Ok(()) => "one of its loops ended".to_owned(),
+                Err(error) => error.to_string(),
+            },
         }
     }
 

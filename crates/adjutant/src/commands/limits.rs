@@ -23,7 +23,7 @@ Examples:
 ")]
 pub struct Arguments {
     /// The new cap
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cap: Option<i32>,
 
     /// The database [default: that of the `adjutant up` that runs on the data directory]
