@@ -204,18 +204,41 @@ impl Actor {
         self.write(endings).await;
     }
 
-    async fn write(&self, endings: Vec<(Ending, i32, &'static str)>) {
-        let (endings, ends): (Vec<_>, Vec<_>) =
-            endings.into_iter().map(|(ending, attempt, how)| (ending, (attempt, how))).unzip();
-        let lost = self.world.store.end(&endings).await.unwrap();
-        for (ending, (attempt, how)) in endings.iter().zip(ends) {
-            if lost.contains(&ending.task()) {
+    async fn write(&mut self, endings: Vec<(Ending, i32, &'static str)>) {
+        let (endings, ends): (Vec<_>, Vec<_>) = endings
+            .into_iter()
+            .map(|(ending, attempt, how)| {
+                let task = ending.task();
+                (ending, (task, attempt, how))
+            })
+            .unzip();
+        let lost = if self.one_in(2) {
+            self.world.store.end(&endings).await.unwrap()
+        } else {
+            self.turn_over(endings).await
+        };
+        for (task, attempt, how) in ends {
+            if lost.contains(&task) {
                 self.ledger.count("leases lost");
             } else {
                 self.ledger.count(how);
-                self.ledger.ended.lock().unwrap().push((ending.task(), attempt, how));
+                self.ledger.ended.lock().unwrap().push((task, attempt, how));
             }
         }
+    }
+
+    async fn turn_over(&mut self, mut left: Vec<Ending>) -> Vec<TaskId> {
+        let mut lost = Vec::new();
+        while !left.is_empty() {
+            let turnover = self.worker.turn_over(&left, 1).await.unwrap();
+            lost.extend(turnover.unwritten.lost);
+            for _ in &turnover.claims {
+                self.ledger.count("turned over");
+            }
+            self.held.extend(turnover.claims);
+            left.retain(|ending| turnover.unwritten.busy.contains(&ending.task()));
+        }
+        lost
     }
 
     /// A parent spawns children and waits for some of them.
