@@ -30,8 +30,8 @@ soak: build ## Run the random driver for 10 minutes
 mutants: build ## Break each guard on purpose and see that a test notices (about 20 minutes)
 	$(WITH_SERVER) sh tests/mutants.sh
 
-bench: setup ## Measure how history weighs on status
-	$(CARGO) run --release --package adjutant -- bench status
+bench: setup ## Measure the life of tasks against PostgreSQL's own limits (about 3 minutes when built)
+	$(CARGO) run --release --package adjutant -- bench queue
 
 sqlx: ## Renew the data that queries are checked against, after a change of SQL (needs psql and an earlier build)
 	$(ADJUTANT) postgres --throwaway -- sh migrations/prepare.sh

@@ -17,9 +17,8 @@ begin
         room := room - (what = 'busy')::integer;
         return next;
     end loop;
+    -- This commits lazily, as a claim by itself does, only if nothing has been written: then nothing was ended.
     return query select 'claimed', c.* from claim_1(p_worker, room) c;
-    -- A claim by itself may be lost in a crash; an end may not.
-    perform commit_durably_1();
 end $$;
 
 select plan_by_index('turn_over_1');

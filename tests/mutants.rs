@@ -177,7 +177,7 @@ pub const MUTANTS: &[Mutant] = &[
         name: "claim_in_any_order",
         edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
     },
-    Mutant { name: "turned_over_lazily", edits: &[("turn_over_1", "perform commit_durably_1();", "null;")] },
+    Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },
     Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "room := room - (what = 'busy')::integer;", "null;")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];

@@ -36,6 +36,8 @@ async fn what_another_end_is_busy_with_is_left_and_its_place_is_not_filled() {
     let busy_task = claims[0].lease.task();
     let endings: Vec<_> =
         claims.into_iter().map(|claim| claim.lease.complete("done".to_owned(), None)).collect();
+    // There are slots for more; but this worker has no room for more.
+    world.store.set_cap(5).await.unwrap();
     let held = world.hold(&format!("select from session where id = {} for no key update", busy.0)).await;
     let turnover = worker.turn_over(&endings, 0).await.unwrap();
     assert_eq!(turnover.unwritten.busy, [busy_task]);

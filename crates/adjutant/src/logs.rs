@@ -10,7 +10,7 @@ use tracing_subscriber::{Layer, fmt};
 #[derive(Debug, Args)]
 pub struct Logs {
     /// What is logged: a level, or `target=level` pairs as in info,adjutant_worker=debug
-    #[arg(long, env = "ADJUTANT_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(long, env = "ADJUTANT_LOG", value_name = "FILTER", default_value = "info,sqlx=error")]
     log: String,
 
     /// How it is logged

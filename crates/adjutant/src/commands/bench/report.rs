@@ -151,7 +151,6 @@ fn row(name: &str, unit: &str, fresh: &str, aged: &str) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 mod tests {
     use super::*;
 
