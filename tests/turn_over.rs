@@ -82,7 +82,9 @@ async fn what_it_ends_is_on_disk_when_it_answers_though_a_claim_need_not_be() {
         "slot": claim.lease.slot(), "task": claim.lease.task(), "lease": claim.lease.id(),
         "outcome": "completed", "result": "done",
     }]);
-    let mut held = world.hold(&format!("select from turn_over_1('{}', '{ends}', 0)", worker.id())).await;
+    // A throwaway server waits for the disk for nobody.
+    let turn_over = format!("select from turn_over_1('{}', '{ends}', 0)", worker.id());
+    let mut held = world.hold(&format!("set local synchronous_commit = on; {turn_over}")).await;
     let durability: String = sqlx::query_scalar("select current_setting('synchronous_commit')")
         .fetch_one(&mut *held)
         .await
