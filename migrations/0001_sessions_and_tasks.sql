@@ -63,6 +63,7 @@ create table task (
     summary text,
     error text,
     partial_result text,
+    answers integer not null default 0,
     turns_used integer not null default 0,
     input_tokens bigint not null default 0,
     output_tokens bigint not null default 0,
@@ -102,6 +103,7 @@ comment on column task.not_before is
 comment on column task.state is
     '"running" is not stored: a task is running while a slot holds it, so a dead worker cannot leave it behind. See task_history.';
 comment on column task.partial_result is 'The last text of a task that did not complete.';
+comment on column task.answers is 'Model answers stored: its turns, and what was asked besides (one more try, a summary).';
 comment on column task.running_ms is 'Time in slots, summed over ended attempts; what a time-out bounds.';
 comment on column task.attempt is 'The number of its last ended attempt; it only grows. Whoever has one goes to the front of the queue.';
 comment on column task.failures is 'Attempts in a row that lost their worker without adding a turn.';

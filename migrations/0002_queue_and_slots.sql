@@ -35,16 +35,17 @@ create table slot (
     claimed_at timestamptz,
     expires_at timestamptz,
     active_at timestamptz,
-    turns_at_claim integer,
+    answers_at_claim integer,
+    answers integer,
     turns_used integer,
     input_tokens bigint,
     output_tokens bigint,
     cost_nanousd bigint,
     constraint free_or_held check (num_nonnulls(
         task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
-        turns_at_claim, turns_used, input_tokens, output_tokens, cost_nanousd
-    ) in (0, 13)),
-    constraint turns_only_grow check (turns_used >= turns_at_claim)
+        answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
+    ) in (0, 14)),
+    constraint answers_only_grow check (answers >= answers_at_claim)
 )
 -- Nothing that changes is indexed, and there is room in the page: claims, renewals and ends are HOT updates, which leave no
 -- dead entries in an index, and whose dead rows go without a vacuum. A slot is found by its number, which its lease knows.

@@ -5,11 +5,14 @@ create table turn (
     task uuid not null,
     number integer not null check (number > 0),
     attempt integer not null check (attempt > 0),
+    kind text not null default 'turn' check (kind in ('turn', 'ask_again', 'summary')),
     message jsonb not null,
     text text,
     model text,
     input_tokens bigint not null default 0 check (input_tokens >= 0),
     output_tokens bigint not null default 0 check (output_tokens >= 0),
+    cache_read_tokens bigint not null default 0 check (cache_read_tokens >= 0),
+    cache_write_tokens bigint not null default 0 check (cache_write_tokens >= 0),
     cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
     duration_ms bigint not null default 0 check (duration_ms >= 0),
     at timestamptz not null default now(),
@@ -17,7 +20,10 @@ create table turn (
 ) partition by range (at);
 
 comment on table turn is 'One model answer of a task, stored before the tools it asks for run.';
-comment on column turn.message is 'The answer as the model gave it.';
+comment on column turn.kind is 'What the model was called for; only "turn" counts as a turn used.';
+comment on column turn.message is 'The answer, in the one form that all wires share.';
+comment on column turn.cache_read_tokens is 'The part of input_tokens that came from the provider''s cache.';
+comment on column turn.cache_write_tokens is 'The part of input_tokens that was written to the provider''s cache.';
 comment on column turn.text is 'Its text, if it has any: what a cancelled or failed task can still show.';
 
 create table tool_result (
@@ -64,7 +70,7 @@ create table attempt (
 );
 
 comment on table attempt is 'Who ran what, when, and how it ended: written once, at its end.';
-comment on column attempt.turns is 'How many turns it added.';
+comment on column attempt.turns is 'How many answers it added.';
 
 create table notification (
     session bigint not null,

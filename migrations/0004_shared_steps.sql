@@ -174,7 +174,7 @@ begin
         not_before = null,
         failure = p_failure,
         error = e.error,
-        partial_result = case when t.turns_used > 0 then last_text_1(t.id, t.created_at) end,
+        partial_result = case when t.answers > 0 then last_text_1(t.id, t.created_at) end,
         finished_at = greatest(now(), t.created_at, t.started_at)
     from unnest(p_tasks, p_errors) e (task, error)
     where t.id = e.task and t.state in ('queued', 'waiting');
@@ -267,13 +267,13 @@ create function end_attempts_1(p_ends attempt_end[]) returns void language plpgs
 begin
     insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
     select
-        x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.turns_used - x.turns_at_claim, x.claimed_at,
+        x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.answers - x.answers_at_claim, x.claimed_at,
         greatest(now(), x.claimed_at)
     from unnest(p_ends) e
     cross join lateral (select (e.held).*) x;
 
     -- Only turns cost something.
-    if exists (select from unnest(p_ends) e where (e.held).turns_used > (e.held).turns_at_claim) then
+    if exists (select from unnest(p_ends) e where (e.held).answers > (e.held).answers_at_claim) then
         update session s
         set input_tokens = s.input_tokens + spent.input_tokens,
             output_tokens = s.output_tokens + spent.output_tokens,
@@ -307,6 +307,7 @@ begin
         attempt = x.attempt,
         failures = coalesce(e.failures, t.failures),
         started_at = coalesce(t.started_at, x.claimed_at),
+        answers = x.answers,
         turns_used = x.turns_used,
         input_tokens = x.input_tokens,
         output_tokens = x.output_tokens,
@@ -319,7 +320,7 @@ begin
     update slot
     set task = null, lease = null, session = null, worker = null, attempt = null,
         claimed_at = null, expires_at = null, active_at = null,
-        turns_at_claim = null, turns_used = null, input_tokens = null, output_tokens = null, cost_nanousd = null
+        answers_at_claim = null, answers = null, turns_used = null, input_tokens = null, output_tokens = null, cost_nanousd = null
     where n = any(array(select (e.held).n from unnest(p_ends) e));
 end $$;
 

@@ -6,7 +6,7 @@
 -- more than the cap: a claim locks that many free slots besides those it fills.
 create function claim_1(p_worker uuid, p_want integer)
 returns table (
-    slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer, running_ms bigint,
+    slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, answers integer, running_ms bigint,
     parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text, traceparent text,
     created_at timestamptz
 ) language plpgsql as $$
@@ -64,17 +64,17 @@ begin
         update slot x
         set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
             claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
-            turns_at_claim = t.turns_used, turns_used = t.turns_used,
+            answers_at_claim = t.answers, answers = t.answers, turns_used = t.turns_used,
             input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
         from unnest(slots[:cardinality(tasks)], tasks) with ordinality c (n, task, place)
         join task t on t.id = c.task
         where x.n = c.n
         returning
-            c.place, x.n, t.id, x.lease, t.session, t.number, x.attempt, t.turns_used, t.running_ms,
+            c.place, x.n, t.id, x.lease, t.session, t.number, x.attempt, t.answers, t.running_ms,
             t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at
     )
     select
-        f.n, f.id, f.lease, f.session, f.number, f.attempt, f.turns_used, f.running_ms,
+        f.n, f.id, f.lease, f.session, f.number, f.attempt, f.answers, f.running_ms,
         f.parent, f.root, f.depth, f.agent, f.config, f.assignment, f.traceparent, f.created_at
     from filled f
     order by f.place;

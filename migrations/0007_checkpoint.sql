@@ -16,16 +16,17 @@ begin
     if not found then
         perform lease_lost(p_task);
     end if;
-    is_new := held.turns_used = p_number - 1;
-    if not is_new and p_number not between held.turns_at_claim + 1 and held.turns_used then
-        raise exception 'turn % of task % cannot be stored after turn %', p_number, p_task, held.turns_used;
+    is_new := held.answers = p_number - 1;
+    if not is_new and p_number not between held.answers_at_claim + 1 and held.answers then
+        raise exception 'turn % of task % cannot be stored after turn %', p_number, p_task, held.answers;
     end if;
     select * into answer from jsonb_to_record(p_turn) t (
-        message jsonb, text text, model text, input_tokens bigint, output_tokens bigint, cost_nanousd bigint,
-        duration_ms bigint
+        kind text, message jsonb, text text, model text, input_tokens bigint, output_tokens bigint,
+        cache_read_tokens bigint, cache_write_tokens bigint, cost_nanousd bigint, duration_ms bigint
     );
     update slot
-    set turns_used = greatest(turns_used, p_number),
+    set answers = greatest(answers, p_number),
+        turns_used = turns_used + (is_new and answer.kind = 'turn')::integer,
         input_tokens = input_tokens + answer.input_tokens * is_new::integer,
         output_tokens = output_tokens + answer.output_tokens * is_new::integer,
         cost_nanousd = cost_nanousd + answer.cost_nanousd * is_new::integer,
@@ -34,11 +35,13 @@ begin
     where n = held.n;
     if is_new then
         insert into turn (
-            task, number, attempt, message, text, model, input_tokens, output_tokens, cost_nanousd, duration_ms
+            task, number, attempt, kind, message, text, model, input_tokens, output_tokens, cache_read_tokens,
+            cache_write_tokens, cost_nanousd, duration_ms
         )
         values (
-            p_task, p_number, held.attempt, answer.message, answer.text, answer.model,
-            answer.input_tokens, answer.output_tokens, answer.cost_nanousd, answer.duration_ms
+            p_task, p_number, held.attempt, answer.kind, answer.message, answer.text, answer.model,
+            answer.input_tokens, answer.output_tokens, answer.cache_read_tokens, answer.cache_write_tokens,
+            answer.cost_nanousd, answer.duration_ms
         );
     end if;
 end $$;
@@ -56,7 +59,7 @@ begin
     returning * into held;
     if not found then
         perform lease_lost(p_task);
-    elsif p_turn not between 1 and held.turns_used then
+    elsif p_turn not between 1 and held.answers then
         raise exception 'task % has no turn % to store a tool result for', p_task, p_turn;
     end if;
     -- A result that is there stays: the model has seen it, or will.

@@ -34,10 +34,10 @@ begin
         select row(
             x, e.outcome, case e.outcome when 'released' then 'queued' else e.outcome end, e.waiting_for,
             now() + e.delay_s * interval '1 second', e.failure, e.error, e.result, e.summary,
-            case when e.outcome = 'failed' and x.turns_used > 0
+            case when e.outcome = 'failed' and x.answers > 0
                 then coalesce(e.partial_result, (select last_text_1(t.id, t.created_at) from task t where t.id = x.task))
                 else e.partial_result end,
-            case when x.turns_used > x.turns_at_claim then 0 end
+            case when x.answers > x.answers_at_claim then 0 end
         )::attempt_end
         from jsonb_to_recordset(p_ends) e (
             slot integer, task uuid, lease uuid, outcome text, waiting_for text, delay_s double precision,

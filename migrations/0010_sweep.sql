@@ -44,13 +44,13 @@ begin
                 when over.ended and t.on_worker_loss = 'fail' then 'The worker was lost, and the agent is not to be resumed'
                 when over.ended then format('The worker was lost %s times in a row without progress', count.failures)
             end,
-            null, null, case when over.ended and x.turns_used > 0 then last_text_1(t.id, t.created_at) end,
+            null, null, case when over.ended and x.answers > 0 then last_text_1(t.id, t.created_at) end,
             count.failures
         )::attempt_end
         from slot x
         join task t on t.id = x.task
         cross join lateral (
-            select case when x.turns_used > x.turns_at_claim then 0 else t.failures + 1 end::smallint as failures
+            select case when x.answers > x.answers_at_claim then 0 else t.failures + 1 end::smallint as failures
         ) count
         cross join lateral (
             select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended

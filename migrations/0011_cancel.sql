@@ -29,7 +29,7 @@ begin
     ends := array(
         select row(
             x, 'cancelled', 'cancelled', null, null, null, null, null, null,
-            case when x.turns_used > 0 then last_text_1(t.id, t.created_at) end, null
+            case when x.answers > 0 then last_text_1(t.id, t.created_at) end, null
         )::attempt_end
         from slot x
         join task t on t.id = x.task

@@ -51,7 +51,7 @@ comment on column task_history.task_id is 'Its name inside the session.';
 comment on column task_history.state is 'queued, running, waiting, completed, failed or cancelled.';
 comment on column task_history.waiting_for is 'What a waiting task waits for: dependencies, all_children or any_child.';
 comment on column task_history.failure is 'The kind of failure of a failed task.';
-comment on column task_history.turns_used is 'Model answers stored so far.';
+comment on column task_history.turns_used is 'Turns of its loop so far: model answers stored, but for a summary and one more try.';
 comment on column task_history.attempt is 'How often a worker has begun or continued it.';
 comment on column task_history.failures is 'Workers lost in a row without progress.';
 comment on column task_history.worker is 'Who runs it now.';

@@ -130,9 +130,10 @@ select 'its turns have a gap', t.session, t.id
 from task t
 left join slot x on x.task = t.id
 left join turn u on u.task = t.id
-group by t.id, x.turns_used
-having coalesce(x.turns_used, t.turns_used) <> count(u.number)
-    or coalesce(x.turns_used, t.turns_used) <> coalesce(max(u.number), 0)
+group by t.id, x.answers, x.turns_used
+having coalesce(x.answers, t.answers) <> count(u.number)
+    or coalesce(x.answers, t.answers) <> coalesce(max(u.number), 0)
+    or coalesce(x.turns_used, t.turns_used) <> count(u.number) filter (where u.kind = 'turn')
 union all
 select 'a turn is of no attempt of its task', t.session, t.id
 from turn u

@@ -2,7 +2,7 @@
 -- round trip less between two tasks of a slot. p_free is how many more than those it could run.
 create function turn_over_1(p_worker uuid, p_ends jsonb, p_free integer)
 returns table (
-    what text, slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, turns_used integer,
+    what text, slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, answers integer,
     running_ms bigint, parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text,
     traceparent text, created_at timestamptz
 ) language plpgsql as $$

@@ -34,7 +34,7 @@ async fn a_stale_lease_cannot_store_a_turn_or_a_tool_result() {
     assert_lost(stale.lease.tool_result(tool_result("call")).await);
     let turns = world.store.turns(current.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
-    assert_eq!(turns[0].turn.text.as_deref(), Some("mine"));
+    assert_eq!(turns[0].turn.answer.text().as_deref(), Some("mine"));
     assert!(turns[0].tool_results.is_empty());
     world.assert_sound().await;
 }
@@ -109,7 +109,7 @@ async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
     claim.lease.tool_result(tool_result("call")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
     let status = world.store.status(session, TaskNumber(1)).await.unwrap();
-    assert_eq!((status.state, status.turns_used, status.usage.cost_nanousd), (TaskState::Running, 1, 30));
+    assert_eq!((status.state, status.turns_used, status.spent.cost_nanousd), (TaskState::Running, 1, 30));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +119,7 @@ async fn what_a_model_gave_is_stored_whatever_is_in_it() {
     claim.lease.checkpoint(turn("nul \0 inside")).await.unwrap();
     claim.lease.tool_result(ToolResult { content: "\0".to_owned(), ..tool_result("c\0") }).await.unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
-    assert_eq!(turns[0].turn.text.as_deref(), Some("nul \u{fffd} inside"));
+    assert_eq!(turns[0].turn.answer.text().as_deref(), Some("nul \u{fffd} inside"));
     claim.lease.complete("res\0ult".to_owned(), None).write().await.unwrap();
     let collected = world.store.collect(session, TaskNumber(1), None).await.unwrap();
     assert_eq!(collected.outcome, Outcome::Completed { result: "res\u{fffd}ult".to_owned(), summary: None });
@@ -159,7 +159,10 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
         .bind(claim.lease.slot())
         .bind(claim.lease.task().0)
         .bind(claim.lease.id().0)
-        .bind(serde_json::to_value(turn("one")).unwrap())
+        .bind(serde_json::json!({
+            "kind": "turn", "message": {}, "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0,
+            "cache_write_tokens": 0, "cost_nanousd": 0, "duration_ms": 0
+        }))
         .execute(&world.sql)
         .await
         .unwrap();
@@ -171,7 +174,7 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     claim.lease.checkpoint(turn("two")).await.unwrap();
     assert_eq!(world.store.turns(claim.lease.task()).await.unwrap().len(), 2);
     let status = world.store.status(session, TaskNumber(1)).await.unwrap();
-    assert_eq!(status.usage.input_tokens, 20, "counted once");
+    assert_eq!(status.spent.input_tokens, 20, "counted once");
     world.assert_sound().await;
 }
 

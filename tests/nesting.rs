@@ -224,7 +224,7 @@ async fn a_woken_parent_finds_its_turns() {
     park(claim, &children, Await::All).await;
     complete_one(&world, &worker).await;
     let resumed = world.claim_one(&worker).await;
-    assert_eq!((resumed.lease.attempt(), resumed.lease.turns_used()), (2, 1));
+    assert_eq!((resumed.lease.attempt(), resumed.lease.answers()), (2, 1));
     let turns = world.store.turns(resumed.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].turn, turn("I delegate."));

@@ -23,7 +23,7 @@ async fn a_lost_task_goes_on_in_front_of_the_queue_with_its_turns() {
     let swept = worker.sweep(Duration::ZERO).await.unwrap();
     assert_eq!((swept.len(), swept[0].task, swept[0].ended), (1, lost.id, false));
     let resumed = world.claim_one(&worker).await;
-    assert_eq!((resumed.lease.task(), resumed.lease.attempt(), resumed.lease.turns_used()), (lost.id, 2, 1));
+    assert_eq!((resumed.lease.task(), resumed.lease.attempt(), resumed.lease.answers()), (lost.id, 2, 1));
     resumed.lease.complete("done".to_owned(), None).write().await.unwrap();
     assert_eq!(world.drain(&worker).await, [other.id]);
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, LeaseId, SessionId, TaskId, TaskNumber, TaskState, Turn, Usage};
+use adjutant_agent::{Answer, ErrorCode, LeaseId, SessionId, TaskId, TaskNumber, TaskState, Turn, Usage};
 use adjutant_store::{Claim, Error, Lease, NewSession, NewTask, NewWorker, Spawned, Store, Worker};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
@@ -205,9 +205,8 @@ pub fn task() -> NewTask {
 
 pub fn turn(text: &str) -> Turn {
     Turn {
-        message: serde_json::json!({"role": "assistant", "content": text}),
-        text: Some(text.to_owned()),
-        usage: Usage { input_tokens: 10, output_tokens: 2, cost_nanousd: 30 },
+        answer: Answer::of_text(text),
+        usage: Usage { input_tokens: 10, output_tokens: 2, cost_nanousd: 30, ..Usage::default() },
         ..Turn::default()
     }
 }

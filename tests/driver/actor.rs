@@ -180,7 +180,7 @@ impl Actor {
             return;
         }
         self.ledger.count("turns");
-        let turn = (claim.lease.task(), claim.lease.turns_used(), claim.lease.attempt());
+        let turn = (claim.lease.task(), claim.lease.answers(), claim.lease.attempt());
         self.ledger.turns.lock().unwrap().push(turn);
         let result = ToolResult { call: "call".to_owned(), ..ToolResult::default() };
         let stored = claim.lease.tool_result(result).await;

@@ -2,14 +2,22 @@
 //!
 //! Nothing here does IO. The other crates speak in these words; each of them has one meaning everywhere.
 
+mod answer;
 mod error_code;
 mod ids;
 mod outcome;
+mod request;
+mod spec;
+mod tool;
 mod turn;
 mod words;
 
+pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
 pub use error_code::{ErrorCode, Refusal};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use outcome::{FailureKind, Outcome, TaskState};
-pub use turn::{ToolResult, Turn, Usage};
+pub use request::{Message, Request, ToolOutput};
+pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
+pub use tool::{Replay, ToolDefinition};
+pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use words::UnknownWord;

@@ -1,17 +1,16 @@
 use adjutant_agent::Turn;
+use serde_json::{Value, json};
 
-use crate::text::{storable, storable_json};
-use crate::{Error, Lease, Result};
+use crate::text::storable_json;
+use crate::{Lease, Result};
 
 impl Lease {
     /// Stores the next turn and renews the lease. After this the model call is never made again.
     ///
     /// Asking again after an unanswered call stores the turn once.
     pub async fn checkpoint(&mut self, turn: Turn) -> Result<()> {
-        let number = self.turns_used + 1;
-        let turn = Turn { message: storable_json(turn.message), text: turn.text.map(storable), ..turn };
-        let body = serde_json::to_value(turn)
-            .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
+        let number = self.answers + 1;
+        let body = body(&turn);
         self.store
             .call(async |connection| {
                 sqlx::query!(
@@ -26,7 +25,23 @@ impl Lease {
                 .await
             })
             .await?;
-        self.turns_used = number;
+        self.answers = number;
         Ok(())
     }
+}
+
+fn body(turn: &Turn) -> Value {
+    let Turn { kind, answer, model, usage, duration_ms } = turn;
+    storable_json(json!({
+        "kind": kind,
+        "message": answer,
+        "text": answer.text(),
+        "model": model,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "cost_nanousd": usage.cost_nanousd,
+        "duration_ms": duration_ms,
+    }))
 }

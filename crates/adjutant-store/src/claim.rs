@@ -18,7 +18,7 @@ pub struct Assignment {
     pub agent: String,
     pub config: Value,
     pub text: String,
-    pub turns_used: i32,
+    pub answers: i32,
     /// Time in slots of earlier attempts.
     pub running_ms: i64,
     pub parent: Option<TaskId>,
@@ -34,7 +34,7 @@ impl Worker {
         let rows = self.calls.call(async |connection| sqlx::query!(
             r#"select
                 slot as "slot!", task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
-                turns_used as "turns_used!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
+                answers as "answers!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
                 agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
                 created_at as "created_at!"
                from claim_1($1, $2)"#,
@@ -50,14 +50,14 @@ impl Worker {
                 slot: row.slot,
                 session: SessionId(row.session),
                 attempt: row.attempt,
-                turns_used: row.turns_used,
+                answers: row.answers,
             },
             assignment: Assignment {
                 number: TaskNumber(row.number),
                 agent: row.agent,
                 config: row.config,
                 text: row.assignment,
-                turns_used: row.turns_used,
+                answers: row.answers,
                 running_ms: row.running_ms,
                 parent: row.parent.map(TaskId),
                 root: TaskId(row.root),

@@ -11,7 +11,7 @@ pub struct Lease {
     pub(crate) slot: i32,
     pub(crate) session: SessionId,
     pub(crate) attempt: i32,
-    pub(crate) turns_used: i32,
+    pub(crate) answers: i32,
 }
 
 impl Lease {
@@ -38,7 +38,7 @@ impl Lease {
     }
 
     /// Turns stored so far, by this attempt and those before it.
-    pub fn turns_used(&self) -> i32 {
-        self.turns_used
+    pub fn answers(&self) -> i32 {
+        self.answers
     }
 }

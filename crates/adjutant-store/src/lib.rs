@@ -79,7 +79,6 @@ pub use store::{Connections, Store};
 pub use sweep::Swept;
 pub use tally::Tally;
 pub use turn_over::Turnover;
-pub use turns::StoredTurn;
 pub use wait::Await;
 pub use worker::{NewWorker, Worker};
 

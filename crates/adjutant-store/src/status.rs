@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, FailureKind, Refusal, SessionId, TaskId, TaskNumber, TaskState, Usage};
+use adjutant_agent::{ErrorCode, FailureKind, Refusal, SessionId, Spent, TaskId, TaskNumber, TaskState};
 use chrono::{DateTime, Utc};
 
 use crate::{Error, Result, Store};
@@ -14,7 +14,7 @@ pub struct Status {
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
     pub turns_used: i32,
-    pub usage: Usage,
+    pub spent: Spent,
     pub attempt: i32,
     pub created_at: DateTime<Utc>,
     pub started_at: Option<DateTime<Utc>>,
@@ -35,7 +35,7 @@ macro_rules! status_of {
             failure: $row.failure.as_deref().map($crate::status::known).transpose()?,
             error: $row.error,
             turns_used: $row.turns_used,
-            usage: adjutant_agent::Usage {
+            spent: adjutant_agent::Spent {
                 input_tokens: $row.input_tokens,
                 output_tokens: $row.output_tokens,
                 cost_nanousd: $row.cost_nanousd,

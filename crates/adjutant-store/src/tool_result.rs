@@ -13,7 +13,7 @@ impl Lease {
                     self.slot,
                     self.task.0,
                     self.id.0,
-                    self.turns_used,
+                    self.answers,
                     storable(result.call),
                     storable(result.content),
                     result.is_error,

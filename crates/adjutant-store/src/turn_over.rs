@@ -18,7 +18,7 @@ impl Worker {
         let rows = self.calls.call(async |connection| {
                 sqlx::query!(
                     r#"select
-                        what as "what!", slot, task as "task!", lease, session, number, attempt, turns_used, running_ms,
+                        what as "what!", slot, task as "task!", lease, session, number, attempt, answers, running_ms,
                         parent, root, depth, agent, config, assignment, traceparent, created_at
                        from turn_over_1($1, $2, $3)"#,
                     self.id.0,
@@ -45,14 +45,14 @@ impl Worker {
                     slot: row.slot.ok_or_else(missing)?,
                     session: SessionId(row.session.ok_or_else(missing)?),
                     attempt: row.attempt.ok_or_else(missing)?,
-                    turns_used: row.turns_used.ok_or_else(missing)?,
+                    answers: row.answers.ok_or_else(missing)?,
                 },
                 assignment: Assignment {
                     number: TaskNumber(row.number.ok_or_else(missing)?),
                     agent: row.agent.ok_or_else(missing)?,
                     config: row.config.ok_or_else(missing)?,
                     text: row.assignment.ok_or_else(missing)?,
-                    turns_used: row.turns_used.ok_or_else(missing)?,
+                    answers: row.answers.ok_or_else(missing)?,
                     running_ms: row.running_ms.ok_or_else(missing)?,
                     parent: row.parent.map(TaskId),
                     root: TaskId(row.root.ok_or_else(missing)?),

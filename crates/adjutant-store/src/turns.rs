@@ -1,26 +1,19 @@
-use adjutant_agent::{TaskId, ToolResult, Turn, Usage};
+use adjutant_agent::{Answer, StoredTurn, TaskId, ToolResult, Turn, Usage};
+use sqlx::types::Json;
 
+use crate::status::known;
 use crate::{Result, Store};
-
-/// A turn as it was stored, with the tool results that came.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoredTurn {
-    pub number: i32,
-    pub attempt: i32,
-    pub turn: Turn,
-    pub tool_results: Vec<ToolResult>,
-}
 
 impl Store {
     /// Everything a task has done, in order: what the next attempt goes on from.
     pub async fn turns(&self, task: TaskId) -> Result<Vec<StoredTurn>> {
         // The creation time prunes the partitions; a day's slack forgives a clock that was set back.
         let turns = self.call(async |connection| sqlx::query!(
-            "select u.number, u.attempt, u.message, u.text, u.model, u.input_tokens, u.output_tokens, u.cost_nanousd,
-                u.duration_ms
+            r#"select u.number, u.attempt, u.kind, u.message as "message: Json<Answer>", u.model, u.input_tokens, u.output_tokens,
+                u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.duration_ms
              from turn u
              where u.task = $1 and u.at >= (select created_at - interval '1 day' from task where id = $1)
-             order by u.number",
+             order by u.number"#,
             task.0
         )
         .fetch_all(connection).await).await?;
@@ -37,25 +30,27 @@ impl Store {
                 .await
             })
             .await?;
-        let mut stored: Vec<StoredTurn> = turns
-            .into_iter()
-            .map(|row| StoredTurn {
+        let mut stored = Vec::with_capacity(turns.len());
+        for row in turns {
+            stored.push(StoredTurn {
                 number: row.number,
                 attempt: row.attempt,
                 turn: Turn {
-                    message: row.message,
-                    text: row.text,
+                    kind: known(&row.kind)?,
+                    answer: row.message.0,
                     model: row.model,
                     usage: Usage {
                         input_tokens: row.input_tokens,
                         output_tokens: row.output_tokens,
+                        cache_read_tokens: row.cache_read_tokens,
+                        cache_write_tokens: row.cache_write_tokens,
                         cost_nanousd: row.cost_nanousd,
                     },
                     duration_ms: row.duration_ms,
                 },
                 tool_results: Vec::new(),
-            })
-            .collect();
+            });
+        }
         for row in results {
             if let Some(turn) = stored.iter_mut().find(|turn| turn.number == row.turn) {
                 turn.tool_results.push(ToolResult {

@@ -38,9 +38,9 @@ impl Task {
         self.lease.attempt()
     }
 
-    /// Turns stored so far, by this attempt and those before it.
-    pub fn turns_used(&self) -> i32 {
-        self.lease.turns_used()
+    /// Model answers stored so far, by this attempt and those before it.
+    pub fn answers(&self) -> i32 {
+        self.lease.answers()
     }
 
     /// To be asked before every step that costs something: whether this worker may still do it.

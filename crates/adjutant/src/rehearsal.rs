@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use adjutant_agent::{FailureKind, Turn};
+use adjutant_agent::{Answer, FailureKind, Turn};
 use adjutant_worker::{End, Handler, Stop, Task, fault};
 use serde::Deserialize;
 
@@ -55,10 +55,10 @@ impl Handler for Rehearsals {
             Ok(rehearsal) => rehearsal,
             Err(error) => return Ok(failed(&format!("config.rehearsal: {error}"))),
         };
-        while task.turns_used() < rehearsal.turns {
+        while task.answers() < rehearsal.turns {
             task.go_on()?;
             pause(rehearsal.turn_ms).await;
-            task.checkpoint(turn(task.turns_used() + 1)).await?;
+            task.checkpoint(turn(task.answers() + 1)).await?;
         }
         task.go_on()?;
         pause(rehearsal.work_ms).await;
@@ -99,12 +99,7 @@ async fn pause(ms: u64) {
 }
 
 fn turn(number: i32) -> Turn {
-    let text = format!("turn {number}");
-    Turn {
-        message: serde_json::json!({"role": "assistant", "content": text}),
-        text: Some(text),
-        ..Turn::default()
-    }
+    Turn { answer: Answer::of_text(format!("turn {number}")), ..Turn::default() }
 }
 
 fn failed(error: &str) -> End {

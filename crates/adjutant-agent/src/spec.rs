@@ -1,0 +1,58 @@
+use serde::{Deserialize, Serialize};
+
+/// The turns that an agent has if nothing else is said.
+pub const DEFAULT_MAX_TURNS: i32 = 10;
+
+/// What a task's agent is: the snapshot that was taken when the task was spawned, and that no later change reaches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentSpec {
+    /// As its author wrote it, without what we add.
+    pub system_prompt: String,
+    /// By name; those that do not exist any more are left out.
+    pub tools: Vec<String>,
+    /// The name of a model of the config.
+    pub model: String,
+    pub max_turns: i32,
+    /// Asked when the loop is done; its answer becomes the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_prompt: Option<String>,
+    /// The longest that it may run, over all attempts, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// For the task and everything below it.
+    #[serde(skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
+}
+
+impl Default for AgentSpec {
+    fn default() -> Self {
+        Self {
+            system_prompt: String::new(),
+            tools: Vec::new(),
+            model: String::new(),
+            max_turns: DEFAULT_MAX_TURNS,
+            summary_prompt: None,
+            timeout_s: None,
+            budget: Budget::default(),
+        }
+    }
+}
+
+/// What may be spent; checked before each model call with what has been.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_input_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_nanousd: Option<i64>,
+}
+
+impl Budget {
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}

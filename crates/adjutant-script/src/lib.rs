@@ -1,0 +1,1 @@
+//! A model server that plays a script, for tests, demos and people.
