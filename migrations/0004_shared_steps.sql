@@ -54,10 +54,10 @@ begin
 end $$;
 
 -- FOR NO KEY UPDATE: FOR UPDATE would block every insert that refers to the session.
-create function lock_sessions_1(p_sessions bigint[]) returns void language plpgsql as $$
+create function lock_sessions_1(p_sessions bigint[]) returns bigint[] language plpgsql as $$
 begin
     perform commit_durably_1();
-    perform from session where id = any(p_sessions) order by id for no key update;
+    return array(select id from session where id = any(p_sessions) order by id for no key update);
 end $$;
 
 -- The answer that was given to this key, if it was; a key that came with another request is refused. Needs the session's
@@ -244,84 +244,108 @@ create function task_name(number integer) returns text language sql immutable as
     select 't_' || case when number < 10 then '0' else '' end || number
 $$;
 
-create type attempt_end as (
-    held slot,
-    outcome text,
-    state text,
-    waiting_for text,
-    not_before timestamptz,
-    failure text,
-    error text,
-    result text,
-    summary text,
-    partial_result text,
-    failures smallint
-);
-
-comment on type attempt_end is
-    'How an attempt ends: its slot as it was locked, the outcome for the attempt''s row, the rest for the task''s. Null failures leaves that count as it is.';
-
--- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, the slot becomes free.
--- Needs the sessions' locks and then the slots' locks, the fence.
-create function end_attempts_1(p_ends attempt_end[]) returns void language plpgsql as $$
+-- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, the slot becomes free, and
+-- the world is told. One statement, because what it writes does not depend on what it writes; the arrays are parallel, and
+-- p_places are the places in them that count (null: all). Needs the sessions' locks and then the slots' locks, the fence.
+--
+-- Most attempts end with nothing but a result. What else there is to say is in details: summary, failure, error,
+-- partial_result, waiting_for, delay_s, and for a lost attempt failures, the new count of those.
+create function end_attempts_1(
+    p_places integer[], p_slots integer[], p_outcomes text[], p_results text[], p_details jsonb[]
+) returns void language plpgsql as $$
 begin
-    insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
-    select
-        x.task, x.attempt, x.session, x.worker, x.lease, e.outcome, x.answers - x.answers_at_claim, x.claimed_at,
-        greatest(now(), x.claimed_at)
-    from unnest(p_ends) e
-    cross join lateral (select (e.held).*) x;
-
-    -- Only turns cost something.
-    if exists (select from unnest(p_ends) e where (e.held).answers > (e.held).answers_at_claim) then
+    with given as materialized (
+        select
+            x.*, e.outcome, e.result, e.detail, e.place,
+            case
+                when e.outcome = 'released' then 'queued'
+                when e.outcome = 'lost' and e.detail ->> 'failure' is null then 'queued'
+                when e.outcome = 'lost' then 'failed'
+                else e.outcome
+            end as state
+        from unnest(p_slots, p_outcomes, p_results, p_details) with ordinality e (slot, outcome, result, detail, place)
+        join slot x on x.n = e.slot
+        where p_places is null or e.place = any(p_places)
+    ), recorded as (
+        insert into attempt (task, attempt, session, worker, lease, outcome, turns, claimed_at, ended_at)
+        select
+            g.task, g.attempt, g.session, g.worker, g.lease, g.outcome, g.answers - g.answers_at_claim, g.claimed_at,
+            greatest(now(), g.claimed_at)
+        from given g
+    ), freed as (
+        update slot x
+        set task = null, lease = null, session = null, worker = null, attempt = null,
+            claimed_at = null, expires_at = null, active_at = null,
+            answers_at_claim = null, answers = null, turns_used = null,
+            input_tokens = null, output_tokens = null, cost_nanousd = null
+        from given g
+        where x.n = g.n
+    ), ended as (
+        update task t
+        set state = g.state,
+            waiting_for = g.detail ->> 'waiting_for',
+            not_before = now() + (g.detail ->> 'delay_s')::double precision * interval '1 second',
+            failure = g.detail ->> 'failure',
+            error = g.detail ->> 'error',
+            result = g.result,
+            summary = g.detail ->> 'summary',
+            partial_result = case
+                when g.state in ('failed', 'cancelled') and g.answers > 0
+                then coalesce(g.detail ->> 'partial_result', last_text_1(t.id, t.created_at))
+                else g.detail ->> 'partial_result'
+            end,
+            -- We may have waited for a lock while the task was claimed: now() is when the transaction began.
+            finished_at = case
+                when g.state in ('completed', 'failed', 'cancelled') then greatest(now(), t.created_at, g.claimed_at)
+            end,
+            attempt = g.attempt,
+            failures = coalesce(
+                (g.detail ->> 'failures')::smallint, case when g.answers > g.answers_at_claim then 0 else t.failures end
+            ),
+            started_at = coalesce(t.started_at, g.claimed_at),
+            answers = g.answers,
+            turns_used = g.turns_used,
+            input_tokens = g.input_tokens,
+            output_tokens = g.output_tokens,
+            cost_nanousd = g.cost_nanousd,
+            running_ms = t.running_ms + greatest(0, extract(epoch from now() - g.claimed_at) * 1000)::bigint
+        from given g
+        where t.id = g.task
+        returning t.id, t.session, t.parent, g.outcome
+    ), notified as (
+        insert into notification (task, session, state)
+        select e.id, e.session, e.outcome
+        from ended e
+        where e.parent is null and e.outcome in ('completed', 'failed')
+    ), numbered as (
         update session s
-        set input_tokens = s.input_tokens + spent.input_tokens,
-            output_tokens = s.output_tokens + spent.output_tokens,
-            cost_nanousd = s.cost_nanousd + spent.cost_nanousd
+        set next_event = s.next_event + c.events,
+            input_tokens = s.input_tokens + c.input_tokens,
+            output_tokens = s.output_tokens + c.output_tokens,
+            cost_nanousd = s.cost_nanousd + c.cost_nanousd
         from (
             select
-                t.session,
-                sum((e.held).input_tokens - t.input_tokens) as input_tokens,
-                sum((e.held).output_tokens - t.output_tokens) as output_tokens,
-                sum((e.held).cost_nanousd - t.cost_nanousd) as cost_nanousd
-            from unnest(p_ends) e
-            join task t on t.id = (e.held).task
-            group by t.session
-        ) spent
-        where s.id = spent.session and (spent.input_tokens, spent.output_tokens, spent.cost_nanousd) <> (0, 0, 0);
-    end if;
-
-    update task t
-    set state = e.state,
-        waiting_for = e.waiting_for,
-        not_before = e.not_before,
-        failure = e.failure,
-        error = e.error,
-        result = e.result,
-        summary = e.summary,
-        partial_result = e.partial_result,
-        -- We may have waited for a lock while the task was claimed: now() is when the transaction began.
-        finished_at = case
-            when e.state in ('completed', 'failed', 'cancelled') then greatest(now(), t.created_at, x.claimed_at)
-        end,
-        attempt = x.attempt,
-        failures = coalesce(e.failures, t.failures),
-        started_at = coalesce(t.started_at, x.claimed_at),
-        answers = x.answers,
-        turns_used = x.turns_used,
-        input_tokens = x.input_tokens,
-        output_tokens = x.output_tokens,
-        cost_nanousd = x.cost_nanousd,
-        running_ms = t.running_ms + greatest(0, extract(epoch from now() - x.claimed_at) * 1000)::bigint
-    from unnest(p_ends) e
-    cross join lateral (select (e.held).*) x
-    where t.id = x.task;
-
-    update slot
-    set task = null, lease = null, session = null, worker = null, attempt = null,
-        claimed_at = null, expires_at = null, active_at = null,
-        answers_at_claim = null, answers = null, turns_used = null, input_tokens = null, output_tokens = null, cost_nanousd = null
-    where n = any(array(select (e.held).n from unnest(p_ends) e));
+                g.session,
+                count(*) as events,
+                coalesce(sum(g.input_tokens - t.input_tokens), 0) as input_tokens,
+                coalesce(sum(g.output_tokens - t.output_tokens), 0) as output_tokens,
+                coalesce(sum(g.cost_nanousd - t.cost_nanousd), 0) as cost_nanousd
+            from given g
+            -- Only answers cost something. This still sees what the task had before it was ended.
+            left join task t on t.id = g.task and g.answers > g.answers_at_claim
+            group by g.session
+        ) c
+        where s.id = c.session
+        returning s.id, s.next_event - c.events as first
+    )
+    insert into event (session, seq, task, kind)
+    select
+        g.session,
+        s.first - 1 + row_number() over (partition by g.session order by g.state in ('completed', 'failed'), g.place),
+        g.task,
+        g.outcome
+    from given g
+    join numbered s on s.id = g.session;
 end $$;
 
 -- What follows when tasks have ended or begun to wait: those that waited for them, and those that have begun, are looked at

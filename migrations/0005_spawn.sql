@@ -1,5 +1,7 @@
 -- spawn: many tasks at once, all or none. The children of a task need their parent's lease.
-create function spawn_1(p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid, p_slot integer)
+create function spawn_1(
+    p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid, p_slot integer, p_notices text[]
+)
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -95,6 +97,7 @@ begin
         where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted
     );
     perform remember_1(s.id, 'spawn', own_key, p_body, answer);
+    perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
 end $$;

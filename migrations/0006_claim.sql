@@ -13,7 +13,7 @@ returns table (
 #variable_conflict use_column
 declare
     w worker;
-    visible integer;
+    free integer;
     closing integer;
     slots integer[];
     tasks uuid[];
@@ -24,41 +24,39 @@ begin
     if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
     end if;
-    -- As far as this worker could take it.
-    select count(*) into visible from (select from queue where pool = w.pool limit p_want) q;
-    if visible = 0 then
-        return;
-    end if;
-    -- Only as many slots as there is work in sight: a claim that locks more hides them from the others.
-    slots := array(
-        select n
-        from slot
-        where slot.task is null and open
-        order by n
-        limit visible + (select count(*) from slot closed where not closed.open and closed.task is not null)
-        for update skip locked
-    );
-    -- Counted again now that the locks are held: a shrink takes them all, so it has committed or it waits for us.
-    select count(*) into closing from slot where not open and slot.task is not null;
-    slots := slots[closing + 1:closing + visible];
-    if cardinality(slots) = 0 then
-        return;
-    end if;
-    select array_agg(first.task), array_agg(first.ctid)
-    into tasks, places
+    -- A peek: who finds no free slot leaves the queue alone.
+    select count(*) into free from slot where slot.task is null and open;
+    -- Only as many slots as there is work: a claim that locks more hides them from the others.
+    select array_agg(first.task), array_agg(first.ctid) into tasks, places
     from (
         select queue.task, queue.ctid
         from queue
         where pool = w.pool
         order by priority desc, entry
-        limit cardinality(slots)
+        limit least(p_want, free)
         for update skip locked
     ) first;
     if tasks is null then
         return;
     end if;
+    slots := array(
+        select n
+        from slot
+        where slot.task is null and open
+        order by n
+        limit cardinality(tasks) + (select count(*) from slot closed where not closed.open and closed.task is not null)
+        for update skip locked
+    );
+    -- Counted again now that the locks are held: a shrink takes them all, so it has committed or it waits for us.
+    select count(*) into closing from slot where not open and slot.task is not null;
+    slots := slots[closing + 1:closing + cardinality(tasks)];
+    -- Others were faster with some of the slots: what is left over stays in the queue.
+    tasks := tasks[:cardinality(slots)];
+    if cardinality(tasks) = 0 then
+        return;
+    end if;
     -- They are locked, so they stay where they are.
-    delete from queue where ctid = any(places);
+    delete from queue where ctid = any(places[:cardinality(tasks)]);
     return query
     with filled as (
         update slot x
@@ -66,7 +64,7 @@ begin
             claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
             answers_at_claim = t.answers, answers = t.answers, turns_used = t.turns_used,
             input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
-        from unnest(slots[:cardinality(tasks)], tasks) with ordinality c (n, task, place)
+        from unnest(slots, tasks) with ordinality c (n, task, place)
         join task t on t.id = c.task
         where x.n = c.n
         returning

@@ -1,92 +1,82 @@
--- complete, fail, release, wait: how a worker ends attempts, many at a time. The answer names those whose lease was lost;
--- for them nothing was written. Ending the same attempt twice is one end: a worker that lost its connection before it
--- heard the answer asks again.
+-- complete, fail, release, wait: how a worker ends attempts, many at a time. The arrays are parallel; end_attempts_1 says
+-- what is in details, and children is what a waiting task waits for. The answer names those whose lease was lost; for them
+-- nothing was written. Ending the same attempt twice is one end: a worker that lost its connection before it heard the
+-- answer asks again.
 --
 -- Tasks of one session end on many workers at once. With p_wait false, what another end is busy with is left for later and
 -- named busy, unless there is nothing else to do: or ends of many would all wait for each other.
-create function end_1(p_ends jsonb, p_wait boolean default true)
-returns table (task uuid, what text) language plpgsql as $$
+create function end_1(
+    p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[],
+    p_wait boolean, out lost uuid[], out busy uuid[]
+) language plpgsql as $$
 #variable_conflict use_column
 declare
     sessions bigint[];
     free bigint[];
-    ends attempt_end[];
-    tasks uuid[];
-    outcomes text[];
-    ended uuid[];
-    parked uuid[];
+    places integer[];
+    ended uuid[] := p_tasks;
+    parked uuid[] := '{}';
 begin
     -- A peek, not a lock: sessions come first in the lock order.
     sessions := array(
-        select distinct x.session
-        from jsonb_to_recordset(p_ends) e (slot integer, task uuid, lease uuid)
+        select x.session
+        from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
         join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
     );
     if not p_wait then
         free := array(select id from session where id = any(sessions) order by id for no key update skip locked);
-        if cardinality(free) > 0 then
-            sessions := free;
-        end if;
     end if;
-    perform lock_sessions_1(sessions);
+    if cardinality(free) > 0 then
+        sessions := free;
+        perform commit_durably_1();
+    else
+        sessions := lock_sessions_1(sessions);
+    end if;
     -- The fence: the newest version of the row, and no other end until ours commits.
-    ends := array(
-        select row(
-            x, e.outcome, case e.outcome when 'released' then 'queued' else e.outcome end, e.waiting_for,
-            now() + e.delay_s * interval '1 second', e.failure, e.error, e.result, e.summary,
-            case when e.outcome = 'failed' and x.answers > 0
-                then coalesce(e.partial_result, (select last_text_1(t.id, t.created_at) from task t where t.id = x.task))
-                else e.partial_result end,
-            case when x.answers > x.answers_at_claim then 0 end
-        )::attempt_end
-        from jsonb_to_recordset(p_ends) e (
-            slot integer, task uuid, lease uuid, outcome text, waiting_for text, delay_s double precision,
-            failure text, error text, result text, summary text, partial_result text
-        )
+    places := array(
+        select e.place
+        from unnest(p_slots, p_tasks, p_leases) with ordinality e (slot, task, lease, place)
         join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
         where x.session = any(sessions)
         order by x.n
         for update of x
     );
-    if cardinality(ends) < jsonb_array_length(p_ends) then
-        return query
-        select e.task, case
-            when exists (
+    if cardinality(places) < cardinality(p_slots) then
+        select
+            array_agg(e.task) filter (where not e.is_held),
+            array_agg(e.task) filter (where e.is_held)
+        into lost, busy
+        from (
+            select e.task, exists (
                 select
                 from slot x
                 where x.n = e.slot and x.task = e.task and x.lease = e.lease and x.session <> all(sessions)
-            ) then 'busy'
-            else 'lost'
-        end
-        from jsonb_to_recordset(p_ends) e (slot integer, task uuid, lease uuid, outcome text)
-        where not exists (
-                select from unnest(ends) h cross join lateral (select (h.held).*) x
-                where x.task = e.task and x.lease = e.lease
-            )
-            and not exists (
-                select from attempt a where a.task = e.task and a.lease = e.lease and a.outcome = e.outcome
-            );
+            ) as is_held
+            from unnest(p_slots, p_tasks, p_leases, p_outcomes) with ordinality e (slot, task, lease, outcome, place)
+            where e.place <> all(places)
+                and not exists (
+                    select from attempt a where a.task = e.task and a.lease = e.lease and a.outcome = e.outcome
+                )
+        ) e;
+        ended := array(select e.task from unnest(p_tasks) with ordinality e (task, place) where e.place = any(places));
     end if;
-    if cardinality(ends) = 0 then
+    if cardinality(places) = 0 then
         return;
     end if;
-
-    select
-        array_agg((e.held).task order by e.state in ('completed', 'failed'), e.ordinality),
-        array_agg(e.outcome order by e.state in ('completed', 'failed'), e.ordinality),
-        coalesce(array_agg((e.held).task) filter (where e.state in ('completed', 'failed')), '{}'),
-        coalesce(array_agg((e.held).task) filter (where e.state = 'waiting'), '{}')
-    into tasks, outcomes, ended, parked
-    from unnest(ends) with ordinality e;
-    if cardinality(parked) > 0 then
+    if 'waiting' = any(p_outcomes) then
+        parked := array(
+            select e.task
+            from unnest(p_tasks, p_outcomes) with ordinality e (task, outcome, place)
+            where e.outcome = 'waiting' and e.place = any(places)
+        );
         insert into awaited (task, on_task, kind)
         select e.task, c.id, 'child'
-        from jsonb_to_recordset(p_ends) e (task uuid, lease uuid, children uuid[])
-        join unnest(ends) h on (h.held).lease = e.lease and h.state = 'waiting'
-        join task c on c.id = any(e.children) and c.parent = e.task;
+        from unnest(p_tasks, p_details) e (task, detail)
+        cross join lateral jsonb_array_elements_text(e.detail -> 'children') child (id)
+        join task c on c.id = child.id::uuid and c.parent = e.task
+        where e.task = any(parked);
     end if;
-    perform end_attempts_1(ends);
-    perform emit_1(tasks, outcomes);
+    perform end_attempts_1(places, p_slots, p_outcomes, p_results, p_details);
     perform follow_up_1(sessions, ended, parked);
 end $$;
 

@@ -7,7 +7,7 @@ declare
     candidates uuid[];
     held integer[];
     sessions bigint[];
-    ends attempt_end[];
+    details jsonb[];
     swept uuid[];
     failed uuid[];
 begin
@@ -36,31 +36,27 @@ begin
         order by x.n
         for update
     );
-    ends := array(
-        select row(
-            x, 'lost', case when over.ended then 'failed' else 'queued' end, null, null,
-            case when over.ended then 'lost' end,
-            case
+    select
+        coalesce(array_agg(t.id order by x.n), '{}'),
+        array_agg(jsonb_build_object(
+            'failures', count.failures,
+            'failure', case when over.ended then 'lost' end,
+            'error', case
                 when over.ended and t.on_worker_loss = 'fail' then 'The worker was lost, and the agent is not to be resumed'
                 when over.ended then format('The worker was lost %s times in a row without progress', count.failures)
-            end,
-            null, null, case when over.ended and x.answers > 0 then last_text_1(t.id, t.created_at) end,
-            count.failures
-        )::attempt_end
-        from slot x
-        join task t on t.id = x.task
-        cross join lateral (
-            select case when x.answers > x.answers_at_claim then 0 else t.failures + 1 end::smallint as failures
-        ) count
-        cross join lateral (
-            select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended
-        ) over
-        where x.n = any(held)
-        order by x.n
-    );
-    swept := array(select (e.held).task from unnest(ends) with ordinality e order by e.ordinality);
-    perform end_attempts_1(ends);
-    perform emit_1(swept, array_fill('lost'::text, array[cardinality(swept)]));
+            end
+        ) order by x.n)
+    into swept, details
+    from slot x
+    join task t on t.id = x.task
+    cross join lateral (
+        select case when x.answers > x.answers_at_claim then 0 else t.failures + 1 end::smallint as failures
+    ) count
+    cross join lateral (
+        select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended
+    ) over
+    where x.n = any(held);
+    perform end_attempts_1(null, held, array_fill('lost'::text, array[cardinality(held)]), null, details);
     failed := array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id);
     perform emit_1(failed, array_fill('failed'::text, array[cardinality(failed)]));
     perform follow_up_1(sessions, failed, '{}');

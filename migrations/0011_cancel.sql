@@ -7,8 +7,10 @@ returns table (state text, cancelled boolean, partial_result text, leases uuid[]
 declare
     target task;
     tree uuid[];
+    held integer[];
+    running uuid[];
     fenced uuid[];
-    ends attempt_end[];
+    idle uuid[];
 begin
     select * into target from task where task.id = p_task;
     if not found then
@@ -25,21 +27,14 @@ begin
     );
     -- This waits for a claim in flight; the next statement's fresh snapshot then sees the slot that it filled.
     delete from queue where queue.session = target.session and queue.task = any(tree);
-    perform from slot where slot.task = any(tree) order by n for update;
-    ends := array(
-        select row(
-            x, 'cancelled', 'cancelled', null, null, null, null, null, null,
-            case when x.answers > 0 then last_text_1(t.id, t.created_at) end, null
-        )::attempt_end
-        from slot x
-        join task t on t.id = x.task
-        where x.task = any(tree)
-        order by x.n
-    );
-    fenced := array(select (e.held).lease from unnest(ends) e);
-    perform end_attempts_1(ends);
-    perform conclude_1(tree, 'cancelled', null, null);
-    perform emit_1(tree, array_fill('cancelled'::text, array[cardinality(tree)]));
+    held := array(select n from slot where slot.task = any(tree) order by n for update);
+    select coalesce(array_agg(slot.task), '{}'), coalesce(array_agg(slot.lease), '{}') into running, fenced
+    from slot
+    where n = any(held);
+    perform end_attempts_1(null, held, array_fill('cancelled'::text, array[cardinality(held)]), null, null);
+    idle := array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
+    perform conclude_1(idle, 'cancelled', null, null);
+    perform emit_1(idle, array_fill('cancelled'::text, array[cardinality(idle)]));
     perform follow_up_1(array[target.session], tree, '{}');
     return query select t.state, p_task = any(tree), t.partial_result, fenced from task t where t.id = p_task;
 end $$;

@@ -1,6 +1,9 @@
 -- turn over: ends what a worker is done with, and claims for it what comes next, in one transaction: one commit and one
 -- round trip less between two tasks of a slot. p_free is how many more than those it could run.
-create function turn_over_1(p_worker uuid, p_ends jsonb, p_free integer)
+create function turn_over_1(
+    p_worker uuid, p_free integer,
+    p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[]
+)
 returns table (
     what text, slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, answers integer,
     running_ms bigint, parent uuid, root uuid, depth smallint, agent text, config jsonb, assignment text,
@@ -9,12 +12,16 @@ returns table (
 #variable_conflict use_column
 declare
     unwritten record;
-    room integer := p_free + jsonb_array_length(p_ends);
+    room integer := p_free + cardinality(p_slots);
 begin
-    for unwritten in select * from end_1(p_ends, false) loop
-        what := unwritten.what;
-        task := unwritten.task;
-        room := room - (what = 'busy')::integer;
+    select * into unwritten from end_1(p_slots, p_tasks, p_leases, p_outcomes, p_results, p_details, false);
+    foreach task in array coalesce(unwritten.lost, '{}') loop
+        what := 'lost';
+        return next;
+    end loop;
+    foreach task in array coalesce(unwritten.busy, '{}') loop
+        what := 'busy';
+        room := room - 1;
         return next;
     end loop;
     -- This commits lazily, as a claim by itself does, only if nothing has been written: then nothing was ended.

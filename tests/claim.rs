@@ -51,10 +51,10 @@ async fn only_a_claim_commits_without_waiting_for_the_disk() {
     let mut held = world.hold(&claim).await;
     let lazy: String = sqlx::query_scalar(durability).fetch_one(&mut *held).await.unwrap();
     assert_eq!(lazy, "off");
-    sqlx::query("select end_1(jsonb_agg(to_jsonb(x) || jsonb_build_object('slot', n, 'outcome', 'released'))) from slot x where task is not null")
-        .execute(&mut *held)
-        .await
-        .unwrap();
+    let release = "select end_1(array[n], array[task], array[lease], array['released'], null, null, true)
+                   from slot
+                   where task is not null";
+    sqlx::query(release).execute(&mut *held).await.unwrap();
     let with_an_end: String = sqlx::query_scalar(durability).fetch_one(&mut *held).await.unwrap();
     assert_eq!(with_an_end, "on", "the same transaction now ends an attempt");
     held.commit().await.unwrap();
@@ -150,7 +150,7 @@ async fn an_end_that_waits_for_a_spawn_in_flight_lets_its_task_in() {
     let spawn = format!(
         r#"select spawn_1({}, '[{{"id": "{}", "agent": "a", "agent_version": 1, "config": {{}}, "assignment": "x",
             "pool": "default", "priority": 0, "on_worker_loss": "resume", "max_failures": 3, "depends_on": [],
-            "queue": true}}]', null, null, null, null, null)"#,
+            "queue": true}}]', null, null, null, null, null, null)"#,
         session.0,
         uuid::Uuid::now_v7()
     );

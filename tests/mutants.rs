@@ -30,10 +30,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "slot_locked_before_session",
         edits: &[(
             "end_1",
-            "    perform lock_sessions_1(sessions);",
-            "    perform from slot x
-             where x.lease in (select e.lease from jsonb_to_recordset(p_ends) e (lease uuid)) order by x.n for update;
-             perform lock_sessions_1(sessions);",
+            "    if not p_wait then",
+            "    perform from slot x where x.lease = any(p_leases) order by x.n for update;
+             if not p_wait then",
         )],
     },
     Mutant {
@@ -46,8 +45,8 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "claim_1",
-                "limit visible +",
-                "limit least(visible, (select count(*) filter (where x.open) - count(x.task) from slot x)) +",
+                "limit cardinality(tasks) +",
+                "limit least(cardinality(tasks), (select count(*) filter (where x.open) - count(x.task) from slot x)) +",
             ),
         ],
     },
@@ -64,31 +63,31 @@ pub const MUTANTS: &[Mutant] = &[
         name: "shrink_without_reserve",
         edits: &[(
             "claim_1",
-            "slots[closing + 1:closing + visible]",
-            "slots[1:visible]",
+            "slots[closing + 1:closing + cardinality(tasks)]",
+            "slots[1:cardinality(tasks)]",
         )],
     },
     Mutant {
         name: "shrink_without_headroom",
         edits: &[(
             "claim_1",
-            "limit visible + (select count(*) from slot closed where not closed.open and closed.task is not null)",
-            "limit visible",
+            "limit cardinality(tasks) + (select count(*) from slot closed where not closed.open and closed.task is not null)",
+            "limit cardinality(tasks)",
         )],
     },
     Mutant { name: "closed_slots_claimed", edits: &[("claim_1", "slot.task is null and open", "slot.task is null")] },
     Mutant {
         name: "let_in_only_if_someone_was_seen",
         edits: &[
-            ("end_1", "    parked uuid[];", "    parked uuid[]; seen boolean;"),
+            ("end_1", "    places integer[];", "    places integer[]; seen boolean;"),
             (
                 "end_1",
-                "    perform lock_sessions_1(sessions);",
+                "    if not p_wait then",
                 "    seen := exists (
                      select from task t where t.session = any(sessions) and t.finished_at is null
                      and not exists (select from slot x where x.task = t.id)
                  );
-                 perform lock_sessions_1(sessions);",
+                 if not p_wait then",
             ),
             (
                 "end_1",
@@ -100,17 +99,17 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "woken_only_by_the_last",
         edits: &[
-            ("end_1", "    parked uuid[];", "    parked uuid[]; last boolean;"),
+            ("end_1", "    places integer[];", "    places integer[]; last boolean;"),
             (
                 "end_1",
-                "    perform lock_sessions_1(sessions);",
+                "    if not p_wait then",
                 "    last := not exists (
-                     select from jsonb_to_recordset(p_ends) e (task uuid)
+                     select from unnest(p_tasks) e (task)
                      join awaited a on a.on_task = e.task
                      join awaited b on b.task = a.task and b.on_task <> a.on_task
                      join task d on d.id = b.on_task and d.finished_at is null
                  );
-                 perform lock_sessions_1(sessions);",
+                 if not p_wait then",
             ),
             (
                 "end_1",
@@ -124,8 +123,12 @@ pub const MUTANTS: &[Mutant] = &[
         name: "cancel_in_one_statement",
         edits: &[
             ("cancel_1", "    delete from queue where queue.session = target.session and queue.task = any(tree);\n", ""),
-            ("cancel_1", "ends := array(", "with gone as (delete from queue where queue.task = any(tree)) select array("),
-            ("cancel_1", "order by x.n\n    );\n    fenced", "order by x.n\n    ) into ends;\n    fenced"),
+            (
+                "cancel_1",
+                "held := array(select n from slot where slot.task = any(tree) order by n for update);",
+                "with gone as (delete from queue where queue.task = any(tree))
+                 select array(select n from slot where slot.task = any(tree) order by n for update) into held;",
+            ),
         ],
     },
     Mutant {
@@ -178,7 +181,7 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
     },
     Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },
-    Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "room := room - (what = 'busy')::integer;", "null;")] },
+    Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "        room := room - 1;\n", "")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

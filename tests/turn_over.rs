@@ -1,6 +1,6 @@
 //! Ending and claiming in one call: what a worker does between two tasks of a slot.
 
-use crate::world::World;
+use crate::world::{World, completion};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_is_turned_over_never_stands_empty_and_never_holds_two() {
@@ -78,12 +78,8 @@ async fn what_it_ends_is_on_disk_when_it_answers_though_a_claim_need_not_be() {
     world.spawn(session, 2).await;
     let worker = world.worker().await;
     let claim = world.claim_one(&worker).await;
-    let ends = serde_json::json!([{
-        "slot": claim.lease.slot(), "task": claim.lease.task(), "lease": claim.lease.id(),
-        "outcome": "completed", "result": "done",
-    }]);
     // A throwaway server waits for the disk for nobody.
-    let turn_over = format!("select from turn_over_1('{}', '{ends}', 0)", worker.id());
+    let turn_over = format!("select from turn_over_1('{}', 0, {})", worker.id(), completion(&claim.lease));
     let mut held = world.hold(&format!("set local synchronous_commit = on; {turn_over}")).await;
     let durability: String = sqlx::query_scalar("select current_setting('synchronous_commit')")
         .fetch_one(&mut *held)

@@ -140,10 +140,7 @@ impl World {
 
     /// A completion that has done everything but commit.
     pub async fn hold_completion(&self, lease: &Lease) -> Transaction<'static, Postgres> {
-        let end = serde_json::json!([
-            {"slot": lease.slot(), "task": lease.task(), "lease": lease.id(), "outcome": "completed", "result": "done"}
-        ]);
-        self.hold(&format!("select end_1('{end}')")).await
+        self.hold(&format!("select end_1({}, true)", completion(lease))).await
     }
 
     /// A claim of one task that has done everything but commit.
@@ -193,6 +190,14 @@ impl World {
         self.assert_sound().await;
         order
     }
+}
+
+/// What `end_1` and `turn_over_1` read of a completion.
+pub fn completion(lease: &Lease) -> String {
+    let (slot, task, lease) = (lease.slot(), lease.task(), lease.id());
+    format!(
+        "array[{slot}], array['{task}'::uuid], array['{lease}'::uuid], array['completed'], array['done'], array[null::jsonb]"
+    )
 }
 
 pub fn queued() -> NewTask {

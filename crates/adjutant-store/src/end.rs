@@ -1,6 +1,7 @@
 use adjutant_agent::{FailureKind, LeaseId, TaskId};
-use serde::Serialize;
+use serde_json::{Value, json};
 use sqlx::types::Json;
+use uuid::Uuid;
 
 use crate::text::storable;
 use crate::{Await, Error, Lease, Result, Store, Whom};
@@ -16,8 +17,7 @@ pub struct Ending {
     pub(crate) end: End,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[derive(Debug)]
 pub(crate) enum End {
     Completed { result: String, summary: Option<String> },
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
@@ -67,15 +67,6 @@ impl Ending {
     }
 }
 
-#[derive(Serialize)]
-pub(crate) struct Row<'a> {
-    slot: i32,
-    task: TaskId,
-    lease: LeaseId,
-    #[serde(flatten)]
-    end: &'a End,
-}
-
 /// Which of many endings were not written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unwritten {
@@ -103,20 +94,26 @@ impl Store {
     }
 
     async fn write(&self, endings: &[Ending], wait: bool) -> Result<Unwritten> {
-        let rows = to_rows(endings);
+        let rows = Rows::of(endings);
         let unwritten = self
             .call(async |connection| {
-                sqlx::query!(r#"select task as "task!", what as "what!" from end_1($1, $2)"#, rows as _, wait)
-                    .fetch_all(connection)
-                    .await
+                sqlx::query!(
+                    "select lost, busy from end_1($1, $2, $3, $4, $5, $6, $7)",
+                    &rows.slots,
+                    &rows.tasks,
+                    &rows.leases,
+                    &rows.outcomes as _,
+                    &rows.results as _,
+                    &rows.details as _,
+                    wait
+                )
+                .fetch_one(connection)
+                .await
             })
             .await?;
-        let mut answer = Unwritten::default();
-        for row in unwritten {
-            answer.add(&row.what, TaskId(row.task));
-        }
         self.tell_of_delays(endings);
-        Ok(answer)
+        let tasks = |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
+        Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
 
     pub(crate) fn tell_of_delays(&self, endings: &[Ending]) {
@@ -126,16 +123,57 @@ impl Store {
     }
 }
 
-/// Endings as `end_1` reads them.
-pub(crate) fn to_rows(endings: &[Ending]) -> Json<Vec<Row<'_>>> {
-    let rows = endings.iter();
-    Json(
-        rows.map(|Ending { slot, task, lease, end, .. }| Row {
-            slot: *slot,
-            task: *task,
-            lease: *lease,
-            end,
-        })
-        .collect(),
-    )
+/// Endings as `end_1` reads them: parallel arrays, because most have nothing but a result, and a result need not be wrapped
+/// into JSON to be unwrapped again.
+pub(crate) struct Rows<'a> {
+    pub(crate) slots: Vec<i32>,
+    pub(crate) tasks: Vec<Uuid>,
+    pub(crate) leases: Vec<Uuid>,
+    pub(crate) outcomes: Vec<&'static str>,
+    pub(crate) results: Vec<Option<&'a str>>,
+    pub(crate) details: Vec<Option<Json<Value>>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn of(endings: &'a [Ending]) -> Self {
+        Self {
+            slots: endings.iter().map(|ending| ending.slot).collect(),
+            tasks: endings.iter().map(|ending| ending.task.0).collect(),
+            leases: endings.iter().map(|ending| ending.lease.0).collect(),
+            outcomes: endings.iter().map(|ending| ending.end.outcome()).collect(),
+            results: endings.iter().map(|ending| ending.end.result()).collect(),
+            details: endings.iter().map(|ending| ending.end.details().map(Json)).collect(),
+        }
+    }
+}
+
+impl End {
+    fn outcome(&self) -> &'static str {
+        match self {
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Released { .. } => "released",
+            Self::Waiting { .. } => "waiting",
+        }
+    }
+
+    fn result(&self) -> Option<&str> {
+        match self {
+            Self::Completed { result, .. } => Some(result),
+            Self::Failed { .. } | Self::Released { .. } | Self::Waiting { .. } => None,
+        }
+    }
+
+    fn details(&self) -> Option<Value> {
+        match self {
+            Self::Completed { summary, .. } => summary.as_ref().map(|summary| json!({"summary": summary})),
+            Self::Failed { failure, error, partial_result } => {
+                Some(json!({"failure": failure, "error": error, "partial_result": partial_result}))
+            }
+            Self::Released { delay_s } => delay_s.map(|delay_s| json!({"delay_s": delay_s})),
+            Self::Waiting { waiting_for, children } => {
+                Some(json!({"waiting_for": waiting_for, "children": children}))
+            }
+        }
+    }
 }

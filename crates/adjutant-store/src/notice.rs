@@ -1,6 +1,6 @@
-//! Hints to other processes that they may look now instead of later. They are sent after the commit, because a NOTIFY inside
-//! a transaction makes all commits wait for each other; and at most one of a kind in a while, because one is enough.
-//! Whoever misses one finds out by looking.
+//! Hints to other processes that they may look now instead of later: at most one of a kind in a while, because one is enough.
+//! A spawn sends its own with its commit, which saves a round trip; commits with a NOTIFY wait for each other, so it is the
+//! pause between two that keeps spawns from doing so. Whoever misses a hint finds out by looking.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,15 +75,35 @@ impl Notices {
         Arc::new(Self { calls, pausing: Mutex::default(), sending: watch::Sender::new(0) })
     }
 
-    /// Something may be claimed. Returns at once.
-    pub(crate) fn queued(self: &Arc<Self>, whom: Whom) {
+    /// Those whom a transaction is to tell itself, as payloads for `QUEUE`; the others are in a pause, and are told at its end.
+    /// The pause begins now: a transaction that fails had nothing to say.
+    pub(crate) fn with_commit(self: &Arc<Self>, whom: impl IntoIterator<Item = Whom>) -> Vec<String> {
+        whom.into_iter()
+            .filter(|whom| self.begins(whom))
+            .map(|whom| {
+                let payload = whom.payload();
+                self.clone().detached_pause(whom);
+                payload
+            })
+            .collect()
+    }
+
+    /// Whether this may be said now: else it is said at the end of the pause.
+    fn begins(&self, whom: &Whom) -> bool {
         let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(more) = pausing.get_mut(&whom) {
+        if let Some(more) = pausing.get_mut(whom) {
             *more = true;
-            return;
+            return false;
         }
         pausing.insert(whom.clone(), false);
-        drop(pausing);
+        true
+    }
+
+    /// Something may be claimed. Returns at once.
+    pub(crate) fn queued(self: &Arc<Self>, whom: Whom) {
+        if !self.begins(&whom) {
+            return;
+        }
         self.detach(async move |notices| {
             notices.send(QUEUE, &whom.payload()).await;
             // The pause is not waited for by a process that ends: it says the rest before.

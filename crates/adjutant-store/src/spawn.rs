@@ -110,11 +110,15 @@ async fn spawn(
     }
     check_batch(tasks)?;
     let rows = tasks.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
+    let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(Whom::Delayed);
+    let pools: BTreeSet<_> =
+        tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
+    let notices = store.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool).chain(delays));
     let spawned = store
         .call(async |connection| {
             sqlx::query!(
                 r#"select id as "id!", number as "number!", state as "state!", queue_position
-           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7)"#,
+           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8)"#,
                 session.0,
                 Value::Array(rows),
                 key.map(|key| key.key),
@@ -122,18 +126,12 @@ async fn spawn(
                 parent.map(|lease| lease.task.0),
                 parent.map(|lease| lease.id.0),
                 parent.map(|lease| lease.slot),
+                &notices,
             )
             .fetch_all(connection)
             .await
         })
         .await?;
-    let (delayed, now): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| task.delay.is_some());
-    for pool in now.iter().map(|task| &task.pool).collect::<BTreeSet<_>>() {
-        store.notices.queued(Whom::Pool(pool.clone()));
-    }
-    if !delayed.is_empty() {
-        store.notices.queued(Whom::Delayed);
-    }
     spawned
         .into_iter()
         .map(|row| {

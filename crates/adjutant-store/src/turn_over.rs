@@ -1,6 +1,6 @@
 use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
 
-use crate::end::to_rows;
+use crate::end::Rows;
 use crate::{Assignment, Claim, Ending, Error, Lease, Result, Unwritten, Worker};
 
 /// What became of endings, and what was claimed in their place.
@@ -14,16 +14,21 @@ impl Worker {
     /// Writes endings as [`Store::end_some`](crate::Store::end_some) does, and takes tasks in their place, and up to `free`
     /// more: in one transaction.
     pub async fn turn_over(&self, endings: &[Ending], free: u16) -> Result<Turnover> {
-        let ends = to_rows(endings);
+        let ends = Rows::of(endings);
         let rows = self.calls.call(async |connection| {
                 sqlx::query!(
                     r#"select
                         what as "what!", slot, task as "task!", lease, session, number, attempt, answers, running_ms,
                         parent, root, depth, agent, config, assignment, traceparent, created_at
-                       from turn_over_1($1, $2, $3)"#,
+                       from turn_over_1($1, $2, $3, $4, $5, $6, $7, $8)"#,
                     self.id.0,
-                    ends as _,
-                    i32::from(free)
+                    i32::from(free),
+                    &ends.slots,
+                    &ends.tasks,
+                    &ends.leases,
+                    &ends.outcomes as _,
+                    &ends.results as _,
+                    &ends.details as _,
                 )
                 .fetch_all(connection)
                 .await
