@@ -57,6 +57,7 @@ mod turns;
 mod wait;
 mod worker;
 
+pub use adjutant_agent::OnWorkerLoss;
 pub use bench::Bare;
 pub use cancel::Cancelled;
 pub use cap::Slots;
@@ -73,7 +74,7 @@ pub use notice::Whom;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
-pub use spawn::{Dependency, NewTask, OnWorkerLoss, Spawned};
+pub use spawn::{Dependency, NewTask, Spawned};
 pub use status::Status;
 pub use store::{Connections, Store};
 pub use sweep::Swept;
