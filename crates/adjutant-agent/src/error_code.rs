@@ -3,14 +3,27 @@ use crate::words::words;
 words! {
     /// Why a request was refused, in the words of the wire.
     ErrorCode {
+        AgentAlreadyExists = "AGENT_ALREADY_EXISTS",
+        AgentNotFound = "AGENT_NOT_FOUND",
         IdempotencyConflict = "IDEMPOTENCY_CONFLICT",
+        Internal = "INTERNAL",
+        InvalidAction = "INVALID_ACTION",
+        InvalidAgentName = "INVALID_AGENT_NAME",
         InvalidArgument = "INVALID_ARGUMENT",
+        InvalidKey = "INVALID_KEY",
+        InvalidModel = "INVALID_MODEL",
+        InvalidTool = "INVALID_TOOL",
+        KeyNotFound = "KEY_NOT_FOUND",
         MaxTasksExceeded = "MAX_TASKS_EXCEEDED",
+        PromptTooLarge = "PROMPT_TOO_LARGE",
         SessionAlreadyExists = "SESSION_ALREADY_EXISTS",
         SessionArchived = "SESSION_ARCHIVED",
         SessionNotFound = "SESSION_NOT_FOUND",
+        StoreFull = "STORE_FULL",
         TaskNotFound = "TASK_NOT_FOUND",
         TaskNotReady = "TASK_NOT_READY",
+        TaskTooLarge = "TASK_TOO_LARGE",
+        ValueTooLarge = "VALUE_TOO_LARGE",
     }
 }
 
