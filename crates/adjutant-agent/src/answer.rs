@@ -65,8 +65,13 @@ impl Answer {
 
     /// All its text, or none if that is nothing but white space.
     pub fn text(&self) -> Option<String> {
-        let text: String = self.content.iter().filter_map(Block::text).collect();
+        let text: String = self.text_parts().collect();
         (!text.trim().is_empty()).then_some(text)
+    }
+
+    /// Its text as it came, white space included.
+    pub(crate) fn text_parts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(Block::text)
     }
 
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUse> {

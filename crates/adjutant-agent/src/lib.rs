@@ -1,28 +1,51 @@
-//! The vocabulary of delegation: what a task is called, which states it has, how it ends, what can be refused.
+//! The vocabulary of delegation: what a task is called, which states it has, how it ends, what can be refused. And the agent
+//! loop as a decision: [`next`] says from what is stored what to do now, and whoever drives it does that and asks again.
 //!
 //! Nothing here does IO. The other crates speak in these words; each of them has one meaning everywhere.
 
 mod answer;
+mod budget;
 mod context_call;
+mod conversation;
+mod definition;
+mod envelope;
 mod error_code;
 mod fields;
 mod ids;
+mod key;
+mod next;
 mod outcome;
+mod pending;
+pub mod prompts;
 mod request;
 mod spec;
 mod tokens;
 mod tool;
+mod tool_schemas;
 mod turn;
+mod view;
+mod window;
 mod words;
 
 pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
+pub use budget::{BudgetLimit, BudgetScope, OverBudget};
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
+pub use conversation::Conversation;
+pub use definition::{
+    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,
+};
 pub use error_code::{ErrorCode, Refusal};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
+pub use key::{check_agent_name, check_key};
+pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
+pub use pending::PendingCall;
 pub use request::{Message, Request, ToolOutput};
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, ToolDefinition};
+pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
+pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
+pub use window::Window;
 pub use words::UnknownWord;

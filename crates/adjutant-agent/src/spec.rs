@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::tool_schemas::SUBAGENT;
+
 /// The turns that an agent has if nothing else is said.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
 
@@ -39,6 +41,21 @@ impl Default for AgentSpec {
     }
 }
 
+impl AgentSpec {
+    /// The tools that the agent may use, each once. Never the one with which it could delegate further, whatever an old
+    /// snapshot says.
+    pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
+        let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
+        let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
+        names.filter(|name| *name != SUBAGENT)
+    }
+
+    /// What it is asked when its loop is done, unless that is blank.
+    pub fn summary_prompt(&self) -> Option<&str> {
+        self.summary_prompt.as_deref().filter(|prompt| !prompt.trim().is_empty())
+    }
+}
+
 /// What may be spent; checked before each model call with what has been.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -54,5 +71,17 @@ pub struct Budget {
 impl Budget {
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_never_gets_the_tool_to_delegate() {
+        let tools = ["fetch", "subagent", "shared_context", "fetch"].map(str::to_owned).to_vec();
+        let spec = AgentSpec { tools, ..AgentSpec::default() };
+        assert_eq!(spec.allowed_tools().collect::<Vec<_>>(), ["fetch", "shared_context"]);
     }
 }

@@ -24,6 +24,7 @@
 //! A caller outside uses [`Store`]. A worker registers as a [`Worker`], claims [`Lease`]s, and writes through them; what
 //! ends an attempt consumes the lease and becomes an [`Ending`], which can be written again until the database answers.
 
+mod agents;
 mod archive;
 mod batch;
 mod bench;
@@ -34,6 +35,7 @@ mod checkpoint;
 mod claim;
 mod clearance;
 mod collect;
+mod delegate;
 mod end;
 mod error;
 mod gate;
@@ -63,12 +65,15 @@ mod turns;
 mod wait;
 mod worker;
 
+pub use adjutant_agent::OnWorkerLoss;
+pub use agents::{Agent, Redefinition};
 pub use bench::Bare;
 pub use cancel::Cancelled;
 pub use cap::Slots;
 pub use claim::{Assignment, Claim};
 pub use clearance::{Account, Clearance};
 pub use collect::Collected;
+pub use delegate::{NewDelegation, Operator};
 pub use end::{Ending, Unwritten};
 pub use error::Error;
 pub use idempotency::IdempotencyKey;
@@ -81,7 +86,7 @@ pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
 pub use sessions::SessionEntry;
-pub use spawn::{Dependency, NewTask, OnWorkerLoss, Spawned};
+pub use spawn::{Dependency, NewTask, Spawned};
 pub use status::Status;
 pub use store::{Connections, Store};
 pub use sweep::Swept;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adjutant_agent::{Refusal, SessionId, TaskId, TaskNumber, TaskState};
+use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -59,14 +59,6 @@ impl Default for NewTask {
 pub enum Dependency {
     Task(TaskNumber),
     InBatch(usize),
-}
-
-/// What happens to a task whose worker dies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnWorkerLoss {
-    Resume,
-    Fail,
 }
 
 /// A task that was made. It is durable when this is returned.

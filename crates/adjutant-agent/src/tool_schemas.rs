@@ -1,0 +1,108 @@
+//! The two tools of the contract as models see them. Only `action` is required, as the source has it: which fields an action
+//! needs is said when it is called, so that one schema serves all of them.
+
+use serde_json::{Value, json};
+
+use crate::{Replay, ToolDefinition};
+
+/// The name of the tool that an agent never gets.
+pub const SUBAGENT: &str = "subagent";
+pub const SHARED_CONTEXT: &str = "shared_context";
+
+pub fn shared_context_tool() -> ToolDefinition {
+    ToolDefinition {
+        name: SHARED_CONTEXT.to_owned(),
+        description: "Reads and writes the notes that everybody who works in this session shares, the orchestrator and all agents. A note is a text of at most 1000 tokens under a key; the last write wins, and its version grows. Write findings here that others need; list the keys before you read.".to_owned(),
+        input_schema: object(json!({
+            "action": words(&["list_keys", "read", "write", "delete", "read_batch", "read_history", "snapshot", "read_snapshot"],
+                "list_keys: all keys, their versions and sizes, without values. read, write, delete: one key. read_batch: several keys at once. read_history: earlier versions of a key. snapshot: keeps all keys as they are now under a label. read_snapshot: what was kept under a label."),
+            "key": text("For read, write, delete and read_history: 1 to 64 characters of a-z, 0-9 and _."),
+            "value": text("For write: the text to store."),
+            "keys": texts("For read_batch: the keys to read."),
+            "label": text("For snapshot and read_snapshot: a name to recognise it by, at most 64 characters."),
+            "limit": number("integer", "For read_history: how many versions to show, the newest first; 10 if you say nothing."),
+        })),
+        // A write is stored together with the call's result, so a call without a result has not written.
+        replay: Replay::Safe,
+    }
+}
+
+pub fn subagent_tool() -> ToolDefinition {
+    ToolDefinition {
+        name: SUBAGENT.to_owned(),
+        description: "Delegates work to specialist agents that run on their own. See who there is (list_agents) or define a new agent, spawn a task, do other work, wait for it, and collect its result. An agent sees its own instructions and the task, not this conversation.".to_owned(),
+        input_schema: object(json!({
+            "action": words(
+                &["list_agents", "define", "spawn", "status", "collect", "wait", "read", "cancel", "continue"],
+                "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped."),
+            "name": text("For define: 1 to 64 characters of a-z, 0-9, _ and -."),
+            "description": text("For define: what the agent is for, on one line."),
+            "system_prompt": text("For define: the agent's instructions, at most 4000 tokens."),
+            "tools": texts("For define: the names of the tools that the agent may use."),
+            "model": text("For define: the model that the agent uses; yours if you name none."),
+            "max_turns": number("integer", "For define: how many times the agent may call its model; 10 if you say nothing."),
+            "extends": text("For define: an agent from which everything is taken that you do not give."),
+            "system_prompt_append": text("For define with extends: what is added to its instructions."),
+            "replace": { "type": "boolean", "description": "For define: replace the agent of this name that you defined before." },
+            "agent": text("For spawn: the agent's name."),
+            "task": text("For spawn and continue: what is to be done, at most 1000 tokens. Put longer context into shared_context and name its keys."),
+            "queue": { "type": "boolean", "description": "For spawn: wait for room instead of being refused when too many tasks run." },
+            "depends_on": texts("For spawn: tasks that must complete first."),
+            "timeout_s": number("number", "For spawn: the longest that the task may run. For wait: how long to wait, at most 45."),
+            "max_input_tokens": number("integer", "For spawn: the task stops when it has used so many."),
+            "max_output_tokens": number("integer", "For spawn: the task stops when it has used so many."),
+            "max_cost_usd": number("number", "For spawn: the task stops when it has cost so much."),
+            "idempotency_key": text("For spawn and collect: the same key gets the same answer, and nothing happens twice."),
+            "task_id": text("For status, collect, read, cancel and continue: what spawn returned."),
+            "task_ids": texts("For wait: the tasks to wait for; all that are active if you name none."),
+            "mode": words(&["any", "all"], "For wait: until one of them has ended (the default), or all."),
+            "offset": number("integer", "For read: how many characters to skip."),
+            "limit": number("integer", "For read: how many characters to return, at most 20000."),
+        })),
+        replay: Replay::Unsafe,
+    }
+}
+
+fn object(properties: Value) -> Value {
+    json!({ "type": "object", "properties": properties, "required": ["action"], "additionalProperties": false })
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+fn texts(description: &str) -> Value {
+    json!({ "type": "array", "items": { "type": "string" }, "description": description })
+}
+
+fn number(kind: &str, description: &str) -> Value {
+    json!({ "type": kind, "description": description })
+}
+
+fn words(words: &[&str], description: &str) -> Value {
+    json!({ "type": "string", "enum": words, "description": description })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ContextAction;
+
+    #[test]
+    fn only_the_action_is_required() {
+        for (tool, name, actions) in [
+            (subagent_tool(), "subagent", &["list_agents", "define", "spawn", "status", "collect"][..]),
+            (
+                shared_context_tool(),
+                "shared_context",
+                &ContextAction::ALL.iter().map(|action| action.as_str()).collect::<Vec<_>>(),
+            ),
+        ] {
+            assert_eq!(tool.name, name);
+            assert_eq!(tool.input_schema["type"], "object");
+            assert_eq!(tool.input_schema["required"], json!(["action"]));
+            let known = &tool.input_schema["properties"]["action"]["enum"];
+            assert_eq!(&known.as_array().unwrap()[..actions.len()], actions);
+        }
+    }
+}
