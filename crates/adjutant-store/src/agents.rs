@@ -1,4 +1,5 @@
 use adjutant_agent::{AgentDefinition, ErrorCode, Refusal, SessionId};
+use serde::Deserialize;
 use serde_json::Value;
 use sqlx::types::Json;
 
@@ -6,7 +7,7 @@ use crate::text::refuse_nul;
 use crate::{Error, Result, Store};
 
 /// An agent that a session can give tasks to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Agent {
     pub definition: AgentDefinition,
     /// 1, 2, 3 ... of its name.
@@ -90,9 +91,8 @@ impl Store {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select s.model, a.version as "version?", a.definition as "definition?: Json<AgentDefinition>"
+                    r#"select s.model, (select to_jsonb(a) from agent_1(s.id, $2) a) as "agent: Json<Agent>"
                        from session s
-                       left join agent_1(s.id, $2) a on true
                        where s.id = $1"#,
                     session.0,
                     crate::text::storable(name.to_owned())
@@ -104,10 +104,10 @@ impl Store {
         let Some(row) = row else {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         };
-        let (Some(version), Some(definition)) = (row.version, row.definition) else {
+        let Some(agent) = row.agent else {
             return Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into());
         };
-        Ok((Agent { definition: definition.0, version }, row.model))
+        Ok((agent.0, row.model))
     }
 }
 
