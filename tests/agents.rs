@@ -6,7 +6,7 @@ use adjutant_agent::{
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
 use serde_json::json;
 
-use crate::world::{World, assert_refused, race};
+use crate::world::{World, assert_refused};
 
 fn agent(name: &str, prompt: &str) -> AgentDefinition {
     let draft = AgentDraft {
@@ -67,12 +67,15 @@ async fn a_changed_config_adds_a_version_and_what_it_no_longer_has_is_gone() {
 async fn processes_that_start_together_publish_one_version() {
     let world = World::new().await;
     let session = world.session().await;
-    let starts = (0..4).map(|_| {
-        let store = world.store.clone();
-        async move { store.publish_agents(&[agent("a", "one"), agent("b", "one")]).await.unwrap() }
-    });
-    race(starts.collect()).await;
-    assert_eq!(names(&world, session).await, named(&[("a", 1), ("b", 1)]));
+    let definitions = json!([agent("a", "one"), agent("b", "one")]);
+    let first = world.hold(&format!("select publish_agents_1('{definitions}')")).await;
+    let store = world.store.clone();
+    let second =
+        tokio::spawn(async move { store.publish_agents(&[agent("a", "one"), agent("b", "two")]).await });
+    world.until_blocked(1).await;
+    first.commit().await.unwrap();
+    second.await.unwrap().unwrap();
+    assert_eq!(names(&world, session).await, named(&[("a", 1), ("b", 2)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
