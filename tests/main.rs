@@ -3,9 +3,11 @@
 
 mod world;
 
+mod agents;
 mod cancel;
 mod cap;
 mod claim;
+mod clearance;
 mod collect;
 mod command;
 mod dependencies;
@@ -19,6 +21,7 @@ mod nesting;
 mod order;
 mod private_postgres;
 mod schema;
+mod shared_context;
 mod spawn;
 mod sweep;
 mod turn_over;

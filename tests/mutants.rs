@@ -182,6 +182,17 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },
     Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "        room := room - 1;\n", "")] },
+    Mutant { name: "context_without_fence", edits: &[("task_context_1", " and lease = p_lease", "")] },
+    Mutant { name: "context_written_again", edits: &[("task_context_1", " and r.call = p_call_id", " and false")] },
+    Mutant { name: "context_slot_before_session", edits: &[("task_context_1", "perform lock_sessions_1(array[p_session]);", "null;")] },
+    Mutant { name: "context_session_not_locked", edits: &[("context_1", " for no key update", "")] },
+    Mutant { name: "context_of_the_archived_written", edits: &[("context_1", "s.archived_at is not null", "false")] },
+    Mutant { name: "context_without_limit", edits: &[("context_write_1", "total > 10000", "false")] },
+    Mutant { name: "config_agents_replaced", edits: &[("define_1", "known.session is null or not p_replace", "not p_replace")] },
+    Mutant { name: "agents_published_at_once", edits: &[("publish_agents_1", "perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));", "")] },
+    Mutant { name: "gate_opened_early", edits: &[("close_gate_1", "\n    where g.closed_until < excluded.closed_until", "")] },
+    Mutant { name: "running_tasks_cost_nothing", edits: &[("clearance_1", "where x.session = p_session", "where false")] },
+    Mutant { name: "deleted_session_not_cancelled", edits: &[("delete_session_1", "fenced := fenced || (select leases from cancel_1(unfinished));", "null;")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

@@ -5,10 +5,12 @@
 
 mod answer;
 mod budget;
+mod context_call;
 mod conversation;
 mod definition;
 mod envelope;
 mod error_code;
+mod fields;
 mod ids;
 mod key;
 mod next;
@@ -29,6 +31,7 @@ mod words;
 
 pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
 pub use budget::{BudgetLimit, BudgetScope, OverBudget};
+pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use conversation::Conversation;
 pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, SessionId};
+use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId};
 
 use crate::batch::check_name;
 use crate::text::refuse_nul_in;
@@ -13,6 +13,10 @@ pub struct NewSession {
     pub max_active: Option<i32>,
     /// How many unfinished tasks it may have in total.
     pub max_queued: Option<i32>,
+    /// The orchestrator's model, which agents without one use.
+    pub model: Option<String>,
+    /// For all of its tasks together.
+    pub budget: Budget,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,17 +37,27 @@ impl Store {
                 return Err(Refusal::invalid(field, "must be at least 1").into());
             }
         }
+        if let Some(model) = &new.model {
+            refuse_nul_in("model", model)?;
+            check_name("model", model)?;
+        }
         let made = self
             .call(async |connection| {
                 sqlx::query_scalar!(
-                    "insert into session (tenant, name, max_active, max_queued)
-             values ($1, $2, coalesce($3, 5), coalesce($4, 1000))
+                    "insert into session (
+                 tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd
+             )
+             values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8)
              on conflict (tenant, name) do nothing
              returning id",
                     new.tenant,
                     new.name,
                     new.max_active,
-                    new.max_queued
+                    new.max_queued,
+                    new.model,
+                    new.budget.max_input_tokens,
+                    new.budget.max_output_tokens,
+                    new.budget.max_cost_nanousd
                 )
                 .fetch_optional(connection)
                 .await

@@ -1,0 +1,119 @@
+use adjutant_agent::{AgentDefinition, ErrorCode, Refusal, SessionId};
+use serde::Deserialize;
+use serde_json::Value;
+use sqlx::types::Json;
+
+use crate::text::refuse_nul;
+use crate::{Error, Result, Store};
+
+/// An agent that a session can give tasks to.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Agent {
+    pub definition: AgentDefinition,
+    /// 1, 2, 3 ... of its name.
+    pub version: i32,
+}
+
+/// What `define` does with an agent that the session has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redefinition {
+    Refuse,
+    /// Its version grows; tasks that were spawned keep what they were spawned with.
+    Replace,
+}
+
+impl Store {
+    /// Makes these the config's agents, for all sessions: what changed gets a new version, what is missing is gone. Of
+    /// processes with different configs the last to start wins.
+    pub async fn publish_agents(&self, agents: &[AgentDefinition]) -> Result<()> {
+        let definitions = agents.iter().map(storable).collect::<Result<Vec<_>>>()?;
+        self.call(async |connection| {
+            sqlx::query!("select publish_agents_1($1)", Value::Array(definitions)).execute(connection).await
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Defines an agent for one session, and answers its version. An agent of the config is never replaced.
+    pub async fn define(
+        &self,
+        session: SessionId,
+        agent: &AgentDefinition,
+        existing: Redefinition,
+    ) -> Result<i32> {
+        let definition = storable(agent)?;
+        let version = self
+            .call(async |connection| {
+                sqlx::query_scalar!(
+                    r#"select define_1($1, $2, $3) as "version!""#,
+                    session.0,
+                    definition,
+                    existing == Redefinition::Replace
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        Ok(version)
+    }
+
+    /// The agents that a session can give tasks to, by name, without their system prompts: a list of them may be long.
+    pub async fn agents(&self, session: SessionId) -> Result<Vec<Agent>> {
+        let agents = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select version as "version!",
+                        definition #- '{spec, system_prompt}' as "definition!: Json<AgentDefinition>"
+                       from agents_1($1)"#,
+                    session.0
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        Ok(agents
+            .into_iter()
+            .map(|row| Agent { definition: row.definition.0, version: row.version })
+            .collect())
+    }
+
+    /// The newest version of an agent, the session's own before the config's.
+    pub async fn agent(&self, session: SessionId, name: &str) -> Result<Agent> {
+        Ok(self.agent_and_model(session, name).await?.0)
+    }
+
+    /// An agent, and the model that the session has for agents without one.
+    pub(crate) async fn agent_and_model(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<(Agent, Option<String>)> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select s.model, (select to_jsonb(a) from agent_1(s.id, $2) a) as "agent: Json<Agent>"
+                       from session s
+                       where s.id = $1"#,
+                    session.0,
+                    crate::text::storable(name.to_owned())
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        let Some(row) = row else {
+            return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
+        };
+        let Some(agent) = row.agent else {
+            return Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into());
+        };
+        Ok((agent.0, row.model))
+    }
+}
+
+fn storable(agent: &AgentDefinition) -> Result<Value> {
+    let definition =
+        serde_json::to_value(agent).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
+    refuse_nul("", &definition)?;
+    Ok(definition)
+}

@@ -1,0 +1,37 @@
+use adjutant_agent::{ErrorCode, LeaseId, Refusal, SessionId};
+
+use crate::{Result, Store};
+
+impl Store {
+    /// Ends a session's writing: what it has stays readable, new tasks, agents and context writes are refused, and what runs
+    /// may end. Archiving twice is archiving once.
+    pub async fn archive_session(&self, session: SessionId) -> Result<()> {
+        let archived = self
+            .call(async |connection| {
+                sqlx::query!(
+                    "update session set archived_at = coalesce(archived_at, now()) where id = $1",
+                    session.0
+                )
+                .execute(connection)
+                .await
+            })
+            .await?;
+        if archived.rows_affected() == 0 {
+            return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
+        }
+        Ok(())
+    }
+
+    /// Cancels what is unfinished, and removes everything of the session; its name may then be used again.
+    pub async fn delete_session(&self, session: SessionId) -> Result<()> {
+        let leases = self
+            .call(async |connection| {
+                sqlx::query_scalar!(r#"select delete_session_1($1) as "leases!""#, session.0)
+                    .fetch_one(connection)
+                    .await
+            })
+            .await?;
+        self.notices.lost(leases.into_iter().map(LeaseId).collect());
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+use std::time::Duration;
+
+use adjutant_agent::{Budget, SessionId, Spent, TaskId};
+use sqlx::types::Json;
+
+use crate::{Result, Store};
+
+/// What has to be known before a model is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Clearance {
+    /// How long the model is to be left alone, by the database's clock.
+    pub closed_for: Duration,
+    /// None without a budget.
+    pub session: Option<Account>,
+    /// Of the root and everything below it; none without a budget.
+    pub tree: Option<Account>,
+}
+
+/// A budget, and what was spent of it: by attempts that ended, and by those that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Account {
+    pub budget: Budget,
+    pub spent: Spent,
+}
+
+impl Store {
+    /// Asks, writing nothing, whether a running task may call the model now.
+    pub async fn clearance(&self, task: TaskId, session: SessionId, model: &str) -> Result<Clearance> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
+                        session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
+                        tree_input_tokens, tree_output_tokens, tree_cost_nanousd
+                       from clearance_1($1, $2, $3)"#,
+                    task.0,
+                    session.0,
+                    model
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        Ok(Clearance {
+            closed_for: Duration::from_millis(
+                row.closed_ms.map_or(0, |ms| u64::try_from(ms).unwrap_or_default()),
+            ),
+            session: account(
+                row.session_budget,
+                [row.session_input_tokens, row.session_output_tokens, row.session_cost_nanousd],
+            ),
+            tree: account(
+                row.tree_budget,
+                [row.tree_input_tokens, row.tree_output_tokens, row.tree_cost_nanousd],
+            ),
+        })
+    }
+}
+
+/// The sums are missing exactly where there is no budget.
+fn account(budget: Option<Json<Budget>>, spent: [Option<i64>; 3]) -> Option<Account> {
+    let [Some(input_tokens), Some(output_tokens), Some(cost_nanousd)] = spent else { return None };
+    Some(Account { budget: budget?.0, spent: Spent { input_tokens, output_tokens, cost_nanousd } })
+}

@@ -1,0 +1,186 @@
+use adjutant_agent::{
+    AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
+    estimate_tokens,
+};
+use serde_json::{Map, Value};
+
+use crate::{Agent, IdempotencyKey, NewTask, Result, Spawned, Store};
+
+/// A task for an agent that is called by its name.
+#[derive(Debug, Clone, Default)]
+pub struct NewDelegation {
+    /// All that the agent does not decide; its version and configuration are filled in.
+    pub task: NewTask,
+    /// Instead of the agent's, in seconds.
+    pub timeout_s: Option<f64>,
+    /// Limits that are here count instead of the agent's.
+    pub budget: Budget,
+}
+
+/// What the operator says where callers and agents say nothing, and the most that they can say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operator {
+    /// The model of agents that have none, in sessions that have none.
+    pub default_model: String,
+    pub max_turns_ceiling: i32,
+    pub default_timeout_s: Option<f64>,
+    pub max_timeout_s: Option<f64>,
+}
+
+impl Default for Operator {
+    fn default() -> Self {
+        Self {
+            default_model: String::new(),
+            max_turns_ceiling: DEFAULT_MAX_TURNS_CEILING,
+            default_timeout_s: None,
+            max_timeout_s: None,
+        }
+    }
+}
+
+impl Store {
+    /// Gives a task to an agent of the session. It keeps what the agent is now, whatever becomes of it.
+    pub async fn delegate(
+        &self,
+        session: SessionId,
+        new: &NewDelegation,
+        operator: &Operator,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Spawned> {
+        let task = self.task_for_agent(session, new, operator).await?;
+        let mut spawned = self.spawn(session, &[task], key).await?;
+        spawned.pop().ok_or_else(|| crate::Error::Unexpected(sqlx::Error::RowNotFound))
+    }
+
+    /// A task that carries the configuration of the agent that it names: what a batch is made of.
+    pub async fn task_for_agent(
+        &self,
+        session: SessionId,
+        new: &NewDelegation,
+        operator: &Operator,
+    ) -> Result<NewTask> {
+        check_task(&new.task.assignment)?;
+        let (agent, model) = self.agent_and_model(session, &new.task.agent).await?;
+        let spec = spec_at_spawn(new, &agent, model, operator);
+        Ok(NewTask {
+            agent_version: agent.version,
+            config: config(&spec)?,
+            on_worker_loss: agent.definition.on_worker_loss,
+            ..new.task.clone()
+        })
+    }
+}
+
+fn check_task(task: &str) -> std::result::Result<(), Refusal> {
+    if task.trim().is_empty() {
+        return Err(Refusal::invalid("task", "is required and must not be empty"));
+    }
+    let tokens = estimate_tokens(task);
+    if tokens > MAX_TASK_TOKENS {
+        return Err(Refusal::new(
+            ErrorCode::TaskTooLarge,
+            format!(
+                "The task has {tokens} tokens and may have {MAX_TASK_TOKENS}; put the details into the shared context"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn spec_at_spawn(
+    new: &NewDelegation,
+    agent: &Agent,
+    model: Option<String>,
+    operator: &Operator,
+) -> AgentSpec {
+    let mut spec = agent.definition.spec.clone();
+    if spec.model.is_empty() {
+        spec.model = model.unwrap_or_else(|| operator.default_model.clone());
+    }
+    spec.max_turns = spec.max_turns.min(operator.max_turns_ceiling);
+    let wanted = new.timeout_s.or(spec.timeout_s).or(operator.default_timeout_s);
+    spec.timeout_s = match (wanted, operator.max_timeout_s) {
+        (Some(wanted), Some(most)) => Some(wanted.min(most)),
+        (wanted, most) => wanted.or(most),
+    };
+    spec.budget = Budget {
+        max_input_tokens: new.budget.max_input_tokens.or(spec.budget.max_input_tokens),
+        max_output_tokens: new.budget.max_output_tokens.or(spec.budget.max_output_tokens),
+        max_cost_nanousd: new.budget.max_cost_nanousd.or(spec.budget.max_cost_nanousd),
+    };
+    spec
+}
+
+fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
+    match serde_json::to_value(spec) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Ok(Map::new()),
+        Err(error) => Err(crate::Error::Unexpected(sqlx::Error::Encode(error.into()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use adjutant_agent::AgentDefinition;
+
+    use super::*;
+
+    fn agent(spec: AgentSpec) -> Agent {
+        let definition = AgentDefinition {
+            name: "analyst".to_owned(),
+            description: "Analyses".to_owned(),
+            on_worker_loss: Default::default(),
+            spec,
+        };
+        Agent { definition, version: 1 }
+    }
+
+    fn timeout(
+        spawn: Option<f64>,
+        agents: Option<f64>,
+        default: Option<f64>,
+        most: Option<f64>,
+    ) -> Option<f64> {
+        let new = NewDelegation { timeout_s: spawn, ..NewDelegation::default() };
+        let agent = agent(AgentSpec { timeout_s: agents, ..AgentSpec::default() });
+        let operator = Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
+        spec_at_spawn(&new, &agent, None, &operator).timeout_s
+    }
+
+    #[test]
+    fn a_timeout_is_the_spawns_then_the_agents_then_the_operators_and_never_above_the_maximum() {
+        assert_eq!(timeout(Some(1.0), Some(2.0), Some(3.0), None), Some(1.0));
+        assert_eq!(timeout(None, Some(2.0), Some(3.0), None), Some(2.0));
+        assert_eq!(timeout(None, None, Some(3.0), None), Some(3.0));
+        assert_eq!(timeout(None, None, None, None), None);
+        assert_eq!(timeout(Some(9.0), None, None, Some(5.0)), Some(5.0));
+        assert_eq!(timeout(None, None, None, Some(5.0)), Some(5.0));
+        assert_eq!(timeout(Some(1.0), None, None, Some(5.0)), Some(1.0));
+    }
+
+    #[test]
+    fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
+        let model = |agents: &str, session: Option<&str>| {
+            let agent = agent(AgentSpec { model: agents.to_owned(), ..AgentSpec::default() });
+            let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
+            spec_at_spawn(&NewDelegation::default(), &agent, session.map(str::to_owned), &operator).model
+        };
+        assert_eq!(model("agent's", Some("session's")), "agent's");
+        assert_eq!(model("", Some("session's")), "session's");
+        assert_eq!(model("", None), "config's");
+    }
+
+    #[test]
+    fn each_limit_of_a_budget_is_the_spawns_or_else_the_agents() {
+        let own = Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
+        let given = Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
+        let new = NewDelegation { budget: given, ..NewDelegation::default() };
+        let agent = agent(AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() });
+        let spec = spec_at_spawn(&new, &agent, None, &Operator::default());
+        assert_eq!(
+            spec.budget,
+            Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) }
+        );
+        assert_eq!(spec.max_turns, 25, "the ceiling may have come down since the agent was defined");
+    }
+}

@@ -1,0 +1,98 @@
+//! The two doors to a session's shared context. Behind both is one function in the database; what they add is who asks, which
+//! no caller says for itself.
+
+use adjutant_agent::{ContextAction, ContextCall, SessionId, ToolResult, estimate_tokens};
+use serde_json::Value;
+
+use crate::text::storable;
+use crate::{Error, Lease, Result, Store};
+
+impl Store {
+    /// What the orchestrator does with its session's shared context. A write that was answered is durable, and all that
+    /// read after it see it.
+    pub async fn shared_context(&self, session: SessionId, call: &ContextCall) -> Result<Value> {
+        let body = body(call)?;
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select answer as "answer!", session_id as "session_id!" from session_context_1($1, $2)"#,
+                    session.0,
+                    body
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        note(call, &row.session_id, "orchestrator", &row.answer);
+        Ok(row.answer)
+    }
+}
+
+impl Lease {
+    /// Makes a call of the last turn to the shared context, and stores its result in the same transaction, renewing the
+    /// lease: a write is made exactly once. Asking again gets the stored result; a refusal is a result too.
+    pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult> {
+        let (call_id, body) = (storable(call_id.to_owned()), body(call)?);
+        let row = self
+            .store
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select content as "content!", is_error as "is_error!", duration_ms as "duration_ms!", session_id,
+                        written_by
+                       from task_context_1($1, $2, $3, $4, $5, $6, $7)"#,
+                    self.session.0,
+                    self.slot,
+                    self.task.0,
+                    self.id.0,
+                    self.answers,
+                    call_id,
+                    body
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        if let (false, Some(session), Some(by)) = (row.is_error, &row.session_id, &row.written_by) {
+            note(call, session, by, &serde_json::from_str(&row.content).map_err(unreadable)?);
+        }
+        Ok(ToolResult {
+            call: call_id,
+            content: row.content,
+            is_error: row.is_error,
+            duration_ms: row.duration_ms,
+        })
+    }
+}
+
+fn body(call: &ContextCall) -> Result<Value> {
+    serde_json::to_value(call).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::Unexpected(sqlx::Error::Decode(error.into()))
+}
+
+/// Who changed what, and never what it says.
+fn note(call: &ContextCall, session: &str, by: &str, answer: &Value) {
+    let (action, key, version, size) = match call {
+        ContextCall::Write { key, value } => {
+            (ContextAction::Write, key, &answer["version"], estimate_tokens(value.as_str()))
+        }
+        ContextCall::Delete { key } => (ContextAction::Delete, key, &answer["previous_version"], 0),
+        ContextCall::ListKeys
+        | ContextCall::Read { .. }
+        | ContextCall::ReadBatch { .. }
+        | ContextCall::ReadHistory { .. }
+        | ContextCall::Snapshot { .. }
+        | ContextCall::ReadSnapshot { .. } => return,
+    };
+    let key = key.as_str();
+    tracing::info!(
+        session.id = session,
+        context.key = key,
+        context.version = version.as_i64(),
+        context.written_by = by,
+        context.size_tokens = size,
+        "shared context of {session}: {action} {key}"
+    );
+}
