@@ -51,8 +51,7 @@ fn definitions(tools: &[ToolDefinition]) -> Value {
     definitions.into()
 }
 
-/// Those of the same side one after the other are one message: results of tools and the text that follows them, or the
-/// texts before and after an answer that was empty.
+/// Those of the same side one after the other are one message: results of tools and the text that follows them.
 fn messages(request: &Request<'_>) -> Value {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -63,7 +62,6 @@ fn messages(request: &Request<'_>) -> Value {
         };
         match messages.last_mut() {
             Some((last, so_far)) if *last == role => so_far.extend(blocks),
-            Some(_) | None if blocks.is_empty() => {}
             Some(_) | None => messages.push((role, blocks)),
         }
     }
@@ -77,11 +75,11 @@ fn messages(request: &Request<'_>) -> Value {
     messages.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// Blank text is refused, and so is thinking that nothing follows.
+/// Blank text is refused, and so is an answer without anything after its thinking.
 fn answered(answer: &Answer) -> Vec<Value> {
     let mut blocks: Vec<Value> = answer.content.iter().filter_map(block).collect();
-    while blocks.last().is_some_and(is_thinking) {
-        blocks.pop();
+    if blocks.last().is_none_or(is_thinking) {
+        blocks.push(text(""));
     }
     blocks
 }

@@ -11,6 +11,7 @@ mod config;
 mod http;
 mod openai;
 mod requests;
+mod script;
 mod server;
 
 /// A key that would be noticed anywhere.

@@ -177,18 +177,19 @@ fn without_tools_and_calls_no_tools_are_sent() {
 }
 
 #[test]
-fn an_empty_answer_is_no_message_on_one_wire_and_an_empty_one_on_the_other() {
+fn an_empty_answer_is_sent_as_the_wires_take_it() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
-    let empty = answer(vec![Block::Opaque { wire: "anthropic".to_owned(), value: thinking }, text(" ")]);
-    let mut request = asking("Hi");
-    request.messages.extend([Message::Assistant(&empty), Message::User("Well?".into())]);
-    let sent = body(&anthropic(), &request, &[]);
-    let content = json!([
-        {"type": "text", "text": "Hi"}, {"type": "text", "text": "Well?", "cache_control": {"type": MARK}},
-    ]);
-    assert_eq!(sent["messages"], json!([{"role": "user", "content": content}]));
-    let sent = body(&openai(), &request, &[]);
-    assert_eq!(sent["messages"][2], json!({"role": "assistant", "content": ""}));
+    let thought =
+        answer(vec![Block::Opaque { wire: "anthropic".to_owned(), value: thinking.clone() }, text(" ")]);
+    for (empty, sent_before) in [(answer(vec![]), vec![]), (thought, vec![thinking])] {
+        let mut request = asking("Hi");
+        request.messages.extend([Message::Assistant(&empty), Message::User("Well?".into())]);
+        let sent = body(&anthropic(), &request, &[]);
+        let content = [sent_before, vec![json!({"type": "text", "text": "(no text)"})]].concat();
+        assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": content}));
+        let sent = body(&openai(), &request, &[]);
+        assert_eq!(sent["messages"][2], json!({"role": "assistant", "content": ""}));
+    }
 }
 
 #[test]
