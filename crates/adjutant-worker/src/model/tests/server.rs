@@ -1,6 +1,7 @@
 //! A server of bytes: it says exactly what it was told to say, and then does what it was told to do.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -43,6 +44,10 @@ impl Server {
             }
         });
         Self { base, seen }
+    }
+
+    pub(super) async fn client_goes_within_a_second(&self) {
+        tokio::time::timeout(Duration::from_secs(1), self.seen.gone.notified()).await.unwrap();
     }
 
     pub(super) fn request(&self, n: usize) -> (String, String) {
