@@ -1,0 +1,140 @@
+//! Answers on the Anthropic Messages wire.
+
+use serde_json::{Value, json};
+
+use crate::said::{Said, SaidCall};
+
+/// Goes back with the thinking; only its maker can read it.
+const SIGNATURE: &str = "c2NyaXB0ZWQgdGhpbmtpbmc=";
+
+pub(crate) fn body(said: &Said) -> String {
+    let thinking = said
+        .thinking
+        .iter()
+        .map(|thinking| json!({"type": "thinking", "thinking": thinking, "signature": SIGNATURE}));
+    let text = text(said).map(|text| json!({"type": "text", "text": text}));
+    let calls = said
+        .calls
+        .iter()
+        .map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)}));
+    let content: Vec<Value> = thinking.chain(text).chain(calls).collect();
+    message(said, content, stop_reason(said).into(), said.usage.output_tokens).to_string()
+}
+
+pub(crate) fn events(said: &Said) -> Vec<String> {
+    let start = json!({"type": "message_start", "message": message(said, vec![], Value::Null, 1)});
+    let mut events = vec![event(&start)];
+    let mut index = 0;
+    let mut block = |start: Value, deltas: Vec<Value>| {
+        events.push(event(&json!({"type": "content_block_start", "index": index, "content_block": start})));
+        if index == 0 {
+            events.push(event(&json!({"type": "ping"})));
+        }
+        for delta in deltas {
+            events.push(event(&json!({"type": "content_block_delta", "index": index, "delta": delta})));
+        }
+        events.push(event(&json!({"type": "content_block_stop", "index": index})));
+        index += 1;
+    };
+    if let Some(thinking) = &said.thinking {
+        let deltas = said.chunks(thinking).map(|chunk| json!({"type": "thinking_delta", "thinking": chunk}));
+        let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
+        let start = json!({"type": "thinking", "thinking": "", "signature": ""});
+        block(start, deltas.chain([signature]).collect());
+    }
+    if let Some(text) = text(said) {
+        let deltas = said.chunks(text).map(|chunk| json!({"type": "text_delta", "text": chunk}));
+        block(json!({"type": "text", "text": ""}), deltas.collect());
+    }
+    for call in &said.calls {
+        // The first fragment is empty, and so is the only one of a call without arguments.
+        let arguments = if call.arguments == "{}" { "" } else { &call.arguments };
+        let fragments = [""].into_iter().chain(said.chunks(arguments));
+        let deltas = fragments.map(|fragment| json!({"type": "input_json_delta", "partial_json": fragment}));
+        let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
+        block(start, deltas.collect());
+    }
+    events.push(event(&json!({
+        "type": "message_delta",
+        "delta": {"stop_reason": stop_reason(said), "stop_sequence": null},
+        "usage": usage(said, said.usage.output_tokens),
+    })));
+    events.push(event(&json!({"type": "message_stop"})));
+    events
+}
+
+fn message(said: &Said, content: Vec<Value>, stop_reason: Value, output_tokens: u64) -> Value {
+    json!({
+        "id": said.id,
+        "type": "message",
+        "role": "assistant",
+        "model": said.model,
+        "content": content,
+        "stop_reason": stop_reason,
+        "stop_sequence": null,
+        "usage": usage(said, output_tokens),
+    })
+}
+
+/// A refusal is in the stop reason; its words, if any, are the model's text.
+fn text(said: &Said) -> Option<&String> {
+    said.text.as_ref().or_else(|| said.refusal.as_ref().filter(|words| !words.is_empty()))
+}
+
+/// What is not JSON can only be sent in the fragments of a stream; here it is a text where an object should be.
+fn input(call: &SaidCall) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into())
+}
+
+fn stop_reason(said: &Said) -> &str {
+    match said.stop.as_deref() {
+        Some(stop) => stop,
+        None if said.refusal.is_some() => "refusal",
+        None if said.calls.is_empty() => "end_turn",
+        None => "tool_use",
+    }
+}
+
+/// The input here is what the cache neither gave nor took.
+fn usage(said: &Said, output_tokens: u64) -> Value {
+    let usage = &said.usage;
+    json!({
+        "input_tokens": usage.input_tokens.saturating_sub(usage.cache_read_tokens + usage.cache_write_tokens),
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "output_tokens": output_tokens,
+    })
+}
+
+pub(crate) fn error(status: u16, kind: Option<&str>, message: &str, request_id: &str) -> Value {
+    let usual = match status {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        504 => "timeout_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    };
+    json!({
+        "type": "error",
+        "error": {"type": kind.unwrap_or(usual), "message": message},
+        "request_id": request_id,
+    })
+}
+
+pub(crate) fn error_event(kind: Option<&str>, message: &str) -> String {
+    let error = json!({"type": kind.unwrap_or("overloaded_error"), "message": message});
+    event(&json!({"type": "error", "error": error}))
+}
+
+fn event(data: &Value) -> String {
+    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
+}
+
+/// What no parser takes, where a delta should be.
+pub(crate) const MALFORMED_EVENT: &str =
+    "event: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"delta\": [}\n\n";

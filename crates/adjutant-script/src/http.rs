@@ -1,0 +1,214 @@
+//! Requests in, answers out.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, request};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures::stream;
+use serde_json::{Value, json};
+
+use crate::asked::{Asked, Wire};
+use crate::line::{Cut, Lines};
+use crate::play::{Act, Break, Play};
+use crate::record::{End, Keep, Key, Recorded, TurnCount};
+use crate::records::{Ending, Misunderstood, Records};
+use crate::refuse;
+
+/// As the vendors have it.
+const MAX_BODY: usize = 32 << 20;
+
+pub(crate) async fn serve(lines: Lines, records: Arc<Records>) {
+    let app = Router::new()
+        .route("/script/requests", get(requests))
+        .route("/script/unexpected", get(unexpected))
+        .route("/script/counts", get(counts))
+        .fallback(answer)
+        .with_state(records);
+    // It accepts for ever.
+    let _ = axum::serve(lines, app.into_make_service_with_connect_info::<Cut>()).await;
+}
+
+async fn answer(
+    State(records): State<Arc<Records>>,
+    ConnectInfo(line): ConnectInfo<Cut>,
+    request: Request,
+) -> Response {
+    let arrived = (Instant::now(), SystemTime::now());
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_BODY).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let (play, ending) = open(&records, &head, &body, arrived);
+    // What waits now, waits without them.
+    drop((head, body));
+    perform(play, ending, line).await
+}
+
+fn open(
+    records: &Arc<Records>,
+    head: &request::Parts,
+    body: &[u8],
+    (arrived, arrived_at): (Instant, SystemTime),
+) -> (Play, Ending) {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let asked = understand(head, json.as_ref(), body.len());
+    let keeps = records.keep == Keep::Everything;
+    let request = Recorded {
+        number: 0,
+        arrived,
+        arrived_at,
+        method: head.method.to_string(),
+        path: head.uri.path().to_owned(),
+        headers: if keeps { masked(&head.headers) } else { vec![] },
+        body: json.filter(|_| keeps).map(Arc::new),
+        asked: None,
+        rule: None,
+        end: None,
+        key: if keeps { key(&head.headers) } else { Key::default() },
+    };
+    records.open(request, asked)
+}
+
+fn understand(head: &request::Parts, body: Option<&Value>, size: usize) -> Result<Asked, Misunderstood> {
+    let wire = Wire::at(head.uri.path()).filter(|_| head.method == Method::POST);
+    let misunderstood = |status: u16, why: &str| Misunderstood { wire, status, why: why.to_owned() };
+    let wire =
+        wire.ok_or_else(|| misunderstood(404, "there is nothing at this path, or not for this method"))?;
+    let body = body.ok_or_else(|| misunderstood(400, "the body is not JSON"))?;
+    if wire == Wire::Anthropic && !head.headers.contains_key("anthropic-version") {
+        return Err(misunderstood(400, "anthropic-version: the header is required"));
+    }
+    let asked = Asked::read(wire, body, size).map_err(|why| misunderstood(400, why))?;
+    match refuse::refused(wire, body) {
+        Some(why) => Err(misunderstood(400, &why)),
+        None => Ok(asked),
+    }
+}
+
+async fn perform(play: Play, mut ending: Ending, line: Cut) -> Response {
+    if !play.delay.is_zero() {
+        tokio::time::sleep(play.delay).await;
+    }
+    if let Some(how) = play.broken {
+        match break_off(how, &mut ending, &line).await {}
+    }
+    let mut response = Response::builder().status(play.status);
+    for (name, value) in play.headers {
+        response = response.header(name, value);
+    }
+    let acts = Acts { left: play.body.into_iter(), end: play.end, ending, line };
+    let body = Body::from_stream(stream::unfold(acts, Acts::next));
+    response.body(body).unwrap_or_else(|error| {
+        (StatusCode::INTERNAL_SERVER_ERROR, format!("the script has a bad status or header: {error}"))
+            .into_response()
+    })
+}
+
+/// What is left to do for one request; gone with it, however it ends.
+struct Acts {
+    left: std::vec::IntoIter<Act>,
+    end: End,
+    ending: Ending,
+    line: Cut,
+}
+
+impl Acts {
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        loop {
+            match self.left.next() {
+                Some(Act::Wait(time)) => tokio::time::sleep(time).await,
+                Some(Act::Break(how)) => match break_off(how, &mut self.ending, &self.line).await {},
+                Some(Act::Send(piece)) => {
+                    if self.left.as_slice().is_empty() {
+                        self.ending.is(self.end.clone());
+                    }
+                    return Some((Ok(Bytes::from(piece)), self));
+                }
+                None => {
+                    self.ending.is(self.end.clone());
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+async fn break_off(how: Break, ending: &mut Ending, line: &Cut) -> Infallible {
+    if how == Break::Cut {
+        ending.is(End::Failed);
+        // What was sent before is on its way when this comes back.
+        tokio::task::yield_now().await;
+        line.0.cancel();
+    }
+    std::future::pending().await
+}
+
+const KEY_HEADERS: [&str; 3] = ["authorization", "x-api-key", "api-key"];
+
+fn key(headers: &HeaderMap) -> Key {
+    let value = KEY_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+    Key(value.map(|value| value.strip_prefix("Bearer ").unwrap_or(value).to_owned()))
+}
+
+fn masked(headers: &HeaderMap) -> Vec<(String, String)> {
+    let shown = |name: &HeaderName, value: &str| match name.as_str() {
+        "authorization" if value.starts_with("Bearer ") => "Bearer ***".to_owned(),
+        "authorization" | "x-api-key" | "api-key" | "cookie" => "***".to_owned(),
+        _ => value.to_owned(),
+    };
+    headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), shown(name, value.to_str().unwrap_or_default())))
+        .collect()
+}
+
+async fn requests(State(records): State<Arc<Records>>) -> Json<Value> {
+    Json(records.requests(|_| true).iter().map(request_view).collect())
+}
+
+async fn unexpected(State(records): State<Arc<Records>>) -> Json<Value> {
+    let unexpected = records.requests(|request| matches!(request.end, Some(End::Unexpected(_))));
+    Json(unexpected.iter().map(request_view).collect())
+}
+
+async fn counts(State(records): State<Arc<Records>>) -> Json<Value> {
+    let tally = *records.tally.borrow();
+    Json(json!({"tally": tally, "turns": records.turns().iter().map(turn_view).collect::<Value>()}))
+}
+
+fn request_view(request: &Recorded) -> Value {
+    let arrived_at = request.arrived_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let asked = request.asked.as_ref();
+    json!({
+        "number": request.number,
+        "arrived_at_ms": u64::try_from(arrived_at.as_millis()).unwrap_or(u64::MAX),
+        "method": request.method,
+        "path": request.path,
+        "headers": request.headers.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "wire": asked.map(|asked| asked.wire),
+        "model": asked.map(|asked| &asked.model),
+        "stream": asked.map(|asked| asked.streams),
+        "conversation": asked.map(|asked| format!("{:016x}", asked.conversation.id)),
+        "turn": asked.map(|asked| asked.turn),
+        "rule": request.rule,
+        "end": request.end,
+        "body": request.body.as_deref(),
+    })
+}
+
+fn turn_view(turn: &TurnCount) -> Value {
+    json!({
+        "conversation": format!("{:016x}", turn.conversation.id),
+        "assignment": turn.conversation.assignment,
+        "turn": turn.turn,
+        "rule": turn.rule,
+        "asked": turn.asked,
+        "answered": turn.answered,
+    })
+}
