@@ -7,12 +7,9 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::reach::Reach;
 use super::web::{Body, Web, content_type, why};
-use super::{FetchConfig, Limits, Tool, ToolCall};
+use super::{FetchConfig, Limits, Tool, ToolCall, html};
 
 const MAX_REDIRECTS: usize = 5;
-
-/// Columns of a page's text.
-const WIDTH: usize = 120;
 
 /// `fetch`: a page of the web as text.
 pub(super) struct Fetch {
@@ -154,23 +151,13 @@ impl Kind {
     async fn text(self, body: &Body, content_type: &str) -> Result<String, String> {
         let text = body.text(content_type);
         match self {
-            Self::Html => html_to_text(text).await,
+            Self::Html => html::to_text(text).await,
             Self::Text | Self::Unknown if text.contains('\0') => {
                 Err("This is not text, so it cannot be read.".to_owned())
             }
-            Self::Unknown if text.trim_start().starts_with("<!") => html_to_text(text).await,
+            Self::Unknown if text.trim_start().starts_with("<!") => html::to_text(text).await,
             Self::Text | Self::Unknown => Ok(text),
         }
-    }
-}
-
-/// Where it may take its time, and where a panic stays.
-async fn html_to_text(html: String) -> Result<String, String> {
-    let convert =
-        move || html2text::config::plain().allow_width_overflow().string_from_read(html.as_bytes(), WIDTH);
-    match tokio::task::spawn_blocking(convert).await {
-        Ok(Ok(text)) => Ok(text),
-        Ok(Err(_)) | Err(_) => Err("The HTML of the page cannot be read.".to_owned()),
     }
 }
 

@@ -8,6 +8,7 @@ mod catalogue;
 mod config;
 mod fetch;
 mod files;
+mod html;
 mod http;
 mod mcp;
 mod names;

@@ -9,7 +9,7 @@ use tokio::process::{ChildStdin, Command};
 
 /// First it only looks whether they have ended by themselves.
 const SCRIPT: &str =
-    "read -r _; for signal in 0 TERM KILL; do sleep 2; kill -s $signal -- -$0 2>/dev/null || exit 0; done";
+    "read -r _; for signal in 0 TERM KILL; do sleep 1; kill -s $signal -- -$0 2>/dev/null || exit 0; done";
 
 pub(super) struct Hold {
     _pipe: Option<ChildStdin>,

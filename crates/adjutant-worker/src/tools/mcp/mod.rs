@@ -149,7 +149,7 @@ impl Server {
             tries -= 1;
             match peer.call_tool_once(params.clone()).await {
                 Ok(CallToolResponse::Complete(result)) => return content::text(result),
-                Ok(CallToolResponse::InputRequired(_) | CallToolResponse::Task(_)) | Ok(_) => {
+                Ok(_) => {
                     return Err("The tool wants a dialogue, and there is nobody to have it with.".to_owned());
                 }
                 Err(ServiceError::McpError(error)) => {
