@@ -28,7 +28,7 @@ async fn a_running_task_is_cancelled_with_its_text_and_its_worker_fenced_off() {
     let worker = world.worker().await;
     let spawned = world.spawn(session, 1).await;
     let mut claim = world.claim_one(&worker).await;
-    claim.lease.checkpoint(turn("so far")).await.unwrap();
+    claim.lease.checkpoint(&turn("so far")).await.unwrap();
     let cancelled = world.store.cancel(spawned[0].id).await.unwrap();
     assert_eq!(cancelled.partial_result.as_deref(), Some("so far"));
     assert_eq!(cancelled.leases, [claim.lease.id()]);
@@ -37,7 +37,7 @@ async fn a_running_task_is_cancelled_with_its_text_and_its_worker_fenced_off() {
         [claim.lease.id()],
         "the worker learns of it"
     );
-    assert_lost(claim.lease.checkpoint(turn("more")).await);
+    assert_lost(claim.lease.checkpoint(&turn("more")).await);
     assert_lost(claim.lease.complete("done".to_owned(), None).write().await);
     assert_eq!(world.store.slots().await.unwrap().used, 0);
     world.assert_sound().await;

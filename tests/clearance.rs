@@ -66,7 +66,7 @@ async fn a_session_has_spent_what_its_ended_attempts_and_its_running_ones_cost()
     let mut claims = worker.claim(4).await.unwrap();
     for (k, claim) in claims.iter_mut().enumerate() {
         for _ in 0..=k {
-            claim.lease.checkpoint(turn("one")).await.unwrap();
+            claim.lease.checkpoint(&turn("one")).await.unwrap();
         }
     }
     let of_other = claims.pop().unwrap();
@@ -75,7 +75,7 @@ async fn a_session_has_spent_what_its_ended_attempts_and_its_running_ones_cost()
     let released = claims.pop().unwrap();
     released.lease.release().write().await.unwrap();
     let mut again = world.claim_one(&worker).await;
-    again.lease.checkpoint(turn("more")).await.unwrap();
+    again.lease.checkpoint(&turn("more")).await.unwrap();
     let clearance = world.store.clearance(again.lease.task(), session, "main").await.unwrap();
     let spent = turns(3 + 2 + 1 + 1);
     assert_eq!(clearance.session, Some(Account { budget: BUDGET, spent }), "each turn once");
@@ -91,25 +91,25 @@ async fn a_tree_has_spent_what_all_of_it_cost_and_the_roots_budget_counts() {
     let worker = world.worker().await;
     world.spawn_one(session, with_budget()).await;
     let mut root = world.claim_one(&worker).await;
-    root.lease.checkpoint(turn("root")).await.unwrap();
+    root.lease.checkpoint(&turn("root")).await.unwrap();
     root.lease.spawn(&[queued(), queued()], None).await.unwrap();
     let mut ended = world.claim_one(&worker).await;
-    ended.lease.checkpoint(turn("child")).await.unwrap();
-    ended.lease.checkpoint(turn("child")).await.unwrap();
+    ended.lease.checkpoint(&turn("child")).await.unwrap();
+    ended.lease.checkpoint(&turn("child")).await.unwrap();
     ended.lease.complete("done".to_owned(), None).write().await.unwrap();
     let mut child = world.claim_one(&worker).await;
     for _ in 0..4 {
-        child.lease.checkpoint(turn("child")).await.unwrap();
+        child.lease.checkpoint(&turn("child")).await.unwrap();
     }
     let mut grandchild = {
         child.lease.spawn(&[queued()], None).await.unwrap();
         world.claim_one(&worker).await
     };
-    grandchild.lease.checkpoint(turn("grandchild")).await.unwrap();
+    grandchild.lease.checkpoint(&turn("grandchild")).await.unwrap();
     // Another tree of the same session is another account.
     world.spawn_one(session, with_budget()).await;
     let mut alone = world.claim_one(&worker).await;
-    alone.lease.checkpoint(turn("alone")).await.unwrap();
+    alone.lease.checkpoint(&turn("alone")).await.unwrap();
     for task in [root.lease.task(), child.lease.task(), grandchild.lease.task()] {
         let clearance = world.store.clearance(task, session, "main").await.unwrap();
         assert_eq!(clearance.tree, Some(Account { budget: BUDGET, spent: turns(1 + 2 + 4 + 1) }));

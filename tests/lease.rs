@@ -29,9 +29,9 @@ async fn stale_and_current(world: &World) -> (Claim, Claim) {
 async fn a_stale_lease_cannot_store_a_turn_or_a_tool_result() {
     let world = World::new().await;
     let (mut stale, mut current) = stale_and_current(&world).await;
-    current.lease.checkpoint(turn("mine")).await.unwrap();
-    assert_lost(stale.lease.checkpoint(turn("stale")).await);
-    assert_lost(stale.lease.tool_result(tool_result("call")).await);
+    current.lease.checkpoint(&turn("mine")).await.unwrap();
+    assert_lost(stale.lease.checkpoint(&turn("stale")).await);
+    assert_lost(stale.lease.tool_result(&tool_result("call")).await);
     let turns = world.store.turns(current.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].turn.answer.text().as_deref(), Some("mine"));
@@ -77,7 +77,7 @@ async fn a_checkpoint_that_waited_for_a_sweep_writes_nothing() {
     let (_, worker, mut claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
     let sweep = world.hold(&format!("select sweep_1('{}', '0 s')", worker.id())).await;
-    let checkpoint = tokio::spawn(async move { claim.lease.checkpoint(turn("late")).await });
+    let checkpoint = tokio::spawn(async move { claim.lease.checkpoint(&turn("late")).await });
     world.until_blocked(1).await;
     sweep.commit().await.unwrap();
     assert_lost(checkpoint.await.unwrap());
@@ -103,10 +103,10 @@ async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
     let world = World::new().await;
     let (session, worker, mut claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
     world.expire(claim.lease.id()).await;
-    claim.lease.tool_result(tool_result("call")).await.unwrap();
+    claim.lease.tool_result(&tool_result("call")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
     let status = world.store.status(session, TaskNumber(1)).await.unwrap();
     assert_eq!((status.state, status.turns_used, status.spent.cost_nanousd), (TaskState::Running, 1, 30));
@@ -116,8 +116,8 @@ async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
 async fn what_a_model_gave_is_stored_whatever_is_in_it() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("nul \0 inside")).await.unwrap();
-    claim.lease.tool_result(ToolResult { content: "\0".to_owned(), ..tool_result("c\0") }).await.unwrap();
+    claim.lease.checkpoint(&turn("nul \0 inside")).await.unwrap();
+    claim.lease.tool_result(&ToolResult { content: "\0".to_owned(), ..tool_result("c\0") }).await.unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
     assert_eq!(turns[0].turn.answer.text().as_deref(), Some("nul \u{fffd} inside"));
     claim.lease.complete("res\0ult".to_owned(), None).write().await.unwrap();
@@ -153,7 +153,7 @@ async fn ending_twice_is_ending_once() {
 async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     // What a worker does that never heard the answer: the same turn, under the same lease.
     sqlx::query("select checkpoint_1($1, $2, $3, 1, $4)")
         .bind(claim.lease.slot())
@@ -166,12 +166,12 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
         .execute(&world.sql)
         .await
         .unwrap();
-    claim.lease.tool_result(tool_result("call")).await.unwrap();
-    claim.lease.tool_result(ToolResult { content: "43".to_owned(), ..tool_result("call") }).await.unwrap();
+    claim.lease.tool_result(&tool_result("call")).await.unwrap();
+    claim.lease.tool_result(&ToolResult { content: "43".to_owned(), ..tool_result("call") }).await.unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].tool_results, [tool_result("call")], "the first result stays");
-    claim.lease.checkpoint(turn("two")).await.unwrap();
+    claim.lease.checkpoint(&turn("two")).await.unwrap();
     assert_eq!(world.store.turns(claim.lease.task()).await.unwrap().len(), 2);
     let status = world.store.status(session, TaskNumber(1)).await.unwrap();
     assert_eq!(status.spent.input_tokens, 20, "counted once");
@@ -201,7 +201,7 @@ async fn many_ends_in_one_call_tell_which_leases_were_lost() {
 async fn a_failed_task_keeps_its_last_text_and_its_costs() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("half way")).await.unwrap();
+    claim.lease.checkpoint(&turn("half way")).await.unwrap();
     let error = "Max turns exceeded without producing a final response";
     claim.lease.fail(FailureKind::MaxTurns, error.to_owned(), None).write().await.unwrap();
     let collected = world.store.collect(session, TaskNumber(1), None).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_failed_task_keeps_its_last_text_and_its_costs() {
 async fn what_has_ended_never_changes() {
     let world = World::new().await;
     let (_, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     for rewrite in [
         "update task set result = 'other'",
@@ -250,8 +250,8 @@ async fn a_renewal_says_what_it_could_not_renew() {
 async fn an_absurd_delay_or_call_id_ends_nobody() {
     let world = World::new().await;
     let (_, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
-    claim.lease.tool_result(tool_result(&"x".repeat(100_000))).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
+    claim.lease.tool_result(&tool_result(&"x".repeat(100_000))).await.unwrap();
     claim.lease.release_for(Duration::MAX).write().await.unwrap();
     world.assert_sound().await;
 }

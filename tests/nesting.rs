@@ -219,7 +219,7 @@ async fn a_tree_is_at_most_10_deep() {
 async fn a_woken_parent_finds_its_turns() {
     let world = World::new().await;
     let (_, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("I delegate.")).await.unwrap();
+    claim.lease.checkpoint(&turn("I delegate.")).await.unwrap();
     let children = spawn_children(&claim, 1).await;
     park(claim, &children, Await::All).await;
     complete_one(&world, &worker).await;

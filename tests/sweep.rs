@@ -16,7 +16,7 @@ async fn a_lost_task_goes_on_in_front_of_the_queue_with_its_turns() {
     let worker = world.steady_worker().await;
     let lost = world.spawn(session, 1).await.remove(0);
     let mut claim = world.claim_one(&worker).await;
-    claim.lease.checkpoint(turn("kept")).await.unwrap();
+    claim.lease.checkpoint(&turn("kept")).await.unwrap();
     let other = world.spawn(session, 1).await.remove(0);
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "its lease still runs");
     world.expire(claim.lease.id()).await;
@@ -78,7 +78,7 @@ async fn a_task_that_loses_three_workers_in_a_row_without_progress_fails() {
     for (loss, progress) in [true, false, false, true, false, false, false].into_iter().enumerate() {
         let mut claim = world.claim_one(&worker).await;
         if progress {
-            claim.lease.checkpoint(turn("progress")).await.unwrap();
+            claim.lease.checkpoint(&turn("progress")).await.unwrap();
         }
         world.expire(claim.lease.id()).await;
         let swept = worker.sweep(Duration::ZERO).await.unwrap();
@@ -100,7 +100,7 @@ async fn an_agent_that_is_not_to_be_resumed_fails_with_its_worker() {
     let worker = world.steady_worker().await;
     world.spawn_one(session, NewTask { on_worker_loss: OnWorkerLoss::Fail, ..task() }).await;
     let mut claim = world.claim_one(&worker).await;
-    claim.lease.checkpoint(turn("half way")).await.unwrap();
+    claim.lease.checkpoint(&turn("half way")).await.unwrap();
     world.expire(claim.lease.id()).await;
     assert!(worker.sweep(Duration::ZERO).await.unwrap()[0].ended);
     let status = world.store.status(session, FIRST).await.unwrap();

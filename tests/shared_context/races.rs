@@ -44,7 +44,7 @@ async fn writers_at_once_never_fill_the_store_beyond_its_limit() {
 async fn a_write_that_waited_counts_what_it_waited_for() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     for key in 0..9 {
         write(&world, session, &format!("k{key}"), &"x".repeat(4000)).await.unwrap();
     }
@@ -63,7 +63,7 @@ async fn a_write_that_waited_counts_what_it_waited_for() {
 async fn a_crash_before_the_commit_leaves_neither_the_write_nor_its_result() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     world.hold(&task_write(&claim.lease, "a")).await.rollback().await.unwrap();
     assert_refused(read(&world, session, "a").await, ErrorCode::KeyNotFound);
     assert!(world.store.turns(claim.lease.task()).await.unwrap()[0].tool_results.is_empty());
@@ -76,7 +76,7 @@ async fn a_crash_before_the_commit_leaves_neither_the_write_nor_its_result() {
 async fn the_same_call_at_the_same_instant_writes_once() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let held = world.hold(&task_write(&claim.lease, "a")).await;
     let again = tokio::spawn(async move {
         claim
@@ -96,7 +96,7 @@ async fn the_same_call_at_the_same_instant_writes_once() {
 async fn a_write_that_waited_for_a_sweep_writes_nothing() {
     let world = World::new().await;
     let (session, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     world.expire(claim.lease.id()).await;
     let sweep = world.hold(&format!("select sweep_1('{}', '0 s')", worker.id())).await;
     let late = tokio::spawn(async move {
@@ -131,7 +131,7 @@ async fn a_write_that_waited_for_the_archiving_is_refused() {
 async fn a_write_waits_for_its_session_before_it_takes_its_slot() {
     let world = World::new().await;
     let (session, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let mut ending = world.hold("select from session for no key update").await;
     let end = json!([{
         "slot": claim.lease.slot(), "task": claim.lease.task(), "lease": claim.lease.id(), "outcome": "released"

@@ -185,7 +185,7 @@ async fn sc_11_the_last_write_wins_and_its_version_tells_how_many_there_were() {
 async fn sc_12_what_is_written_outlives_tasks_and_processes_and_ends_with_the_session() {
     let world = World::new().await;
     let (session, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     task_call(&claim.lease, "c", &json!({"action": "write", "key": "a", "value": "kept"})).await;
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     worker.stop().await.unwrap();
@@ -301,7 +301,7 @@ async fn sc_15_sessions_are_made_once_archived_listed_and_deleted() {
 async fn sc_16_written_by_is_set_by_the_system() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let (answer, _) =
         task_call(&claim.lease, "c", &json!({"action": "write", "key": "a", "value": "of a task"})).await;
     assert_eq!(answer["written_by"], "subagent:tester:t_01");
@@ -344,7 +344,7 @@ async fn sc_18_writes_and_deletes_are_logged_and_values_never() {
     let worker = world.worker().await;
     world.spawn(session, 1).await;
     let mut claim = world.claim_one(&worker).await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
 
     let log = Log::default();
     let lines = log.clone();

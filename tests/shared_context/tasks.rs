@@ -28,7 +28,7 @@ const TABLES: [&str; 13] = [
 async fn a_call_and_its_result_are_stored_together_and_once() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let arguments = json!({"action": "write", "key": "a", "value": "text"});
     let (answer, result) = task_call(&claim.lease, "call_1", &arguments).await;
     assert_eq!((&answer["key"], &answer["version"]), (&json!("a"), &json!(1)));
@@ -42,7 +42,7 @@ async fn a_call_and_its_result_are_stored_together_and_once() {
     assert_eq!(turns[0].tool_results.len(), 2);
     assert_eq!(turns[0].tool_results[0], result);
     // The same id in a later turn is another call.
-    claim.lease.checkpoint(turn("two")).await.unwrap();
+    claim.lease.checkpoint(&turn("two")).await.unwrap();
     let (answer, _) = task_call(&claim.lease, "call_1", &arguments).await;
     assert_eq!(answer["version"], 3);
     world.assert_sound().await;
@@ -52,7 +52,7 @@ async fn a_call_and_its_result_are_stored_together_and_once() {
 async fn a_task_reads_what_others_wrote_and_its_reading_is_stored() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     write(&world, session, "plan", "first").await.unwrap();
     let reading = json!({"action": "read", "key": "plan"});
     let (answer, result) = task_call(&claim.lease, "c1", &reading).await;
@@ -72,7 +72,7 @@ async fn a_task_reads_what_others_wrote_and_its_reading_is_stored() {
 async fn a_refusal_is_a_result_for_the_task() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let (answer, result) = task_call(&claim.lease, "c1", &json!({"action": "read", "key": "none"})).await;
     assert_eq!(answer["error"], "KEY_NOT_FOUND");
     assert!(answer["message"].as_str().unwrap().contains("none"));
@@ -95,7 +95,7 @@ async fn a_refusal_is_a_result_for_the_task() {
 async fn a_lost_lease_writes_nothing() {
     let world = World::new().await;
     let (session, worker, mut stale) = world.one_running().await;
-    stale.lease.checkpoint(turn("one")).await.unwrap();
+    stale.lease.checkpoint(&turn("one")).await.unwrap();
     world.expire(stale.lease.id()).await;
     assert_eq!(worker.sweep(Duration::ZERO).await.unwrap().len(), 1);
     let current = world.claim_one(&worker).await;
@@ -121,7 +121,7 @@ async fn a_call_renews_the_lease_and_belongs_to_a_turn() {
     let listing = context(&json!({"action": "list_keys"}));
     let before_any_turn = claim.lease.shared_context("c", &listing).await.unwrap_err();
     assert!(before_any_turn.to_string().contains("no turn 0"), "{before_any_turn}");
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     world.expire(claim.lease.id()).await;
     claim.lease.shared_context("c", &listing).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
@@ -131,7 +131,7 @@ async fn a_call_renews_the_lease_and_belongs_to_a_turn() {
 async fn the_next_attempt_finds_the_result_and_the_write() {
     let world = World::new().await;
     let (session, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     let arguments = json!({"action": "write", "key": "a", "value": "text"});
     let (_, result) = task_call(&claim.lease, "c\0", &arguments).await;
     assert_eq!(result.call, "c\u{fffd}");
@@ -149,7 +149,7 @@ async fn the_next_attempt_finds_the_result_and_the_write() {
 async fn a_task_of_an_archived_session_may_end_but_its_writes_are_refused() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     world.store.archive_session(session).await.unwrap();
     let (answer, _) =
         task_call(&claim.lease, "c1", &json!({"action": "write", "key": "a", "value": "late"})).await;
@@ -170,14 +170,14 @@ async fn a_deleted_session_leaves_nothing_and_takes_its_leases_back() {
     let kept = world.session().await;
     write(&world, kept, "a", "kept").await.unwrap();
     let (session, worker, mut claim) = world.one_running().await;
-    claim.lease.checkpoint(turn("one")).await.unwrap();
+    claim.lease.checkpoint(&turn("one")).await.unwrap();
     task_call(&claim.lease, "c", &json!({"action": "write", "key": "a", "value": ""})).await;
     super::call(&world, session, json!({"action": "snapshot", "label": "x"})).await.unwrap();
     let key = adjutant_store::IdempotencyKey { key: "k", body: b"" };
     world.store.spawn(session, &vec![crate::world::queued(); 10], Some(key)).await.unwrap();
     claim.lease.spawn(&[crate::world::task()], None).await.unwrap();
     world.store.delete_session(session).await.unwrap();
-    assert_lost(claim.lease.checkpoint(turn("late")).await);
+    assert_lost(claim.lease.checkpoint(&turn("late")).await);
     assert_lost(claim.lease.complete("late".to_owned(), None).write().await);
     assert!(worker.claim(10).await.unwrap().is_empty());
     assert_eq!(world.store.slots().await.unwrap().used, 0);

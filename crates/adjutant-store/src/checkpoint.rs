@@ -8,9 +8,9 @@ impl Lease {
     /// Stores the next turn and renews the lease. After this the model call is never made again.
     ///
     /// Asking again after an unanswered call stores the turn once.
-    pub async fn checkpoint(&mut self, turn: Turn) -> Result<()> {
+    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<()> {
         let number = self.answers + 1;
-        let body = body(&turn);
+        let body = body(turn);
         self.store
             .call(async |connection| {
                 sqlx::query!(

@@ -28,6 +28,11 @@ impl Lease {
         self.slot
     }
 
+    /// Where it writes.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub fn session(&self) -> SessionId {
         self.session
     }
@@ -37,7 +42,7 @@ impl Lease {
         self.attempt
     }
 
-    /// Turns stored so far, by this attempt and those before it.
+    /// Model answers stored so far, by this attempt and those before it.
     pub fn answers(&self) -> i32 {
         self.answers
     }

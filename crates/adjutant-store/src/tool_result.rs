@@ -5,7 +5,7 @@ use crate::{Lease, Result};
 
 impl Lease {
     /// Stores what a tool call of the last turn gave, and renews the lease. The first result of a call stays.
-    pub async fn tool_result(&self, result: ToolResult) -> Result<()> {
+    pub async fn tool_result(&self, result: &ToolResult) -> Result<()> {
         self.store
             .call(async |connection| {
                 sqlx::query!(
@@ -14,8 +14,8 @@ impl Lease {
                     self.task.0,
                     self.id.0,
                     self.answers,
-                    storable(result.call),
-                    storable(result.content),
+                    storable(result.call.clone()),
+                    storable(result.content.clone()),
                     result.is_error,
                     result.duration_ms
                 )

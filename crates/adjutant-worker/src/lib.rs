@@ -19,6 +19,7 @@
 //!
 //! What a task does is up to the [`Handler`].
 
+mod agents;
 mod attempt;
 mod backend;
 mod claim;
@@ -34,9 +35,11 @@ mod settings;
 mod station;
 mod task;
 pub mod tools;
+mod trace;
 mod turnover;
 mod worker;
 
+pub use agents::{Agents, Models};
 pub use handler::{End, Handler, Stop};
 pub use settings::Settings;
 pub use task::Task;

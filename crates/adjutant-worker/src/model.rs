@@ -123,6 +123,11 @@ impl Model {
         self.context_window
     }
 
+    /// The longest answer that it is asked for.
+    pub fn max_tokens(&self) -> u32 {
+        self.parameters.max_tokens
+    }
+
     /// To be held during a call: waits while as many calls as this process may make are under way.
     pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         // It is never closed.

@@ -1,8 +1,8 @@
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use adjutant_agent::{TaskId, ToolResult, Turn};
-use adjutant_store::{Assignment, Error, IdempotencyKey, Lease, NewTask, Spawned};
+use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
+use adjutant_store::{Assignment, Clearance, Error, IdempotencyKey, Lease, NewTask, Spawned};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claimed;
@@ -34,6 +34,10 @@ impl Task {
         self.lease.task()
     }
 
+    pub fn session(&self) -> SessionId {
+        self.lease.session()
+    }
+
     pub fn attempt(&self) -> i32 {
         self.lease.attempt()
     }
@@ -45,20 +49,39 @@ impl Task {
 
     /// To be asked before every step that costs something: whether this worker may still do it.
     pub fn go_on(&self) -> Result<(), Stop> {
-        if !self.hold.is_good() {
-            return Err(Stop::LeaseLost);
-        }
+        self.check_lease()?;
         if self.draining.is_cancelled() {
             return Err(Stop::HandOver);
         }
         Ok(())
     }
 
+    /// Whether the lease is good: what `go_on` asks, but for whether this worker is leaving.
+    pub fn check_lease(&self) -> Result<(), Stop> {
+        if self.hold.is_good() { Ok(()) } else { Err(Stop::LeaseLost) }
+    }
+
+    /// Waits for so long, or until this worker is leaving.
+    pub async fn pause(&self, time: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(time) => {}
+            () = self.draining.cancelled() => {}
+        }
+    }
+
+    /// What earlier attempts have stored.
+    pub async fn turns(&self) -> Result<Vec<StoredTurn>, Stop> {
+        if self.answers() == 0 {
+            return Ok(Vec::new());
+        }
+        self.insist(async || self.lease.store().turns(self.id()).await).await
+    }
+
     /// Stores the next turn, and renews the lease. After this its model call is never made again.
-    pub async fn checkpoint(&mut self, turn: Turn) -> Result<(), Stop> {
+    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<(), Stop> {
         for pause in backoff() {
             let asked_at = Instant::now();
-            match self.lease.checkpoint(turn.clone()).await {
+            match self.lease.checkpoint(turn).await {
                 Ok(()) => {
                     self.hold.renewed(asked_at);
                     fault::point("checkpointed");
@@ -71,25 +94,41 @@ impl Task {
     }
 
     /// Stores what a tool call of the last turn gave, and renews the lease.
-    pub async fn tool_result(&self, result: ToolResult) -> Result<(), Stop> {
-        for pause in backoff() {
-            let asked_at = Instant::now();
-            match self.lease.tool_result(result.clone()).await {
-                Ok(()) => {
-                    self.hold.renewed(asked_at);
-                    return Ok(());
-                }
-                Err(error) => self.wait_out(error, pause).await?,
-            }
-        }
-        Err(Stop::LeaseLost)
+    pub async fn tool_result(&self, result: &ToolResult) -> Result<(), Stop> {
+        let asked_at = Instant::now();
+        self.insist(async || self.lease.tool_result(result).await).await?;
+        self.hold.renewed(asked_at);
+        Ok(())
+    }
+
+    /// Makes a call of the last turn to the shared context and stores its result, both or neither, and renews the lease.
+    pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult, Stop> {
+        let asked_at = Instant::now();
+        let result = self.insist(async || self.lease.shared_context(call_id, call).await).await?;
+        self.hold.renewed(asked_at);
+        Ok(result)
+    }
+
+    /// What has to be known before a model is called.
+    pub async fn clearance(&self, model: &str) -> Result<Clearance, Stop> {
+        self.insist(async || self.lease.store().clearance(self.id(), self.session(), model).await).await
+    }
+
+    /// Holds a model back on all workers.
+    pub async fn close_gate(&self, model: &str, time: Duration) -> Result<(), Stop> {
+        self.insist(async || self.lease.store().close_gate(model, time).await).await
     }
 
     /// Makes children, all or none; with a key, once, however often it is asked.
     pub async fn spawn(&self, children: &[NewTask], key: IdempotencyKey<'_>) -> Result<Vec<Spawned>, Stop> {
+        self.insist(async || self.lease.spawn(children, Some(key)).await).await
+    }
+
+    /// Asks until there is an answer, for as long as the lease is good. What is asked is safe to be asked twice.
+    async fn insist<T>(&self, ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Stop> {
         for pause in backoff() {
-            match self.lease.spawn(children, Some(key)).await {
-                Ok(spawned) => return Ok(spawned),
+            match ask().await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => self.wait_out(error, pause).await?,
             }
         }
@@ -97,7 +136,7 @@ impl Task {
     }
 
     /// A database that is away is waited for as long as the lease is good.
-    async fn wait_out(&self, error: Error, pause: std::time::Duration) -> Result<(), Stop> {
+    async fn wait_out(&self, error: Error, pause: Duration) -> Result<(), Stop> {
         if let Error::LeaseLost(_) = error {
             return Err(Stop::LeaseLost);
         }
@@ -106,6 +145,6 @@ impl Task {
         }
         tracing::warn!(task.id = %self.id(), "cannot store progress, trying again: {error}");
         tokio::time::sleep(pause).await;
-        if self.hold.is_good() { Ok(()) } else { Err(Stop::LeaseLost) }
+        self.check_lease()
     }
 }

@@ -58,7 +58,7 @@ impl Handler for Rehearsals {
         while task.answers() < rehearsal.turns {
             task.go_on()?;
             pause(rehearsal.turn_ms).await;
-            task.checkpoint(turn(task.answers() + 1)).await?;
+            task.checkpoint(&turn(task.answers() + 1)).await?;
         }
         task.go_on()?;
         pause(rehearsal.work_ms).await;

@@ -40,6 +40,15 @@ impl CallError {
         }
     }
 
+    /// A word for traces.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Passing { .. } => "passing",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Final { .. } => "final",
+        }
+    }
+
     pub fn details(&self) -> &str {
         match self {
             Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details } => {

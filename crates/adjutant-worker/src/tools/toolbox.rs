@@ -77,6 +77,11 @@ impl Toolbox {
         names.into_iter().filter_map(|name| catalogue.definition(name)).collect()
     }
 
+    /// Whether a call of this tool may be made again; none if there is no such tool.
+    pub fn replay(&self, name: &str) -> Option<Replay> {
+        self.shelf.now().definition(name).map(|definition| definition.replay)
+    }
+
     pub fn definitions_all(&self) -> Vec<ToolDefinition> {
         self.shelf.now().definitions().cloned().collect()
     }

@@ -1,0 +1,121 @@
+//! What `adjutant work` does with tasks: it runs the loops of their agents.
+//!
+//! `next` of `adjutant-agent` decides from the stored turns, this performs what it decides and stores what came of it, and
+//! asks again. Going on after a crash is the same code: load the turns, ask.
+
+mod ask;
+mod models;
+mod use_tools;
+
+use std::sync::Arc;
+
+use adjutant_agent::{
+    AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, next,
+    shared_context_tool,
+};
+use tracing::Instrument;
+
+use crate::model::Model;
+use crate::tools::Toolbox;
+use crate::{End, Handler, Stop, Task};
+
+use ask::{Asked, Question};
+pub use models::Models;
+use use_tools::SHARED_CONTEXT;
+
+/// The handler that runs agents.
+pub struct Agents {
+    models: Models,
+    toolbox: Arc<Toolbox>,
+}
+
+impl Agents {
+    pub fn new(models: Models, toolbox: Arc<Toolbox>) -> Self {
+        Self { models, toolbox }
+    }
+
+    async fn run_turns(&self, task: &mut Task, agent: &AgentSpec, model: &Model) -> Result<End, Stop> {
+        let assignment = task.assignment().text.clone();
+        let conversation = Conversation { agent, assignment: &assignment, window: window(model) };
+        let mut turns = task.turns().await?;
+        loop {
+            match next(&conversation, &turns, task.attempt()) {
+                Next::CallModel { kind, request } => {
+                    let tools = self.definitions(agent);
+                    let question = Question { agent, kind, request: &request, tools: &tools, turns: &turns };
+                    match ask::ask(task, model, question).await? {
+                        Asked::Answered(turn) => {
+                            task.checkpoint(&turn).await?;
+                            turns.push(StoredTurn {
+                                number: task.answers(),
+                                attempt: task.attempt(),
+                                turn,
+                                tool_results: Vec::new(),
+                            });
+                        }
+                        Asked::Ended(end) => return Ok(end),
+                    }
+                }
+                Next::RunTools(calls) => {
+                    let results = use_tools::use_tools(task, &self.toolbox, agent, &calls).await?;
+                    if let Some(last) = turns.last_mut() {
+                        last.tool_results.extend(results);
+                    }
+                }
+                Next::Finish(outcome) => return Ok(end(outcome)),
+            }
+        }
+    }
+
+    /// Tools of servers come and go, so this is asked before every call.
+    fn definitions(&self, agent: &AgentSpec) -> Vec<ToolDefinition> {
+        let mut tools = self.toolbox.definitions(agent.allowed_tools());
+        tools.extend(agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool));
+        tools
+    }
+}
+
+impl Handler for Agents {
+    async fn run(&self, task: &mut Task) -> Result<End, Stop> {
+        let config = task.assignment().config.clone();
+        let agent: AgentSpec = match serde_json::from_value(config) {
+            Ok(agent) => agent,
+            Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
+        };
+        let Some(model) = self.models.get(&agent.model) else {
+            return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
+        };
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.name = format!("invoke_agent {}", task.assignment().agent),
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.name = task.assignment().agent,
+            gen_ai.provider.name = model.wire().as_str(),
+            gen_ai.request.model = model.name_on_the_wire(),
+            gen_ai.conversation.id = %task.id(),
+            task.attempt = task.attempt(),
+        );
+        crate::trace::continue_from(&span, task.assignment().traceparent.as_deref());
+        self.run_turns(task, &agent, &model).instrument(span).await
+    }
+}
+
+fn window(model: &Model) -> Option<Window> {
+    let context_tokens = model.context_window()?.into();
+    Some(Window { context_tokens, max_output_tokens: model.max_tokens().into() })
+}
+
+fn end(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Completed { result, summary } => End::Completed { result, summary },
+        Outcome::Failed { failure, error, partial_result } => End::Failed { failure, error, partial_result },
+        // The loop never decides this: it is taken away from it.
+        Outcome::Cancelled { partial_result } => {
+            End::Failed { failure: FailureKind::Internal, error: "Cancelled".to_owned(), partial_result }
+        }
+    }
+}
+
+fn failed(failure: FailureKind, error: String) -> End {
+    End::Failed { failure, error, partial_result: None }
+}

@@ -1,0 +1,126 @@
+//! The tools that one answer asks for, side by side; each result is stored as it comes.
+
+use std::time::Instant;
+
+use adjutant_agent::{AgentSpec, Arguments, ContextCall, PendingCall, Refusal, ToolResult, ToolUse, prompts};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use tracing::Instrument;
+
+use crate::tools::{ToolCall, Toolbox};
+use crate::{Stop, Task, fault};
+
+/// The one tool that writes under the lease.
+pub(super) const SHARED_CONTEXT: &str = "shared_context";
+
+/// Answers all of these calls. A tool that fails is a result for the model, which decides what to make of it.
+pub(super) async fn use_tools(
+    task: &Task,
+    toolbox: &Toolbox,
+    agent: &AgentSpec,
+    calls: &[PendingCall<'_>],
+) -> Result<Vec<ToolResult>, Stop> {
+    // Not `go_on`: whoever leaves finishes the tools of a stored answer first, or their outcome would be unknown.
+    task.check_lease()?;
+    let bench = Bench { task, toolbox, agent };
+    try_join_all(calls.iter().map(|pending| bench.answer(pending))).await
+}
+
+struct Bench<'a> {
+    task: &'a Task,
+    toolbox: &'a Toolbox,
+    agent: &'a AgentSpec,
+}
+
+impl Bench<'_> {
+    /// Gives the result when it is stored.
+    async fn answer(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
+        let (call, id) = (pending.call, self.task.id());
+        let span = tracing::info_span!(
+            "execute_tool",
+            otel.name = format!("execute_tool {}", call.name),
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = call.name,
+            gen_ai.tool.call.id = call.id,
+        );
+        let began = Instant::now();
+        let result = self.stored_result(pending).instrument(span).await?;
+        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(
+            task.id = %id, tool.name = call.name, turn = pending.turn, duration_ms, is_error = result.is_error,
+            "task {id} called a tool"
+        );
+        Ok(result)
+    }
+
+    async fn stored_result(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
+        let call = pending.call;
+        let arguments = match self.arguments(call) {
+            Ok(arguments) => arguments,
+            Err(why) => return self.store(error(call, why, Instant::now())).await,
+        };
+        if call.name == SHARED_CONTEXT {
+            return match ContextCall::parse(arguments) {
+                // The change and its result are stored together, so it can be asked again whatever happened.
+                Ok(context_call) => self.task.shared_context(&call.id, &context_call).await,
+                Err(refusal) => self.store(error(call, refused(&refusal), Instant::now())).await,
+            };
+        }
+        if let Some(instead) =
+            self.toolbox.replay(&call.name).and_then(|replay| pending.instead_of_running(replay))
+        {
+            return self.store(instead).await;
+        }
+        let began = Instant::now();
+        let key = pending.idempotency_key(self.task.id());
+        let session = self.task.session();
+        fault::point("tool_calling");
+        let answer = self
+            .toolbox
+            .call(&call.name, ToolCall { arguments, key: &key, task: self.task.id(), session })
+            .await;
+        fault::point("tool_answered");
+        self.store(match answer {
+            Ok(text) => ToolResult { is_error: false, ..error(call, text, began) },
+            Err(text) => error(call, text, began),
+        })
+        .await
+    }
+
+    /// What the model meant, or what it is told instead.
+    fn arguments<'c>(&self, call: &'c ToolUse) -> Result<&'c Value, String> {
+        if !self.agent.allowed_tools().any(|name| name == call.name) {
+            let tools: Vec<&str> = self.agent.allowed_tools().collect();
+            return Err(match tools.as_slice() {
+                [] => format!("There is no tool {:?}; you have no tools.", call.name),
+                tools => format!("There is no tool {:?}; your tools are: {}.", call.name, tools.join(", ")),
+            });
+        }
+        match &call.arguments {
+            Arguments::Json(arguments) if arguments.is_object() => Ok(arguments),
+            Arguments::Json(_) | Arguments::Malformed(_) => {
+                Err("The call was not made: its arguments are not a JSON object, or were cut off.".to_owned())
+            }
+        }
+    }
+
+    async fn store(&self, result: ToolResult) -> Result<ToolResult, Stop> {
+        let result = if result.content.is_empty() {
+            ToolResult { content: prompts::EMPTY_TOOL_RESULT.to_owned(), ..result }
+        } else {
+            result
+        };
+        self.task.tool_result(&result).await?;
+        fault::point("tool_stored");
+        Ok(result)
+    }
+}
+
+fn error(call: &ToolUse, content: String, began: Instant) -> ToolResult {
+    let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+    ToolResult { call: call.id.clone(), content, is_error: true, duration_ms }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    json!({"error": refusal.code, "message": refusal.message}).to_string()
+}
