@@ -27,6 +27,7 @@ pub mod fault;
 mod handler;
 mod held;
 mod listen;
+pub mod model;
 mod poll;
 mod renew;
 mod settings;

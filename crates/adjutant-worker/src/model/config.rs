@@ -1,0 +1,227 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::parameters::Parameters;
+use super::price::Rates;
+use super::secret::KeySource;
+use super::{Model, Prices, Secret, Wire};
+
+/// What is ours to set in a request.
+const RESERVED: &[&str] =
+    &["model", "messages", "system", "tools", "temperature", "max_tokens", "max_completion_tokens"];
+
+/// A model as the config file describes it, in `[models.NAME]`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    pub wire: Wire,
+    /// As the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. The vendor's own if not given.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key.
+    pub api_key_env: Option<String>,
+    /// The file that holds the key; it may change at any time. With neither of the two no key is sent.
+    pub api_key_file: Option<PathBuf>,
+    /// The name that is sent; the table's name if not given.
+    pub model: Option<String>,
+    /// The most that one answer may have.
+    #[serde(default = "default_max_tokens")]
+    pub max_tokens: u32,
+    /// What the OpenAI wire calls that; what the server most likely understands if not given.
+    pub max_tokens_field: Option<TokenLimit>,
+    pub temperature: Option<f64>,
+    /// More of the request's body, as it is. `stream = false` is for servers that cannot stream.
+    #[serde(default)]
+    pub parameters: Map<String, Value>,
+    /// More headers; they win over ours.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Secret>,
+    /// How many tokens of conversation it can take in.
+    pub context_window: Option<u32>,
+    #[serde(default)]
+    pub prices: Prices,
+    /// The most calls at once, in one process.
+    pub max_concurrency: Option<u32>,
+    /// A call to which nothing more comes for this long has failed.
+    #[serde(default = "default_idle_timeout_s")]
+    pub idle_timeout_s: f64,
+    /// A call that is not done after this long has failed.
+    #[serde(default = "default_timeout_s")]
+    pub timeout_s: f64,
+}
+
+/// Newer models of OpenAI itself refuse `max_tokens`, many other servers do not know anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenLimit {
+    MaxTokens,
+    MaxCompletionTokens,
+}
+
+/// A setting that cannot be used, by its name in the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("models.{model}.{setting}: {problem}")]
+pub struct ConfigError {
+    pub model: String,
+    pub setting: String,
+    pub problem: String,
+}
+
+fn default_max_tokens() -> u32 {
+    4096
+}
+
+/// Models that think say nothing for minutes.
+fn default_idle_timeout_s() -> f64 {
+    300.0
+}
+
+fn default_timeout_s() -> f64 {
+    1800.0
+}
+
+impl Model {
+    /// Looks up and checks everything that the config says of the model `name`.
+    pub fn new(name: &str, config: &ModelConfig, client: reqwest::Client) -> Result<Self, ConfigError> {
+        let checked = || -> Result<Self, Problem> {
+            let url = endpoint(config)?;
+            Ok(Self {
+                name: name.to_owned(),
+                wire: config.wire,
+                key: key(config)?,
+                headers: headers(config)?,
+                parameters: parameters(name, config, &url)?,
+                rates: Rates::new(&config.prices).map_err(|which| {
+                    Problem::new(
+                        format!("prices.{which}"),
+                        "must be a number of US dollars per million tokens",
+                    )
+                })?,
+                context_window: config.context_window,
+                permits: permits(config)?,
+                idle_timeout: seconds("idle_timeout_s", config.idle_timeout_s)?,
+                timeout: seconds("timeout_s", config.timeout_s)?,
+                client,
+                said_that_usage_is_missing: AtomicBool::new(false),
+                url,
+            })
+        };
+        checked().map_err(|Problem { setting, problem }| ConfigError {
+            model: name.to_owned(),
+            setting,
+            problem,
+        })
+    }
+}
+
+struct Problem {
+    setting: String,
+    problem: String,
+}
+
+impl Problem {
+    fn new(setting: impl Into<String>, problem: impl std::fmt::Display) -> Self {
+        Self { setting: setting.into(), problem: problem.to_string() }
+    }
+}
+
+/// The base with the wire's path; a query that the base has stays (Azure's `api-version`).
+fn endpoint(config: &ModelConfig) -> Result<Url, Problem> {
+    let (vendor, path) = match config.wire {
+        Wire::Anthropic => ("https://api.anthropic.com", "v1/messages"),
+        Wire::OpenAi => ("https://api.openai.com/v1", "chat/completions"),
+    };
+    let base = config.base_url.as_deref().unwrap_or(vendor);
+    let mut url = Url::parse(base).map_err(|error| Problem::new("base_url", error))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(Problem::new("base_url", "must begin with http:// or https://"));
+    }
+    let whole = format!("{}/{path}", url.path().trim_end_matches('/'));
+    url.set_path(&whole);
+    Ok(url)
+}
+
+fn key(config: &ModelConfig) -> Result<Option<KeySource>, Problem> {
+    let (setting, source) = match (&config.api_key_env, &config.api_key_file) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => return Err(Problem::new("api_key_file", "there is an api_key_env as well")),
+        (Some(variable), None) => {
+            let key = std::env::var(variable).map_err(|_| {
+                Problem::new("api_key_env", format!("there is no {variable} in the environment"))
+            })?;
+            ("api_key_env", KeySource::Fixed(Secret::new(key.trim())))
+        }
+        (None, Some(path)) => ("api_key_file", KeySource::File(path.clone())),
+    };
+    let key = source.read().map_err(|error| Problem::new(setting, error))?;
+    if key.expose().is_empty() || HeaderValue::from_str(key.expose()).is_err() {
+        return Err(Problem::new(setting, "what it holds is not a key"));
+    }
+    Ok(Some(source))
+}
+
+fn headers(config: &ModelConfig) -> Result<HeaderMap, Problem> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &config.headers {
+        let setting = || format!("headers.{name}");
+        let known = HeaderName::try_from(name.as_str()).map_err(|error| Problem::new(setting(), error))?;
+        let mut value =
+            HeaderValue::from_str(value.expose()).map_err(|error| Problem::new(setting(), error))?;
+        value.set_sensitive(true);
+        headers.insert(known, value);
+    }
+    Ok(headers)
+}
+
+fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters, Problem> {
+    if let Some(reserved) = RESERVED.iter().find(|reserved| config.parameters.contains_key(**reserved)) {
+        return Err(Problem::new(format!("parameters.{reserved}"), "is set by Adjutant"));
+    }
+    if config.max_tokens == 0 {
+        return Err(Problem::new("max_tokens", "must be at least 1"));
+    }
+    if config.context_window == Some(0) {
+        return Err(Problem::new("context_window", "must be at least 1"));
+    }
+    if config.temperature.is_some_and(|temperature| !(0.0..=2.0).contains(&temperature)) {
+        return Err(Problem::new("temperature", "must be between 0 and 2"));
+    }
+    let host = url.host_str().unwrap_or_default();
+    let is_openai = host == "api.openai.com" || host.ends_with(".openai.azure.com");
+    let token_limit = match config.wire {
+        Wire::Anthropic => TokenLimit::MaxTokens,
+        Wire::OpenAi if is_openai => config.max_tokens_field.unwrap_or(TokenLimit::MaxCompletionTokens),
+        Wire::OpenAi => config.max_tokens_field.unwrap_or(TokenLimit::MaxTokens),
+    };
+    Ok(Parameters {
+        model: config.model.clone().unwrap_or_else(|| name.to_owned()),
+        max_tokens: config.max_tokens,
+        token_limit,
+        temperature: config.temperature,
+        more: config.parameters.clone(),
+    })
+}
+
+fn permits(config: &ModelConfig) -> Result<Option<Arc<Semaphore>>, Problem> {
+    let Some(most) = config.max_concurrency else { return Ok(None) };
+    if most == 0 {
+        return Err(Problem::new("max_concurrency", "must be at least 1"));
+    }
+    let most = usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+    Ok(Some(Arc::new(Semaphore::new(most))))
+}
+
+fn seconds(setting: &str, seconds: f64) -> Result<Duration, Problem> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        Ok(_) | Err(_) => Err(Problem::new(setting, "must be a number of seconds above 0")),
+    }
+}

@@ -1,0 +1,169 @@
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::rate_limit;
+
+/// The most characters of a message that is not ours.
+const LONGEST: usize = 300;
+
+/// Why a call gave no answer, by what the caller does next. The text is what a task that fails of it shows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The next try may succeed: the server, the connection or the stream failed.
+    #[error("Model API error: {details}")]
+    Passing { retry_after: Option<Duration>, details: String },
+    /// The provider has had enough: until it wants more, no one should call this model.
+    #[error("Model API error: {details}")]
+    RateLimited { retry_after: Option<Duration>, details: String },
+    /// The same call would fail in the same way.
+    #[error("Model API error: {details}")]
+    Final { details: String },
+}
+
+impl CallError {
+    pub(super) fn passing(details: impl Into<String>) -> Self {
+        Self::Passing { retry_after: None, details: details.into() }
+    }
+
+    pub(super) fn fatal(details: impl Into<String>) -> Self {
+        Self::Final { details: details.into() }
+    }
+
+    /// How long the provider wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Passing { retry_after, .. } | Self::RateLimited { retry_after, .. } => *retry_after,
+            Self::Final { .. } => None,
+        }
+    }
+
+    pub fn details(&self) -> &str {
+        match self {
+            Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details } => {
+                details
+            }
+        }
+    }
+
+    /// On one line, not too long, and without `secrets`: a server may repeat anything that it was sent.
+    pub(super) fn fit_to_be_seen(mut self, secrets: &[&str]) -> Self {
+        let (Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details }) =
+            &mut self;
+        // What is that short is a word, not a secret.
+        for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
+            *details = details.replace(secret, "***");
+        }
+        *details = shorten(details);
+        self
+    }
+}
+
+/// A failure of the connection, as far down as its cause is known. It names no URL: that may have a key.
+impl From<reqwest::Error> for CallError {
+    fn from(error: reqwest::Error) -> Self {
+        let is_ours = error.is_builder();
+        let error = error.without_url();
+        let mut details = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            details = format!("{details}: {error}");
+            cause = error.source();
+        }
+        if is_ours { Self::fatal(details) } else { Self::passing(details) }
+    }
+}
+
+/// What the server says by its status, and what it says of it.
+pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> CallError {
+    let said = serde_json::from_slice(body).map(|body| Said::of(&body)).unwrap_or_default();
+    let details = said.details(status);
+    match status.as_u16() {
+        429 | 529 => CallError::RateLimited { retry_after: rate_limit::until_open(headers), details },
+        408 | 409 | 500..=599 => {
+            CallError::Passing { retry_after: rate_limit::retry_after(headers), details }
+        }
+        300..=399 => CallError::fatal(format!("{details}: redirects are not followed; is base_url right?")),
+        _ => CallError::Final { details },
+    }
+}
+
+/// An error that came in place of an answer, or in the middle of one: its kind says what the status would have said.
+pub(super) fn reported(error: &Value) -> CallError {
+    let said = Said::of(error);
+    let status = said.code.or_else(|| status_of(said.kind.as_deref().unwrap_or_default()));
+    match status.and_then(|status| StatusCode::from_u16(status).ok()) {
+        Some(status) => refused_with(status, &said),
+        None => CallError::passing(said.details_in_stream()),
+    }
+}
+
+fn refused_with(status: StatusCode, said: &Said) -> CallError {
+    let details = said.details_in_stream();
+    match status.as_u16() {
+        429 | 529 => CallError::RateLimited { retry_after: None, details },
+        400..=499 if !matches!(status.as_u16(), 408 | 409) => CallError::Final { details },
+        _ => CallError::Passing { retry_after: None, details },
+    }
+}
+
+fn status_of(kind: &str) -> Option<u16> {
+    Some(match kind {
+        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "tokens" | "requests" => 429,
+        "overloaded_error" => 529,
+        "api_error" | "server_error" => 500,
+        "timeout_error" => 504,
+        "invalid_request_error" | "context_length_exceeded" | "invalid_prompt" => 400,
+        "authentication_error" => 401,
+        "billing_error" => 402,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        _ => return None,
+    })
+}
+
+/// What a server says of an error, in whichever form.
+#[derive(Debug, Default)]
+struct Said {
+    kind: Option<String>,
+    message: Option<String>,
+    code: Option<u16>,
+}
+
+impl Said {
+    fn of(body: &Value) -> Self {
+        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
+        let text_of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let named = |name: &str| error.get(name).and_then(text_of);
+        Self {
+            kind: named("type").filter(|kind| kind != "error").or_else(|| named("code")),
+            message: text_of(error).or_else(|| named("message")).or_else(|| named("detail")),
+            code: error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()),
+        }
+    }
+
+    fn details(&self, status: StatusCode) -> String {
+        let kind = self.kind.as_deref().or(status.canonical_reason()).unwrap_or("without a reason");
+        match &self.message {
+            Some(message) => format!("{} {kind}: {message}", status.as_u16()),
+            None => format!("{} {kind}", status.as_u16()),
+        }
+    }
+
+    fn details_in_stream(&self) -> String {
+        let said = [&self.kind, &self.message].into_iter().flatten().map(String::as_str).collect::<Vec<_>>();
+        if said.is_empty() { "an error without a reason".to_owned() } else { said.join(": ") }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
