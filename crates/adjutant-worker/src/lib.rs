@@ -33,6 +33,7 @@ mod renew;
 mod settings;
 mod station;
 mod task;
+pub mod tools;
 mod turnover;
 mod worker;
 

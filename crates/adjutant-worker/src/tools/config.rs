@@ -1,0 +1,220 @@
+//! `[tools]` of the config file.
+
+use std::collections::BTreeMap;
+use std::env::VarError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use adjutant_agent::Replay;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::Limits;
+
+/// Which tools there are, besides `shared_context`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolsConfig {
+    /// Without it there are no `read_file`, `list_files` and `search_files`.
+    pub files: Option<FilesConfig>,
+    pub fetch: FetchConfig,
+    /// By the tool's name.
+    pub http: BTreeMap<String, HttpToolConfig>,
+    /// By a name for the server, which its tools get in front of theirs if others are called the same.
+    pub mcp: BTreeMap<String, McpConfig>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesConfig {
+    /// Nothing outside of it can be read.
+    pub root: PathBuf,
+    /// What is read of a file at the most.
+    #[serde(default = "eight_mebibytes")]
+    pub max_bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FetchConfig {
+    pub enabled: bool,
+    /// What is read of a page at the most.
+    pub max_bytes: usize,
+    #[serde(rename = "timeout_s", deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// Lets models reach your network: addresses that are not public, and this machine.
+    pub allow_private: bool,
+}
+
+impl Default for FetchConfig {
+    fn default() -> Self {
+        Self { enabled: true, max_bytes: 2 << 20, timeout: Duration::from_secs(30), allow_private: false }
+    }
+}
+
+/// A tool that is a POST of its arguments; the answer's text is the result.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpToolConfig {
+    pub description: String,
+    pub url: String,
+    #[serde(default = "any_object")]
+    pub input_schema: Value,
+    #[serde(default)]
+    pub replay: Replay,
+    /// Its address need not be a public one.
+    #[serde(default)]
+    pub allow_private: bool,
+    #[serde(default)]
+    pub headers: BTreeMap<String, Setting>,
+    #[serde(rename = "timeout_s", default = "default_time", deserialize_with = "seconds")]
+    pub timeout: Duration,
+    /// Of the result.
+    #[serde(default = "default_bytes")]
+    pub max_bytes: usize,
+}
+
+/// Every tool of an MCP server.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "McpTable")]
+pub struct McpConfig {
+    pub endpoint: McpEndpoint,
+    /// For all of its tools; without it, what the tools say about themselves.
+    pub replay: Option<Replay>,
+    pub timeout: Duration,
+    /// For the start of the server and the list of its tools.
+    pub start_timeout: Duration,
+    /// Of a result.
+    pub max_bytes: usize,
+    /// Only these tools, if given, by the server's names for them.
+    pub allow: Option<Vec<String>>,
+    pub deny: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum McpEndpoint {
+    Command {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// It gets these, and of ours only what every program needs: our keys are none of its business.
+        env: BTreeMap<String, Setting>,
+        cwd: Option<PathBuf>,
+    },
+    Url {
+        url: String,
+        headers: BTreeMap<String, Setting>,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct McpTable {
+    command: Option<Vec<String>>,
+    url: Option<String>,
+    env: Option<BTreeMap<String, Setting>>,
+    headers: Option<BTreeMap<String, Setting>>,
+    cwd: Option<PathBuf>,
+    replay: Option<Replay>,
+    #[serde(rename = "timeout_s", default = "default_time", deserialize_with = "seconds")]
+    timeout: Duration,
+    #[serde(rename = "start_timeout_s", default = "default_time", deserialize_with = "seconds")]
+    start_timeout: Duration,
+    #[serde(default = "default_bytes")]
+    max_bytes: usize,
+    allow: Option<Vec<String>>,
+    #[serde(default)]
+    deny: Vec<String>,
+}
+
+impl TryFrom<McpTable> for McpConfig {
+    type Error = &'static str;
+
+    fn try_from(table: McpTable) -> Result<Self, Self::Error> {
+        let endpoint = match (table.command, table.url) {
+            (Some(_), _) if table.headers.is_some() => {
+                return Err("`headers` goes with `url`, not with `command`");
+            }
+            (Some(command), None) if command.first().is_some_and(|program| !program.is_empty()) => {
+                McpEndpoint::Command { command, env: table.env.unwrap_or_default(), cwd: table.cwd }
+            }
+            (Some(_), None) => return Err("`command` must name a program"),
+            (None, Some(_)) if table.env.is_some() || table.cwd.is_some() => {
+                return Err("`env` and `cwd` go with `command`, not with `url`");
+            }
+            (None, Some(url)) => McpEndpoint::Url { url, headers: table.headers.unwrap_or_default() },
+            (Some(_), Some(_)) | (None, None) => return Err("either `command` or `url` is needed"),
+        };
+        Ok(Self {
+            endpoint,
+            replay: table.replay,
+            timeout: table.timeout,
+            start_timeout: table.start_timeout,
+            max_bytes: table.max_bytes,
+            allow: table.allow,
+            deny: table.deny,
+        })
+    }
+}
+
+/// A value, or where it is: `{ env = "NAME" }` keeps a secret out of the file.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "a string or { env = \"NAME\" }")]
+pub enum Setting {
+    Literal(String),
+    Env(FromEnv),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromEnv {
+    pub env: String,
+}
+
+impl Setting {
+    pub(super) fn value(&self) -> Result<String, String> {
+        match self {
+            Self::Literal(text) => Ok(text.clone()),
+            Self::Env(FromEnv { env }) => {
+                // Not the error's own words: they may have the value in them.
+                std::env::var(env).map_err(|error| match error {
+                    VarError::NotPresent => format!("the environment variable {env} is not set"),
+                    VarError::NotUnicode(_) => format!("the environment variable {env} is not UTF-8"),
+                })
+            }
+        }
+    }
+}
+
+/// It may be a secret.
+impl std::fmt::Debug for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Literal(_) => f.write_str("Literal(..)"),
+            Self::Env(from) => std::fmt::Debug::fmt(from, f),
+        }
+    }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero() && *time <= Duration::from_secs(24 * 60 * 60))
+        .ok_or_else(|| serde::de::Error::custom("seconds must be more than 0 and at most 86400"))
+}
+
+fn default_time() -> Duration {
+    Limits::default().time
+}
+
+fn default_bytes() -> usize {
+    Limits::default().bytes
+}
+
+fn eight_mebibytes() -> usize {
+    8 << 20
+}
+
+fn any_object() -> Value {
+    json!({ "type": "object" })
+}

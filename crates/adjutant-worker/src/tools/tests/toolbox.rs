@@ -1,0 +1,87 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use adjutant_agent::{Replay, ToolDefinition};
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use super::call;
+use crate::tools::{Limits, Tool, ToolCall, Toolbox, ToolsConfig};
+
+/// A tool of somebody who embeds us, and who is up to no good.
+struct Own {
+    definition: ToolDefinition,
+    run: fn(ToolCall<'_>) -> BoxFuture<'static, Result<String, String>>,
+}
+
+impl Tool for Own {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { time: Duration::from_millis(50), bytes: 10 }
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {
+        (self.run)(call)
+    }
+}
+
+fn toolbox_of(
+    name: &str,
+    replay: Replay,
+    run: fn(ToolCall<'_>) -> BoxFuture<'static, Result<String, String>>,
+) -> Toolbox {
+    let definition = ToolDefinition {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: json!({ "type": "object" }),
+        replay,
+    };
+    Toolbox::start(&ToolsConfig::default(), vec![Arc::new(Own { definition, run })]).unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
+    let toolbox = toolbox_of("own", Replay::Unsafe, |call| {
+        let text = format!("{} {}", call.arguments["a"], &call.key[..4]);
+        Box::pin(async move { Ok(text) })
+    });
+    assert_eq!(toolbox.call("own", call(&json!({ "a": 1 }))).await.unwrap(), "1 0198");
+    let names: Vec<_> = toolbox.definitions_all().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["fetch", "own"]);
+    assert_eq!(toolbox.definitions(["own", "none", "subagent"]).len(), 1);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_becomes_a_text_for_the_child() {
+    let panics = toolbox_of("t", Replay::Unsafe, |_| panic!("at once"));
+    let error = panics.call("t", call(&json!({}))).await.unwrap_err();
+    assert_eq!(
+        error,
+        "The tool broke down. Whether it had an effect is not known."[..10].to_owned() + CUT_71
+    );
+    let panics_later = toolbox_of("t", Replay::Safe, |_| Box::pin(async { panic!("later") }));
+    assert!(panics_later.call("t", call(&json!({}))).await.is_err());
+    let hangs = toolbox_of("t", Replay::Safe, |_| Box::pin(std::future::pending()));
+    assert!(hangs.call("t", call(&json!({}))).await.unwrap_err().starts_with("The tool d"));
+    let fails = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Err("no".to_owned()) }));
+    assert_eq!(fails.call("t", call(&json!({}))).await, Err("no".to_owned()));
+    assert_eq!(fails.call("x", call(&json!({}))).await, Err("There is no tool of this name.".to_owned()));
+    for not_an_object in [json!(null), json!([]), json!("{}"), json!(1)] {
+        assert!(fails.call("t", call(&not_an_object)).await.unwrap_err().contains("JSON object"));
+    }
+}
+
+const CUT_71: &str = "\n[cut: these are the first 10 of 59 bytes]";
+
+#[tokio::test]
+async fn a_long_text_is_cut_between_two_characters_and_says_how_long_it_was() {
+    let toolbox = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Ok("äöüäöü!".to_owned()) }));
+    let text = toolbox.call("t", call(&json!({}))).await.unwrap();
+    assert_eq!(text, "äöüäö\n[cut: these are the first 10 of 13 bytes]");
+    let toolbox = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Err("aäöüäöü".to_owned()) }));
+    let text = toolbox.call("t", call(&json!({}))).await.unwrap_err();
+    assert_eq!(text, "aäöüä\n[cut: these are the first 9 of 13 bytes]");
+}
