@@ -16,6 +16,8 @@ mod outcome;
 mod pending;
 pub mod prompts;
 mod request;
+#[cfg(test)]
+mod sample;
 mod spec;
 mod tokens;
 mod tool;

@@ -155,4 +155,6 @@ impl StoredTurn {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -34,6 +34,12 @@ impl Window {
     fn target(&self) -> i64 {
         self.limit() / 2
     }
+
+    /// How short it is made by cutting the latest results: three quarters, since they are the last that should suffer, and
+    /// since what is cut to the limit would have to be cut again on the next turn.
+    fn cut_target(&self) -> i64 {
+        self.limit() / 4 * 3
+    }
 }
 
 /// How a tool result appears in a request.
@@ -111,7 +117,7 @@ impl Room {
         let bytes: Vec<usize> = result_bytes(stored).collect();
         let shown: Vec<usize> =
             (0..).zip(&bytes).map(|(nth, bytes)| self.shown(latest, nth, *bytes)).collect();
-        let length = common_length(&shown, size - window.limit());
+        let length = common_length(&shown, size - window.cut_target());
         let mut size = size;
         for (nth, shown) in shown.into_iter().enumerate().filter(|(_, shown)| *shown > length) {
             size -= tokens(shown) - tokens(length);
