@@ -8,6 +8,7 @@ mod cap;
 mod claim;
 mod collect;
 mod command;
+mod config;
 mod dependencies;
 mod driver;
 mod fleet;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss, SUBAGENT, check_agent_name,
-    estimate_tokens,
+    AgentDefinition, AgentDraft, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss, SUBAGENT,
+    check_agent_name, estimate_tokens,
 };
 
 use super::check::{fit, split_list};
@@ -56,7 +56,8 @@ pub fn from_table(
 ) -> Option<Agent> {
     let settings = node.as_table()?;
     let table = dotted("agents", name);
-    let is_about_it = |at: &str| at.strip_prefix(&table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let is_about_it =
+        |at: &str| at.strip_prefix(&table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let is_wrong = |findings: &Findings| findings.errors.iter().any(|problem| is_about_it(&problem.name));
     let mut reading = Reading { table: &table, source: &node.key, settings, known, findings };
     reading.check_name(name, &node.key);
@@ -67,13 +68,8 @@ pub fn from_table(
     if is_wrong(reading.findings) {
         return None;
     }
-    let draft = AgentDraft {
-        name: name.to_owned(),
-        system_prompt,
-        tools: Some(tools),
-        model,
-        ..reading.draft()
-    };
+    let draft =
+        AgentDraft { name: name.to_owned(), system_prompt, tools: Some(tools), model, ..reading.draft() };
     let definition = reading.define(draft)?;
     Some(Agent { definition, source: node.key.clone(), key: Key::Table(name.to_owned()) })
 }
@@ -121,8 +117,7 @@ pub fn from_markdown(file: &AgentFile, known: Known<'_>, findings: &mut Findings
     if reading.findings.errors.len() > before {
         return Markdown::Wrong;
     }
-    let draft =
-        AgentDraft { name, system_prompt: Some(body), tools: Some(tools), model, ..reading.draft() };
+    let draft = AgentDraft { name, system_prompt: Some(body), tools: Some(tools), model, ..reading.draft() };
     match reading.define(draft) {
         Some(definition) => Markdown::Agent(Agent { definition, source, key: Key::File(file.shown.clone()) }),
         None => Markdown::Wrong,
@@ -280,7 +275,11 @@ impl Reading<'_> {
     fn tools_of_markdown(&mut self) -> Vec<String> {
         let Some(node) = self.settings.get("tools") else {
             let source = self.source.clone();
-            self.warning(&source, "tools", "is missing, so the agent has none; `tools: []` says that it is meant");
+            self.warning(
+                &source,
+                "tools",
+                "is missing, so the agent has none; `tools: []` says that it is meant",
+            );
             return Vec::new();
         };
         let list = |node: &Node| -> Vec<String> {
@@ -290,11 +289,12 @@ impl Reading<'_> {
         let place = node.place.clone();
         let mut tools = Vec::new();
         for written in list(node).into_iter().filter(|tool| !refused.contains(tool)) {
-            let found = our_name(&written, self.known.tools).and_then(|name| match self.known.tools.find(&name) {
-                Found::Here | Found::Perhaps => Ok(name),
-                Found::No(_) if name == SUBAGENT => Ok(name),
-                Found::No(why) => Err(why),
-            });
+            let found =
+                our_name(&written, self.known.tools).and_then(|name| match self.known.tools.find(&name) {
+                    Found::Here | Found::Perhaps => Ok(name),
+                    Found::No(_) if name == SUBAGENT => Ok(name),
+                    Found::No(why) => Err(why),
+                });
             match found {
                 Ok(name) if name == SUBAGENT => {}
                 Ok(name) => tools.push(name),

@@ -143,8 +143,10 @@ fn from_raw(kind: Kind, text: String, place: &Place) -> Result<Value, String> {
         Kind::Paths | Kind::Texts if !trimmed.starts_with('[') => {
             Ok(Value::List(split_list(trimmed).map(|text| raw_item(text, place)).collect()))
         }
-        Kind::Paths | Kind::Texts | Kind::TextTable | Kind::SecretTable | Kind::Table => read_toml_value(place, trimmed)
-            .map_err(|error| format!("must be {} as TOML has it: {error}", kind.is_called())),
+        Kind::Paths | Kind::Texts | Kind::TextTable | Kind::SecretTable | Kind::Table => {
+            read_toml_value(place, trimmed)
+                .map_err(|error| format!("must be {} as TOML has it: {error}", kind.is_called()))
+        }
         Kind::Whole { .. } | Kind::Number { .. } | Kind::Positive | Kind::Flag => {
             let value = read_toml_value(place, trimmed).ok();
             value

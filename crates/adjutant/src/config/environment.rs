@@ -113,7 +113,8 @@ fn names_below<'a>(table: &'a Table, section: &str) -> impl Iterator<Item = &'a 
 
 /// The path of the setting that a variable's name without its prefix means.
 fn setting(variable: &str, table: &Table) -> Option<Vec<String>> {
-    let plain = SETTINGS.iter().find(|setting| !setting.name.contains('*') && capitals(setting.name) == variable);
+    let plain =
+        SETTINGS.iter().find(|setting| !setting.name.contains('*') && capitals(setting.name) == variable);
     if let Some(setting) = plain {
         return Some(setting.name.split('.').map(str::to_owned).collect());
     }

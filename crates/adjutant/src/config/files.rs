@@ -103,7 +103,8 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut seen = BTreeSet::new();
     let mut left = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = left.pop() {
-        let cannot = |error: io::Error| format!("cannot read the folder {}: {}", folder.display(), reason(&error));
+        let cannot =
+            |error: io::Error| format!("cannot read the folder {}: {}", folder.display(), reason(&error));
         // By its real path, so that a link to a folder above ends here.
         if !seen.insert(folder.canonicalize().map_err(cannot)?) || depth > MAX_DEPTH {
             continue;

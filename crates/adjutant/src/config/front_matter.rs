@@ -157,7 +157,9 @@ impl Written<'_> {
                 };
                 return Some(Value::List(items.into_iter().map(item).collect()));
             }
-            ("|" | "|-" | "|+", _) => self.below.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n"),
+            ("|" | "|-" | "|+", _) => {
+                self.below.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
+            }
             (">" | ">-" | ">+" | "", _) => below().collect::<Vec<_>>().join(" "),
             (inline, _) => unquoted(&[inline].into_iter().chain(below()).collect::<Vec<_>>().join(" ")),
         };
@@ -234,8 +236,14 @@ mod tests {
     #[test]
     fn what_nobody_can_read_is_an_error_with_its_line() {
         for (text, expected) in [
-            ("---\nname: a\n", "agents/a.md:1:1: the front matter that begins here does not end: a line with --- is missing"),
-            ("\n---\nname: a", "agents/a.md:2:1: the front matter that begins here does not end: a line with --- is missing"),
+            (
+                "---\nname: a\n",
+                "agents/a.md:1:1: the front matter that begins here does not end: a line with --- is missing",
+            ),
+            (
+                "\n---\nname: a",
+                "agents/a.md:2:1: the front matter that begins here does not end: a line with --- is missing",
+            ),
         ] {
             assert_eq!(read(text), Err(expected.to_owned()), "{text:?}");
         }

@@ -56,9 +56,11 @@ impl Node {
             Value::Flag(flag) => json!(flag),
             Value::Date => json!(null),
             Value::List(nodes) => nodes.iter().map(Self::to_json).collect(),
-            Value::Table(table) => {
-                table.iter().map(|(name, node)| (name.clone(), node.to_json())).collect::<serde_json::Map<_, _>>().into()
-            }
+            Value::Table(table) => table
+                .iter()
+                .map(|(name, node)| (name.clone(), node.to_json()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
         }
     }
 
@@ -78,7 +80,9 @@ impl Node {
     pub fn texts(&self) -> impl Iterator<Item = (&Self, &str)> {
         let nodes = match &self.value {
             Value::List(nodes) => nodes.as_slice(),
-            Value::Text(_) | Value::Raw(_) | Value::Integer(_) | Value::Number(_) => std::slice::from_ref(self),
+            Value::Text(_) | Value::Raw(_) | Value::Integer(_) | Value::Number(_) => {
+                std::slice::from_ref(self)
+            }
             Value::Flag(_) | Value::Date | Value::Table(_) => std::slice::from_ref(self),
         };
         nodes.iter().filter_map(|node| Some((node, node.as_text()?)))

@@ -37,11 +37,9 @@ pub fn understand(
     let tools = tools(&table, findings);
     let known = match running {
         Some(running) => running.known(),
-        None => Known {
-            models: &model_names,
-            tools: &tool_names,
-            max_turns_ceiling: limits.max_turns_ceiling,
-        },
+        None => {
+            Known { models: &model_names, tools: &tool_names, max_turns_ceiling: limits.max_turns_ceiling }
+        }
     };
     let read = read_agents(&table, files, known, findings);
     let agents = settle(read, running, files, findings);
@@ -99,8 +97,9 @@ fn resolve_paths(table: &mut Table, base: &Base) {
 fn limits(table: &Table, findings: &mut Findings) -> Limits {
     let default = Limits::default();
     let node = |name: &str| section(table, "limits")?.get(name);
-    let whole =
-        |name: &str, default| node(name).and_then(|node| i32::try_from(node.as_integer()?).ok()).unwrap_or(default);
+    let whole = |name: &str, default| {
+        node(name).and_then(|node| i32::try_from(node.as_integer()?).ok()).unwrap_or(default)
+    };
     let seconds = |name: &str| node(name).and_then(Node::as_number);
     let limits = Limits {
         cap: whole("cap", default.cap),
@@ -128,7 +127,11 @@ fn model_names(table: &Table, findings: &mut Findings) -> ModelNames {
         let Some(model) = node.as_text() else { continue };
         let name = dotted("model_aliases", alias);
         if names.models.contains(alias) {
-            findings.error(&node.key, name, format!("is never used, because there is a models.{alias}; remove it"));
+            findings.error(
+                &node.key,
+                name,
+                format!("is never used, because there is a models.{alias}; remove it"),
+            );
         } else if names.models.contains(model) {
             names.aliases.insert(alias.clone(), model.to_owned());
         } else {
@@ -173,7 +176,9 @@ fn models(table: &Table, findings: &mut Findings) -> BTreeMap<String, ModelConfi
 }
 
 fn is_model_name(name: &str) -> bool {
-    (1..=128).contains(&name.len()) && name != "*" && !name.contains(|c: char| c.is_whitespace() || c.is_control())
+    (1..=128).contains(&name.len())
+        && name != "*"
+        && !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// Of two settings only one may be there; whether there is, and the rule about it, if both are.

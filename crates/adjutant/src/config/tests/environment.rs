@@ -43,7 +43,10 @@ fn a_variable_wins_over_the_file() {
     assert_eq!((main.max_tokens, main.prices.cache_read, main.temperature), (77, Some(0.5), Some(1.0)));
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);
     let scout = &config.agents["scout"].definition;
-    assert_eq!((scout.description.as_str(), scout.spec.system_prompt.as_str()), ("Looks: around", "[You] look around."));
+    assert_eq!(
+        (scout.description.as_str(), scout.spec.system_prompt.as_str()),
+        ("Looks: around", "[You] look around.")
+    );
     assert_eq!(scout.spec.tools, ["shared_context", "fetch"]);
     assert_eq!(scout.spec.model, "main", "by the alias that catches all");
     assert!(config.tools.mcp.contains_key("files"));
@@ -54,7 +57,11 @@ fn a_variable_that_is_wrong_is_an_error_with_its_name() {
     for (name, value, expected) in [
         ("ADJUTANT_LIMITS_CAP", "many", "ADJUTANT_LIMITS_CAP: limits.cap: must be a whole number"),
         ("ADJUTANT_LIMITS_CAP", "-1", "ADJUTANT_LIMITS_CAP: limits.cap: must be at least 0, and is -1"),
-        ("ADJUTANT_LEASE_SECONDS", "1", "ADJUTANT_LEASE_SECONDS: lease.seconds: must be at least 2, and is 1"),
+        (
+            "ADJUTANT_LEASE_SECONDS",
+            "1",
+            "ADJUTANT_LEASE_SECONDS: lease.seconds: must be at least 2, and is 1",
+        ),
         ("ADJUTANT_LOG_PAYLOADS", "yes", "ADJUTANT_LOG_PAYLOADS: log_payloads: must be true or false"),
         (
             "ADJUTANT_MODELS_MAIN_WIRE",
@@ -69,7 +76,10 @@ fn a_variable_that_is_wrong_is_an_error_with_its_name() {
 #[test]
 fn a_variable_that_nobody_reads_is_a_warning_with_the_nearest() {
     for (name, expected) in [
-        ("ADJUTANT_LIMITS_CAPS", "ADJUTANT_LIMITS_CAPS: nothing reads this variable; did you mean ADJUTANT_LIMITS_CAP?"),
+        (
+            "ADJUTANT_LIMITS_CAPS",
+            "ADJUTANT_LIMITS_CAPS: nothing reads this variable; did you mean ADJUTANT_LIMITS_CAP?",
+        ),
         ("ADJUTANT_POOLS", "ADJUTANT_POOLS: nothing reads this variable; did you mean ADJUTANT_POOL?"),
         ("ADJUTANT_CONFG", "ADJUTANT_CONFG: nothing reads this variable; did you mean ADJUTANT_CONFIG?"),
         (

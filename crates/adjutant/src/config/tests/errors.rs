@@ -9,13 +9,13 @@ fn refused(text: &str, expected: &[&str]) {
 fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
     for (text, expected) in [
         ("[limits]\ncapp = 5\n", "adjutant.toml:2:1: limits.capp: unknown name; did you mean limits.cap?"),
-        ("defalt_model = 'x'\n", "adjutant.toml:1:1: defalt_model: unknown name; did you mean default_model?"),
+        (
+            "defalt_model = 'x'\n",
+            "adjutant.toml:1:1: defalt_model: unknown name; did you mean default_model?",
+        ),
         ("[limit]\ncap = 5\n", "adjutant.toml:1:2: limit: unknown name; did you mean limits?"),
         ("\ncap = 5\n", "adjutant.toml:2:1: cap: unknown name; did you mean limits.cap?"),
-        (
-            "[lease]\nsecs = 5\n",
-            "adjutant.toml:2:1: lease.secs: unknown name; there is seconds",
-        ),
+        ("[lease]\nsecs = 5\n", "adjutant.toml:2:1: lease.secs: unknown name; there is seconds"),
         (
             "[models.m]\nwire = 'openai'\nprices = { imput = 1 }\n",
             "adjutant.toml:3:12: models.m.prices.imput: unknown name; did you mean models.m.prices.input?",
@@ -28,10 +28,7 @@ fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
             "[tools.http.t]\ndescription = 'é' \nurl = 'http://x'\nreply = 'safe'\n",
             "adjutant.toml:4:1: tools.http.t.reply: unknown name; did you mean tools.http.t.replay?",
         ),
-        (
-            "[tools.https.t]\n",
-            "adjutant.toml:1:8: tools.https: unknown name; did you mean tools.http?",
-        ),
+        ("[tools.https.t]\n", "adjutant.toml:1:8: tools.https: unknown name; did you mean tools.http?"),
     ] {
         refused(text, &[expected]);
     }
@@ -48,7 +45,10 @@ fn a_value_that_cannot_be_is_an_error_with_its_place_and_what_it_must_be() {
         ),
         ("[limits]\ncap = '5'\n", "adjutant.toml:2:7: limits.cap: must be a whole number, and is a string"),
         ("limits = 5\n", "adjutant.toml:1:10: limits: must be a table, and is a whole number"),
-        ("log_payloads = 'yes'\n", "adjutant.toml:1:16: log_payloads: must be true or false, and is a string"),
+        (
+            "log_payloads = 'yes'\n",
+            "adjutant.toml:1:16: log_payloads: must be true or false, and is a string",
+        ),
         (
             "[limits]\ntask_timeout_s = 20\ntask_timeout_max_s = 10\n",
             "adjutant.toml:2:18: limits.task_timeout_s: must be at most limits.task_timeout_max_s, which is 10, and is 20",
@@ -61,7 +61,10 @@ fn a_value_that_cannot_be_is_an_error_with_its_place_and_what_it_must_be() {
             "agents_dir = ['a', 3]\n",
             "adjutant.toml:1:14: agents_dir: must be a list of strings, and has a whole number in it",
         ),
-        ("model_aliases = { a = 3 }\n", "adjutant.toml:1:17: model_aliases: a: must be a string, and is a whole number"),
+        (
+            "model_aliases = { a = 3 }\n",
+            "adjutant.toml:1:17: model_aliases: a: must be a string, and is a whole number",
+        ),
     ] {
         refused(text, &[expected]);
     }
@@ -112,7 +115,10 @@ fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
             "[tools.http.\"a b\"]\nurl = 'http://x'\ndescription = 'x'\n",
             "adjutant.toml:1:13: tools.http.\"a b\": a tool's name has 1 to 64 letters, digits, _ and -",
         ),
-        ("[tools.files]\nmax_bytes = 5\n", "adjutant.toml:1:8: tools.files.root: is missing: the folder that may be read"),
+        (
+            "[tools.files]\nmax_bytes = 5\n",
+            "adjutant.toml:1:8: tools.files.root: is missing: the folder that may be read",
+        ),
         (
             "[tools.http.t]\ndescription = 'x'\nurl = 'http://x'\nheaders = { a = { envv = 'X' } }\n",
             "adjutant.toml:4:11: tools.http.t.headers: a: must be a string or { env = \"NAME\" }",
@@ -151,10 +157,7 @@ fn an_agent_that_cannot_work_is_an_error() {
             agent("system_prompt = 'p'\nmax_turns = 0\n"),
             "adjutant.toml:6:13: agents.a.max_turns: must be at least 1, and is 0",
         ),
-        (
-            agent("system_prompt = ' '\n"),
-            "adjutant.toml:5:17: agents.a.system_prompt: must not be empty",
-        ),
+        (agent("system_prompt = ' '\n"), "adjutant.toml:5:17: agents.a.system_prompt: must not be empty"),
         (
             agent("system_prompt = 'p'\non_worker_loss = 'retry'\n"),
             "adjutant.toml:6:18: agents.a.on_worker_loss: must be \"resume\" or \"fail\"",
@@ -195,7 +198,10 @@ fn what_is_not_toml_is_said_with_every_line() {
     let errors = Desk::new(&[("adjutant.toml", "a = \nb = 1\nb = 2\n[limits\n")]).errors();
     let places: Vec<&str> = errors.iter().filter_map(|error| error.split(": not TOML: ").next()).collect();
     assert_eq!(places.len(), 3, "{errors:?}");
-    assert!(places[0].starts_with("adjutant.toml:1:") && places[1].starts_with("adjutant.toml:3:"), "{errors:?}");
+    assert!(
+        places[0].starts_with("adjutant.toml:1:") && places[1].starts_with("adjutant.toml:3:"),
+        "{errors:?}"
+    );
     assert!(places[2].starts_with("adjutant.toml:4:"), "{errors:?}");
 }
 
@@ -209,7 +215,8 @@ fn a_file_that_was_asked_for_and_cannot_be_read_is_an_error() {
 
 #[test]
 fn a_byte_order_mark_and_windows_line_ends_do_not_matter() {
-    let desk = Desk::new(&[("adjutant.toml", "\u{feff}[limits]\r\ncap = 7\r\n\r\n[lease]\r\nseconds = 1\r\n")]);
+    let desk =
+        Desk::new(&[("adjutant.toml", "\u{feff}[limits]\r\ncap = 7\r\n\r\n[lease]\r\nseconds = 1\r\n")]);
     assert_eq!(desk.errors(), ["adjutant.toml:5:11: lease.seconds: must be at least 2, and is 1"]);
     assert_eq!(desk.load().config.limits.cap, 7);
 }

@@ -9,7 +9,9 @@ use super::*;
 /// With every setting that is commented out.
 fn whole_example() -> String {
     let uncommented = |line: &str| match line.strip_prefix('#') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[' || c == '"') => rest.to_owned(),
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[' || c == '"') => {
+            rest.to_owned()
+        }
         _ => line.to_owned(),
     };
     EXAMPLE.lines().map(uncommented).collect::<Vec<_>>().join("\n")
@@ -30,8 +32,14 @@ fn the_example_loads_with_every_setting() {
     let mut desk = Desk::new(&[
         ("adjutant.toml", &whole_example()),
         ("prompts/writer.md", "You write.\n"),
-        ("agents/reader.md", "---\nname: reader\ndescription: Reads\ntools: Read\nmodel: sonnet\n---\nYou read.\n"),
-        ("home/.claude/agents/tester.md", "---\nname: tester\ndescription: Tests\ntools: []\n---\nYou test.\n"),
+        (
+            "agents/reader.md",
+            "---\nname: reader\ndescription: Reads\ntools: Read\nmodel: sonnet\n---\nYou read.\n",
+        ),
+        (
+            "home/.claude/agents/tester.md",
+            "---\nname: tester\ndescription: Tests\ntools: []\n---\nYou test.\n",
+        ),
     ]);
     let home = desk.dir.path().join("home").display().to_string();
     desk.environment.variables.push(("HOME".to_owned(), home));
@@ -42,7 +50,10 @@ fn the_example_loads_with_every_setting() {
     assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["reader", "researcher", "tester", "writer"]);
     assert_eq!(config.agents["writer"].definition.spec.system_prompt, "You write.");
     let reader = &config.agents["reader"].definition.spec;
-    assert_eq!((reader.model.as_str(), reader.tools.as_slice()), ("main", ["read_file".to_owned()].as_slice()));
+    assert_eq!(
+        (reader.model.as_str(), reader.tools.as_slice()),
+        ("main", ["read_file".to_owned()].as_slice())
+    );
     let root = config.tools.files.as_ref().unwrap().root.clone();
     assert_eq!(root, desk.dir.path().join("data"), "relative to the file");
 }
@@ -51,7 +62,8 @@ fn the_example_loads_with_every_setting() {
 fn every_setting_is_in_the_example() {
     fn collect(table: &Table, pattern: &str, found: &mut BTreeSet<String>) {
         for (name, node) in table {
-            let dotted = |name: &str| if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") };
+            let dotted =
+                |name: &str| if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") };
             let below = if matches!(pattern, "models" | "agents" | "tools.http" | "tools.mcp") {
                 dotted("*")
             } else {
