@@ -109,7 +109,7 @@ pub fn from_markdown(file: &AgentFile, known: Known<'_>, findings: &mut Findings
     let mut reading = Reading { table: "", source: &source, settings: &settings, known, findings };
     reading.check_name(&name, &name_place);
     if body.is_empty() {
-        reading.error(&source, "system_prompt", "is missing: write it below the front matter");
+        reading.missing("system_prompt", "is missing: write it below the front matter");
     }
     let tools = reading.tools_of_markdown();
     let model = reading.model_of_markdown();
@@ -171,6 +171,11 @@ impl Reading<'_> {
         self.findings.error(place, name, text);
     }
 
+    fn missing(&mut self, setting: &str, text: &str) {
+        let name = self.name_of(setting);
+        self.findings.missing(self.source, name, text);
+    }
+
     fn warning(&mut self, place: &Place, setting: &str, text: impl Into<String>) {
         let name = self.name_of(setting);
         self.findings.warning(place, name, text);
@@ -191,8 +196,7 @@ impl Reading<'_> {
 
     fn require_description(&mut self) {
         if !self.settings.contains_key("description") {
-            let source = self.source.clone();
-            self.error(&source, "description", "is missing: one line that says what the agent is for");
+            self.missing("description", "is missing: one line that says what the agent is for");
         }
     }
 
@@ -221,8 +225,7 @@ impl Reading<'_> {
                 None
             }
             (None, None) => {
-                let source = self.source.clone();
-                self.error(&source, "system_prompt", "is missing; add it, or system_prompt_file");
+                self.missing("system_prompt", "is missing; add it, or system_prompt_file");
                 None
             }
         }

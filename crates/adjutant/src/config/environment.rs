@@ -58,8 +58,9 @@ impl Environment {
         }
         for name in unknown.into_iter().filter(|name| !table.values().any(|node| node.mentions(name))) {
             let candidates = self.candidates(table);
-            let meant = match nearest(name, candidates.iter().map(String::as_str)) {
-                Some(near) => format!("did you mean {near}?"),
+            let rest = name.strip_prefix(PREFIX).unwrap_or(name);
+            let meant = match nearest(rest, candidates.iter().filter_map(|name| name.strip_prefix(PREFIX))) {
+                Some(near) => format!("did you mean {PREFIX}{near}?"),
                 None => "`adjutant config example` has all that there are".to_owned(),
             };
             findings.warning(

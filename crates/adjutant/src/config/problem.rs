@@ -12,6 +12,15 @@ pub enum Place {
     Line { file: Arc<str>, line: usize, column: usize },
 }
 
+impl Place {
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Variable(_) => None,
+            Self::WholeFile(file) | Self::Line { file, .. } => Some(file),
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,6 +60,18 @@ pub struct Findings {
 impl Findings {
     pub fn error(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {
         self.errors.push(Problem { place: place.clone(), name: name.into(), text: text.into() });
+    }
+
+    /// That a setting is not there, unless it only seems so because it was wrong.
+    pub fn missing(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {
+        let name = name.into();
+        let was_wrong = |problem: &Problem| {
+            // Names of front matter are not dotted: every file has them.
+            problem.name == name && (name.contains('.') || problem.place.file() == place.file())
+        };
+        if !self.errors.iter().any(was_wrong) {
+            self.error(place, name, text);
+        }
     }
 
     pub fn warning(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {

@@ -167,7 +167,7 @@ fn models(table: &Table, findings: &mut Findings) -> BTreeMap<String, ModelConfi
         both(model, &dotted_name, ["api_key_env", "api_key_file"], findings);
         if !model.contains_key("wire") {
             let text = "is missing; it is \"openai\" or \"anthropic\"";
-            findings.error(&node.key, dotted(&dotted_name, "wire"), text);
+            findings.missing(&node.key, dotted(&dotted_name, "wire"), text);
             continue;
         }
         models.extend(typed(&dotted_name, node, findings).map(|config| (name.clone(), config)));
@@ -240,7 +240,7 @@ fn tools(table: &Table, findings: &mut Findings) -> ToolsConfig {
         if node.as_table().is_some_and(|files| files.contains_key("root")) {
             tools.files = typed("tools.files", node, findings);
         } else {
-            findings.error(&node.key, "tools.files.root", "is missing: the folder that may be read");
+            findings.missing(&node.key, "tools.files.root", "is missing: the folder that may be read");
         }
     }
     if let Some(node) = section(table, "tools").and_then(|tools| tools.get("fetch")) {
@@ -253,7 +253,7 @@ fn tools(table: &Table, findings: &mut Findings) -> ToolsConfig {
             .filter(|setting| node.as_table().is_some_and(|tool| !tool.contains_key(*setting)))
             .collect();
         for setting in &missing {
-            findings.error(&node.key, dotted(&dotted_name, setting), "is missing");
+            findings.missing(&node.key, dotted(&dotted_name, setting), "is missing");
         }
         if missing.is_empty() {
             tools.http.extend(typed(&dotted_name, node, findings).map(|config| (name.clone(), config)));
@@ -263,9 +263,14 @@ fn tools(table: &Table, findings: &mut Findings) -> ToolsConfig {
         let dotted_name = dotted("tools.mcp", name);
         let Some(server) = node.as_table() else { continue };
         both(server, &dotted_name, ["command", "url"], findings);
+        let was_wrong =
+            findings.errors.iter().any(|problem| problem.name.starts_with(&format!("{dotted_name}.")));
+        if was_wrong {
+            continue;
+        }
         if !server.contains_key("command") && !server.contains_key("url") {
-            findings.error(&node.key, dotted_name, "command or url is missing");
-        } else if !(server.contains_key("command") && server.contains_key("url")) {
+            findings.missing(&node.key, dotted_name, "command or url is missing");
+        } else {
             tools.mcp.extend(typed(&dotted_name, node, findings).map(|config| (name.clone(), config)));
         }
     }

@@ -1,3 +1,4 @@
+use super::super::agents::Agents;
 use super::super::watch::Watch;
 use super::*;
 
@@ -124,11 +125,12 @@ fn models_and_limits_stay_what_they_were_at_the_start() {
 #[tokio::test]
 async fn agents_are_sent_to_whoever_listens_until_nobody_does() {
     let Followed { desk, watch } = followed();
-    let (sender, mut receiver) = tokio::sync::watch::channel(super::super::agents::Agents::new());
+    let (sender, mut receiver) = tokio::sync::watch::channel(Agents::new());
     let running = tokio::spawn(watch.run(std::time::Duration::from_millis(1), sender));
     desk.write("agents/a.md", agent("sent"));
-    receiver.changed().await.unwrap();
-    assert_eq!(receiver.borrow()["a"].definition.spec.system_prompt, "sent");
+    let sent =
+        |agents: &Agents| agents.get("a").is_some_and(|agent| agent.definition.spec.system_prompt == "sent");
+    assert_eq!(receiver.wait_for(sent).await.unwrap().len(), 3);
     drop(receiver);
     running.await.unwrap();
 }
