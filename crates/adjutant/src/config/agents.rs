@@ -74,17 +74,15 @@ pub fn from_table(
     Some(Agent { definition, source: node.key.clone(), key: Key::Table(name.to_owned()) })
 }
 
-/// What a Markdown file is.
-pub enum Markdown {
-    Agent(Agent),
-    /// It has no front matter.
-    NoAgent,
-    /// What is wrong has been said.
-    Wrong,
-}
+/// A file that is not what it should be; why has been said.
+pub struct Wrong;
 
-/// The agent of a Markdown file.
-pub fn from_markdown(file: &AgentFile, known: Known<'_>, findings: &mut Findings) -> Markdown {
+/// The agent of a Markdown file; without front matter it is none.
+pub fn from_markdown(
+    file: &AgentFile,
+    known: Known<'_>,
+    findings: &mut Findings,
+) -> Result<Option<Agent>, Wrong> {
     let source = Place::Line { file: file.shown.clone(), line: 1, column: 1 };
     let front = file.text.clone().and_then(|text| front_matter::read(&file.shown, &text));
     let FrontMatter { settings, body } = match front {
@@ -93,11 +91,11 @@ pub fn from_markdown(file: &AgentFile, known: Known<'_>, findings: &mut Findings
             if !is_readme(&file.path) {
                 findings.warning(&source, "", "it does not begin with ---, so it is not an agent");
             }
-            return Markdown::NoAgent;
+            return Ok(None);
         }
         Err(problem) => {
             findings.errors.push(problem);
-            return Markdown::Wrong;
+            return Err(Wrong);
         }
     };
     let before = findings.errors.len();
@@ -115,13 +113,11 @@ pub fn from_markdown(file: &AgentFile, known: Known<'_>, findings: &mut Findings
     let model = reading.model_of_markdown();
     reading.require_description();
     if reading.findings.errors.len() > before {
-        return Markdown::Wrong;
+        return Err(Wrong);
     }
     let draft = AgentDraft { name, system_prompt: Some(body), tools: Some(tools), model, ..reading.draft() };
-    match reading.define(draft) {
-        Some(definition) => Markdown::Agent(Agent { definition, source, key: Key::File(file.shown.clone()) }),
-        None => Markdown::Wrong,
-    }
+    let definition = reading.define(draft).ok_or(Wrong)?;
+    Ok(Some(Agent { definition, source, key: Key::File(file.shown.clone()) }))
 }
 
 fn stem(path: &Path) -> String {

@@ -8,7 +8,7 @@ use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 use serde::de::DeserializeOwned;
 
-use super::agents::{self, Agent, Agents, Key, Known, Markdown};
+use super::agents::{self, Agent, Agents, Key, Known, Wrong};
 use super::files::{Base, Files};
 use super::known::{BUILT_IN, ModelNames, OF_FILES, ToolNames};
 use super::problem::{Findings, Place};
@@ -291,9 +291,9 @@ fn read_agents(
     for file in &files.agents {
         let key = Key::File(file.shown.clone());
         match agents::from_markdown(file, known, findings) {
-            Markdown::Agent(agent) => read.push((key, Some(agent))),
-            Markdown::Wrong => read.push((key, None)),
-            Markdown::NoAgent => {}
+            Ok(Some(agent)) => read.push((key, Some(agent))),
+            Ok(None) => {}
+            Err(Wrong) => read.push((key, None)),
         }
     }
     read

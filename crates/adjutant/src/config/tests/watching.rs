@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex};
+
 use super::super::agents::Agents;
 use super::super::watch::Watch;
 use super::*;
@@ -92,9 +94,9 @@ fn a_config_file_that_became_wrong_keeps_its_agents_and_its_folders() {
     assert_eq!(prompts(&mut watch), None);
     desk.write("agents/a.md", agent("still seen"));
     is(&prompts(&mut watch), &["a: still seen", "b: two", "boss: You lead."]);
-    desk.write("adjutant.toml", &CONFIG.replace("system_prompt_file = 'boss.txt'", "system_promt = 'x'"));
+    desk.write("adjutant.toml", CONFIG.replace("system_prompt_file = 'boss.txt'", "system_promt = 'x'"));
     assert_eq!(prompts(&mut watch), None, "one table of it is wrong");
-    desk.write("adjutant.toml", &CONFIG.replace("system_prompt_file = 'boss.txt'", "system_prompt = 'x'"));
+    desk.write("adjutant.toml", CONFIG.replace("system_prompt_file = 'boss.txt'", "system_prompt = 'x'"));
     is(&prompts(&mut watch), &["a: still seen", "b: two", "boss: x"]);
     fs::remove_file(desk.dir.path().join("adjutant.toml")).unwrap();
     assert_eq!(prompts(&mut watch), None);
@@ -133,4 +135,63 @@ async fn agents_are_sent_to_whoever_listens_until_nobody_does() {
     assert_eq!(receiver.wait_for(sent).await.unwrap().len(), 3);
     drop(receiver);
     running.await.unwrap();
+}
+
+/// What is logged meanwhile, without times and colours.
+fn logged(watch: &mut Watch) -> String {
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let page = Page::default();
+    let writer = page.clone();
+    let log = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .without_time()
+        .with_ansi(false)
+        .with_target(false);
+    tracing::subscriber::with_default(log.finish(), || (0..4).for_each(|_| drop(watch.look())));
+    String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn a_mistake_is_logged_once_with_its_line_and_once_more_when_it_comes_back() {
+    let Followed { desk, mut watch } = followed();
+    let folder = format!("{}/", desk.dir.path().display());
+    let broken = "---\ndescription: d\ntools: []\nmax_turns: 0\n---\nSecret words.\n";
+    let mistake =
+        "ERROR agents/a.md:4:12: max_turns: must be at least 1, and is 0; what was there before stays\n";
+    let mut logged = || logged(&mut watch).replace(&folder, "");
+    desk.write("agents/a.md", broken);
+    assert_eq!(logged(), mistake);
+    assert_eq!(logged(), "");
+    desk.write("agents/b.md", agent("Other words."));
+    assert_eq!(logged(), " INFO agents now: a, b, boss\n");
+    desk.write("agents/a.md", agent("one"));
+    assert_eq!(logged(), "");
+    desk.write("agents/a.md", broken);
+    assert_eq!(logged(), mistake);
+}
+
+#[test]
+fn what_only_a_restart_makes_true_is_logged_once() {
+    let Followed { desk, mut watch } = followed();
+    let folder = format!("{}/", desk.dir.path().display());
+    let mut logged = || logged(&mut watch).replace(&folder, "");
+    desk.write(
+        "adjutant.toml",
+        format!("{CONFIG}[models.b]\nwire = 'openai'\n[tools.fetch]\nenabled = false\n"),
+    );
+    let needs_restart = " WARN adjutant.toml: models: has changed, which only a restart makes true\n \
+                          WARN adjutant.toml: tools: has changed, which only a restart makes true\n";
+    assert_eq!(logged(), needs_restart);
+    desk.write("agents/a.md", agent("another"));
+    assert_eq!(logged(), " INFO agents now: a, b, boss\n");
 }
