@@ -71,6 +71,16 @@ fn a_file_moved_over_another_is_seen_though_its_size_and_its_age_are_the_same() 
 }
 
 #[test]
+fn a_file_written_in_place_is_seen_though_its_size_and_its_age_are_the_same() {
+    let Followed { desk, mut watch } = followed();
+    let age = fs::metadata(desk.dir.path().join("agents/a.md")).unwrap().modified().unwrap();
+    desk.write("agents/a.md", agent("uno"));
+    let file = fs::File::options().write(true).open(desk.dir.path().join("agents/a.md")).unwrap();
+    file.set_modified(age).unwrap();
+    is(&prompts(&mut watch), &["a: uno", "b: two", "boss: You lead."]);
+}
+
+#[test]
 fn what_became_wrong_keeps_its_last_good_version_until_it_is_mended() {
     let Followed { desk, mut watch } = followed();
     desk.write("agents/a.md", "---\nname: a\n");
