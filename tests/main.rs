@@ -10,6 +10,7 @@ mod claim;
 mod clearance;
 mod collect;
 mod command;
+mod config;
 mod dependencies;
 mod driver;
 mod fleet;

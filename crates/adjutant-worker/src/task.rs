@@ -74,7 +74,7 @@ impl Task {
         if self.answers() == 0 {
             return Ok(Vec::new());
         }
-        self.insist(async || self.lease.store().turns(self.id()).await).await
+        self.insist(|| self.lease.store().turns(self.id())).await
     }
 
     /// Stores the next turn, and renews the lease. After this its model call is never made again.
@@ -96,7 +96,7 @@ impl Task {
     /// Stores what a tool call of the last turn gave, and renews the lease.
     pub async fn tool_result(&self, result: &ToolResult) -> Result<(), Stop> {
         let asked_at = Instant::now();
-        self.insist(async || self.lease.tool_result(result).await).await?;
+        self.insist(|| self.lease.tool_result(result)).await?;
         self.hold.renewed(asked_at);
         Ok(())
     }
@@ -104,28 +104,31 @@ impl Task {
     /// Makes a call of the last turn to the shared context and stores its result, both or neither, and renews the lease.
     pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult, Stop> {
         let asked_at = Instant::now();
-        let result = self.insist(async || self.lease.shared_context(call_id, call).await).await?;
+        let result = self.insist(|| self.lease.shared_context(call_id, call)).await?;
         self.hold.renewed(asked_at);
         Ok(result)
     }
 
     /// What has to be known before a model is called.
     pub async fn clearance(&self, model: &str) -> Result<Clearance, Stop> {
-        self.insist(async || self.lease.store().clearance(self.id(), self.session(), model).await).await
+        self.insist(|| self.lease.store().clearance(self.id(), self.session(), model)).await
     }
 
     /// Holds a model back on all workers.
     pub async fn close_gate(&self, model: &str, time: Duration) -> Result<(), Stop> {
-        self.insist(async || self.lease.store().close_gate(model, time).await).await
+        self.insist(|| self.lease.store().close_gate(model, time)).await
     }
 
     /// Makes children, all or none; with a key, once, however often it is asked.
     pub async fn spawn(&self, children: &[NewTask], key: IdempotencyKey<'_>) -> Result<Vec<Spawned>, Stop> {
-        self.insist(async || self.lease.spawn(children, Some(key)).await).await
+        self.insist(|| self.lease.spawn(children, Some(key))).await
     }
 
     /// Asks until there is an answer, for as long as the lease is good. What is asked is safe to be asked twice.
-    async fn insist<T>(&self, ask: impl AsyncFn() -> Result<T, Error>) -> Result<T, Stop> {
+    async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Stop>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         for pause in backoff() {
             match ask().await {
                 Ok(answer) => return Ok(answer),

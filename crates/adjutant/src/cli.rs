@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, completions, demo, limits, migrate, postgres, up, work};
+use crate::commands::{bench, completions, config, demo, limits, migrate, postgres, up, work};
 
 /// Durable delegation for AI agents, on PostgreSQL.
 #[derive(Debug, Parser)]
@@ -21,5 +21,6 @@ pub enum Command {
     Migrate(migrate::Arguments),
     Postgres(postgres::Arguments),
     Bench(bench::Arguments),
+    Config(config::Arguments),
     Completions(completions::Arguments),
 }

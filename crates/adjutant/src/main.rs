@@ -2,6 +2,8 @@
 
 mod cli;
 mod commands;
+#[expect(dead_code, reason = "`work` and `up` read it as soon as there is an agent loop")]
+mod config;
 mod logs;
 mod output;
 mod private_postgres;
@@ -39,6 +41,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,
         Command::Postgres(arguments) => commands::postgres::run(arguments).await,
         Command::Bench(arguments) => interruptible(commands::bench::run(arguments)).await,
+        Command::Config(arguments) => commands::config::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod completions;
+pub mod config;
 pub mod demo;
 pub mod limits;
 pub mod migrate;

@@ -1,0 +1,190 @@
+//! `adjutant config`: what the config says, before anything runs by it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::config::{Config, EXAMPLE, Loaded, Place, Problem};
+use crate::output::print_line;
+
+/// Check the config file, or print one that explains itself
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Check(Check),
+    Example(Example),
+}
+
+/// Say how the config is understood, and everything that is wrong with it
+///
+/// Reads the file, the environment and the agents' files as every other command does, and starts nothing. It exits with 1 if
+/// anything is wrong.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant config check                           ./adjutant.toml, or what ADJUTANT_CONFIG names
+  adjutant config check --config /etc/adjutant.toml
+  adjutant config check --json | jq '.errors[]'
+")]
+struct Check {
+    /// The config file [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print one JSON object: ok, file, models, agents, tools, limits, lease_seconds, errors, warnings
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print a config file with every setting, its default and what it is for
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant config example > adjutant.toml
+")]
+struct Example {}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Action::Check(check) => run_check(check),
+        Action::Example(Example {}) => {
+            print_line(EXAMPLE.trim_end())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
+    let Loaded { config, errors } = Loaded::of_process(check.config.as_deref());
+    if check.json {
+        print_line(&as_json(&config, &errors).to_string())?;
+    } else {
+        print_line(&as_text(&config))?;
+        config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        errors.iter().for_each(|error| eprintln!("error: {error}"));
+    }
+    Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn as_json(config: &Config, errors: &[Problem]) -> Value {
+    let models: Vec<Value> = config
+        .models
+        .iter()
+        .map(|(name, model)| {
+            json!({
+                "name": name,
+                "wire": model.wire.as_str(),
+                "model": model.model.as_ref().unwrap_or(name),
+                "max_tokens": model.max_tokens,
+                "context_window": model.context_window,
+            })
+        })
+        .collect();
+    let agents: Vec<Value> = config
+        .agents
+        .values()
+        .map(|agent| {
+            let definition = &agent.definition;
+            json!({
+                "name": definition.name,
+                "source": agent.source.to_string(),
+                "description": definition.description,
+                "model": Some(&definition.spec.model).filter(|model| !model.is_empty()),
+                "max_turns": definition.spec.max_turns,
+                "tools": definition.spec.tools,
+            })
+        })
+        .collect();
+    let limits = &config.limits;
+    json!({
+        "ok": errors.is_empty(),
+        "file": config.path,
+        "default_model": config.model_names.default,
+        "model_aliases": config.model_names.aliases,
+        "models": models,
+        "agents": agents,
+        "tools": config.tool_names.tools,
+        "mcp_servers": config.tool_names.servers,
+        "limits": {
+            "cap": limits.cap,
+            "session_max_active": limits.session_max_active,
+            "session_max_queued": limits.session_max_queued,
+            "max_turns_ceiling": limits.max_turns_ceiling,
+            "task_timeout_s": limits.task_timeout_s,
+            "task_timeout_max_s": limits.task_timeout_max_s,
+        },
+        "lease_seconds": config.lease_seconds,
+        "log_payloads": config.log_payloads,
+        "errors": errors.iter().map(problem_as_json).collect::<Vec<_>>(),
+        "warnings": config.warnings.iter().map(problem_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn problem_as_json(problem: &Problem) -> Value {
+    let (variable, file, line, column) = match &problem.place {
+        Place::Variable(name) => (Some(name), None, None, None),
+        Place::WholeFile(file) => (None, Some(file), None, None),
+        Place::Line { file, line, column } => (None, Some(file), Some(line), Some(column)),
+    };
+    json!({
+        "variable": variable.map(|name| &**name),
+        "file": file.map(|file| &**file),
+        "line": line,
+        "column": column,
+        "name": Some(&problem.name).filter(|name| !name.is_empty()),
+        "message": problem.text,
+    })
+}
+
+fn as_text(config: &Config) -> String {
+    let mut lines = vec![match &config.path {
+        Some(path) => format!("file    {}", path.display()),
+        None => "file    none: these are the defaults and the environment".to_owned(),
+    }];
+    for (name, model) in &config.models {
+        let default = if config.model_names.default.as_ref() == Some(name) { ", the default" } else { "" };
+        let sent = model.model.as_ref().unwrap_or(name);
+        lines.push(format!("model   {name}: {sent} on the {} wire{default}", model.wire.as_str()));
+    }
+    for (alias, model) in &config.model_names.aliases {
+        lines.push(format!("alias   {alias}: {model}"));
+    }
+    for agent in config.agents.values() {
+        let definition = &agent.definition;
+        let spec = &definition.spec;
+        let model = if spec.model.is_empty() { "the session's model" } else { &spec.model };
+        lines.push(format!(
+            "agent   {}: {model}, {} turns, {} ({})",
+            definition.name,
+            spec.max_turns,
+            listed("tools", &spec.tools),
+            agent.source
+        ));
+    }
+    let tools: Vec<String> = config.tool_names.tools.iter().cloned().collect();
+    lines.push(listed("tools  ", &tools));
+    for server in &config.tool_names.servers {
+        lines.push(format!("tools   of the MCP server {server}"));
+    }
+    let limits = &config.limits;
+    lines.push(format!(
+        "limits  cap {} (at first start), a session {} active and {} unfinished, {} turns",
+        limits.cap, limits.session_max_active, limits.session_max_queued, limits.max_turns_ceiling
+    ));
+    lines.push(format!("lease   {} seconds", config.lease_seconds));
+    if config.log_payloads {
+        lines.push("logs    have the texts of tasks in them".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn listed(what: &str, names: &[String]) -> String {
+    if names.is_empty() { format!("no {}", what.trim_end()) } else { format!("{what} {}", names.join(", ")) }
+}

@@ -1,0 +1,202 @@
+//! The files that a config names, read once: everything after this is pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::problem::{Findings, Place, Problem};
+use super::tree::{Node, Table};
+
+/// No model reads more, and a file of this size was not meant.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Deeper is a mistake, or a loop of links.
+const MAX_DEPTH: usize = 8;
+
+/// How paths of the config become paths of the system.
+#[derive(Debug, Clone)]
+pub struct Base {
+    /// The folder of the config file.
+    pub folder: PathBuf,
+    pub home: Option<PathBuf>,
+}
+
+impl Base {
+    /// Relative to the config file; `~/` is the home folder.
+    pub fn resolve(&self, written: &str) -> PathBuf {
+        match (written.strip_prefix("~/"), &self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => {
+                let path = Path::new(written);
+                self.folder.join(path.strip_prefix("./").unwrap_or(path))
+            }
+        }
+    }
+}
+
+/// A Markdown file of a folder of agents.
+#[derive(Debug, Clone)]
+pub struct AgentFile {
+    /// As problems name it.
+    pub shown: Arc<str>,
+    pub path: PathBuf,
+    pub text: Result<String, Problem>,
+}
+
+/// What was on the disk.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// The files that settings named, by the place of the setting.
+    pub prompts: BTreeMap<Place, Result<String, Problem>>,
+    pub agents: Vec<AgentFile>,
+    /// Folders of agents that could not be listed.
+    pub unreadable: Vec<PathBuf>,
+}
+
+impl Files {
+    /// Reads the prompts and the folders that a checked config names.
+    pub fn gather(table: &Table, base: &Base, findings: &mut Findings) -> Self {
+        let prompts = prompt_files(table)
+            .map(|(node, written)| (node.place.clone(), read_text(&base.resolve(written))))
+            .collect();
+        let (mut agents, mut unreadable) = (Vec::new(), Vec::new());
+        for (node, written) in folders(table) {
+            let folder = base.resolve(written);
+            match list(&folder) {
+                Ok(paths) => agents.extend(paths.into_iter().map(|path| AgentFile {
+                    shown: shown(&path),
+                    text: read_text(&path),
+                    path,
+                })),
+                Err(problem) => {
+                    findings.error(&node.place, "agents_dir", problem);
+                    unreadable.push(folder);
+                }
+            }
+        }
+        // A folder may be named twice, or lie in another.
+        let mut seen = BTreeSet::new();
+        agents.retain(|file: &AgentFile| seen.insert(file.path.clone()));
+        Self { prompts, agents, unreadable }
+    }
+}
+
+fn folders(table: &Table) -> impl Iterator<Item = (&Node, &str)> {
+    table.get("agents_dir").into_iter().flat_map(Node::texts)
+}
+
+fn prompt_files(table: &Table) -> impl Iterator<Item = (&Node, &str)> {
+    let agents = table.get("agents").and_then(Node::as_table);
+    let agents = agents.into_iter().flat_map(Table::values).filter_map(Node::as_table);
+    agents.filter_map(|agent| agent.get("system_prompt_file")).flat_map(Node::texts)
+}
+
+fn shown(path: &Path) -> Arc<str> {
+    path.display().to_string().into()
+}
+
+/// The Markdown files of a folder and of the folders in it, sorted. What is hidden is left out, links are followed.
+fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut left = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = left.pop() {
+        let cannot =
+            |error: io::Error| format!("cannot read the folder {}: {}", folder.display(), reason(&error));
+        // By its real path, so that a link to a folder above ends here.
+        if !seen.insert(folder.canonicalize().map_err(cannot)?) || depth > MAX_DEPTH {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with('.') {
+                continue;
+            }
+            if path.is_dir() {
+                left.push((path, depth + 1));
+            } else if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md")) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The text of a file, if it is one that people write.
+pub fn read_text(path: &Path) -> Result<String, Problem> {
+    let problem = |place, text| Problem { place, name: String::new(), text };
+    let whole = |text| problem(Place::WholeFile(shown(path)), text);
+    let unreadable = |error: io::Error| whole(format!("cannot read it: {}", reason(&error)));
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    // A pipe would keep us for ever.
+    if !metadata.is_file() {
+        return Err(whole("not a file".to_owned()));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(whole(format!("too large: {} bytes, and at most {MAX_BYTES} are read", metadata.len())));
+    }
+    String::from_utf8(fs::read(path).map_err(unreadable)?).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let before = &error.as_bytes()[..good];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let place = Place::Line {
+            file: shown(path),
+            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            column: String::from_utf8_lossy(&before[line_start..]).chars().count() + 1,
+        };
+        problem(place, "not UTF-8".to_owned())
+    })
+}
+
+/// What went wrong, without the number that means nothing to people.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// What tells two versions of the config's files apart without reading them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stamps(BTreeMap<PathBuf, Option<Stamp>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    /// Of the contents and of the name: one that is moved over another may be older, and of the same size.
+    times: [i64; 4],
+    file: (u64, u64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self {
+            size: metadata.size(),
+            times: [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()],
+            file: (metadata.dev(), metadata.ino()),
+        }
+    }
+}
+
+impl Stamps {
+    /// Of the config file and of everything that it names.
+    pub fn take(config: Option<&Path>, table: &Table, base: &Base) -> Self {
+        let prompts = prompt_files(table).map(|(_, written)| base.resolve(written));
+        let agents = folders(table).flat_map(|(_, written)| {
+            let folder = base.resolve(written);
+            list(&folder).unwrap_or_else(|_| vec![folder])
+        });
+        let paths = config.map(Path::to_owned).into_iter().chain(prompts).chain(agents);
+        Self(
+            paths
+                .map(|path| {
+                    let stamp = fs::metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+                    (path, stamp)
+                })
+                .collect(),
+        )
+    }
+}

@@ -1,0 +1,225 @@
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use adjutant_agent::{AgentDefinition, OnWorkerLoss};
+
+use super::*;
+
+const CONFIG: &str = "agents_dir = 'agents'\n[models.main]\nwire = 'openai'\n[model_aliases]\nopus = 'main'\n[tools.files]\nroot = '.'\n[tools.mcp.github]\nurl = 'https://x/mcp'\n";
+
+/// A config whose folder `agents` has this one file.
+fn with(file: &str) -> Desk {
+    let config = format!("agents_dir = './agents'\n{MODEL}");
+    Desk::new(&[("adjutant.toml", &config), ("agents/a.md", file)])
+}
+
+fn only(desk: &Desk) -> AgentDefinition {
+    let loaded = desk.load();
+    assert_eq!(desk.said(&loaded.errors), [""; 0]);
+    loaded.config.agents.into_values().next().expect("an agent").definition
+}
+
+fn agent(front: &str) -> String {
+    format!("---\n{front}\n---\nYou work.\n")
+}
+
+#[test]
+fn a_folder_of_another_program_loads_as_it_is() {
+    let desk = Desk::new(&[("adjutant.toml", CONFIG)]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/tests/claude_agents");
+    symlink(folder, desk.dir.path().join("agents")).unwrap();
+    let loaded = desk.load();
+    assert_eq!(desk.said(&loaded.errors), [""; 0]);
+    let agents = &loaded.config.agents;
+    assert_eq!(
+        agents.keys().collect::<Vec<_>>(),
+        ["code-reviewer", "doc-writer", "security-auditor", "test-writer"]
+    );
+
+    let reviewer = &agents["code-reviewer"].definition;
+    assert_eq!(reviewer.spec.tools, ["read_file", "search_files", "list_files"]);
+    assert_eq!((reviewer.spec.model.as_str(), reviewer.spec.max_turns), ("", 10), "the session decides");
+    assert!(reviewer.spec.system_prompt.starts_with("You are a senior code reviewer.\n\nWhen invoked:\n1. "));
+    assert!(reviewer.spec.system_prompt.ends_with("suggestions."));
+
+    let tester = &agents["test-writer"].definition;
+    assert!(
+        tester.description.starts_with("Use this agent when you need tests. Examples: <example> Context: ")
+    );
+    assert!(tester.description.ends_with("tests follow.</commentary> </example>"));
+    assert_eq!((tester.spec.model.as_str(), tester.spec.tools.len()), ("main", 0));
+
+    let auditor = &agents["security-auditor"].definition;
+    assert_eq!(auditor.description, "Audits code for vulnerabilities. Knows the OWASP list.");
+    assert_eq!(auditor.spec.tools, ["read_file", "fetch", "github__search_issues"]);
+    assert_eq!((auditor.spec.model.as_str(), auditor.spec.max_turns), ("main", 12));
+    assert_eq!(auditor.spec.timeout_s, Some(600.0));
+    assert_eq!(auditor.spec.budget.max_cost_nanousd, Some(500_000_000));
+    assert_eq!(auditor.on_worker_loss, OnWorkerLoss::Fail);
+
+    let writer = &agents["doc-writer"].definition;
+    assert_eq!(
+        (writer.description.as_str(), writer.spec.system_prompt.as_str()),
+        ("Writes docs: short ones", "You write docs.")
+    );
+    assert_eq!(writer.spec.tools, ["read_file"]);
+
+    assert_eq!(
+        desk.said(&loaded.config.warnings),
+        [
+            "agents/code-reviewer.md:4:8: tools: Bash is left out: there is nothing like it here",
+            "agents/doc-writer.md:4:8: tools: WebSearch is left out: there is nothing like it here",
+            "agents/review/security-auditor.md:7:3: tools: Bash(git log:*, git diff:*) is left out: there is nothing like it here",
+            "agents/review/security-auditor.md:7:3: tools: mcp__jira__get_ticket is left out: there is no tools.mcp.jira",
+            "agents/test-writer.md:1:1: tools: is missing, so the agent has none; `tools: []` says that it is meant",
+            "agents/test-writer.md:4:8: model: there is no model \"sonnet\"; a line in [model_aliases] can say which one it stands for; until then it is main",
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_an_agent_is_an_error_with_its_line() {
+    for (file, expected) in [
+        (
+            agent("name: Code Reviewer\ndescription: d\ntools: []"),
+            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -; code-reviewer would do",
+        ),
+        (
+            agent("name: 'a\n\n  b'\ndescription: d\ntools: []"),
+            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -; a-b would do",
+        ),
+        (
+            agent("name: ???\ndescription: d\ntools: []"),
+            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -",
+        ),
+        (
+            agent("name: a\ntools: []"),
+            "agents/a.md:1:1: description: is missing: one line that says what the agent is for",
+        ),
+        (
+            agent("name: a\ndescription: d\ntools: []\nmax_turns: 0"),
+            "agents/a.md:5:12: max_turns: must be at least 1, and is 0",
+        ),
+        (
+            agent("name: a\ndescription: d\ntools: []\nmax_turns: many"),
+            "agents/a.md:5:12: max_turns: must be a whole number",
+        ),
+        (
+            "---\nname: a\ndescription: d\ntools: []\n---\n \n".to_owned(),
+            "agents/a.md:1:1: system_prompt: is missing: write it below the front matter",
+        ),
+        (
+            "---\nname: a\n".to_owned(),
+            "agents/a.md:1:1: the front matter that begins here does not end: a line with --- is missing",
+        ),
+    ] {
+        let desk = with(&file);
+        assert_eq!(desk.errors(), [expected], "{file}");
+        assert!(desk.load().config.agents.is_empty());
+    }
+}
+
+#[test]
+fn a_file_without_a_name_is_called_as_the_file() {
+    assert_eq!(only(&with(&agent("description: d\ntools: []"))).name, "a");
+}
+
+#[test]
+fn turns_above_the_ceiling_are_cut_and_said() {
+    let desk = with(&agent("description: d\ntools: []\nmax_turns: 99"));
+    assert_eq!(only(&desk).spec.max_turns, 25);
+    assert_eq!(
+        desk.warnings(),
+        ["agents/a.md:4:12: max_turns: is 99, and limits.max_turns_ceiling makes it 25"]
+    );
+}
+
+#[test]
+fn a_long_prompt_of_the_operator_is_only_a_warning() {
+    let long = format!("---\ndescription: d\ntools: []\n---\n{}", "x".repeat(16_004));
+    let desk = with(&long);
+    assert_eq!(only(&desk).spec.system_prompt.len(), 16_004);
+    assert_eq!(
+        desk.warnings(),
+        ["agents/a.md:1:1: system_prompt: has about 4001 tokens, which every turn pays for"]
+    );
+    assert_eq!(with(&long[..long.len() - 1]).warnings(), [""; 0]);
+}
+
+#[test]
+fn the_tool_to_delegate_is_silently_taken_out() {
+    let desk = with(&agent("description: d\ntools: fetch, subagent, Task, shared_context, fetch"));
+    assert_eq!(only(&desk).spec.tools, ["fetch", "shared_context"]);
+    assert_eq!(desk.warnings(), [""; 0]);
+}
+
+#[test]
+fn two_agents_of_one_name_are_an_error_that_names_both() {
+    let file = agent("name: same\ndescription: d\ntools: []");
+    let config =
+        "agents_dir = ['./agents', './agents']\n[agents.same]\ndescription = 'd'\nsystem_prompt = 'p'\n";
+    let desk = Desk::new(&[("adjutant.toml", config), ("agents/a.md", &file), ("agents/b/c.md", &file)]);
+    assert_eq!(
+        desk.errors(),
+        [
+            "agents/a.md:1:1: agents.same: adjutant.toml:2:9 has an agent of this name too; rename one of them",
+            "agents/b/c.md:1:1: agents.same: adjutant.toml:2:9 has an agent of this name too; rename one of them",
+        ]
+    );
+}
+
+#[test]
+fn what_is_in_a_folder_besides_agents() {
+    let desk = with(&agent("description: d\ntools: []"));
+    let folder = desk.dir.path().join("agents");
+    desk.write("agents/readme.md", "# Agents\n");
+    desk.write("agents/.hidden.md", "---\n");
+    desk.write("agents/.git/x.md", "---\n");
+    desk.write("agents/x.md~", "---\n");
+    desk.write("agents/notes.md", "Not one.\n");
+    fs::create_dir(folder.join("folder.md")).unwrap();
+    symlink(&folder, folder.join("loop")).unwrap();
+    symlink(folder.join("nowhere.md"), folder.join("broken.md")).unwrap();
+    desk.write("elsewhere/linked.md", agent("description: d\ntools: []"));
+    symlink(desk.dir.path().join("elsewhere/linked.md"), folder.join("linked.md")).unwrap();
+    let loaded = desk.load();
+    assert_eq!(desk.said(&loaded.errors), ["agents/broken.md: cannot read it: no such file or directory"]);
+    assert_eq!(
+        desk.said(&loaded.config.warnings),
+        ["agents/notes.md:1:1: it does not begin with ---, so it is not an agent"]
+    );
+    assert_eq!(loaded.config.agents.keys().collect::<Vec<_>>(), ["a", "linked"]);
+}
+
+#[test]
+fn what_is_no_text_or_too_much_of_it_is_an_error() {
+    let desk = with("");
+    desk.write("agents/a.md", b"---\ndescription: caf\xe9\n---\nx");
+    assert_eq!(desk.errors(), ["agents/a.md:2:17: not UTF-8"]);
+    desk.write("agents/a.md", vec![b'x'; (1 << 20) + 1]);
+    assert_eq!(desk.errors(), ["agents/a.md: too large: 1048577 bytes, and at most 1048576 are read"]);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_an_error() {
+    let desk = Desk::new(&[("adjutant.toml", "agents_dir = ['agents']\n")]);
+    assert_eq!(
+        desk.errors(),
+        ["adjutant.toml:1:15: agents_dir: cannot read the folder agents: no such file or directory"]
+    );
+}
+
+#[test]
+fn a_tool_that_an_mcp_server_may_have_is_believed() {
+    let text = "[tools.mcp.m]\nurl = 'http://x'\n[agents.a]\ndescription = 'd'\nsystem_prompt = 'p'\ntools = ['anything', 'subagent']\n";
+    let desk = Desk::new(&[("adjutant.toml", text)]);
+    assert_eq!(only(&desk).spec.tools, ["anything"]);
+}
+
+#[test]
+fn the_only_model_is_the_default_and_of_several_none_is() {
+    let default = |text: &str| Desk::new(&[("adjutant.toml", text)]).load().config.model_names.default;
+    assert_eq!(default(MODEL).as_deref(), Some("main"));
+    assert_eq!(default(&format!("{MODEL}[models.b]\nwire = 'openai'\n")), None);
+    assert_eq!(default(""), None);
+}
