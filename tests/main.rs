@@ -19,6 +19,7 @@ mod nesting;
 mod order;
 mod private_postgres;
 mod schema;
+mod script_model;
 mod spawn;
 mod sweep;
 mod turn_over;
