@@ -52,7 +52,7 @@ pub struct Arguments {
     listen: SocketAddr,
 
     /// Log the requests' bodies too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "outlines")]
     payloads: bool,
 
     /// Remember neither headers nor bodies: for very many requests
