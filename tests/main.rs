@@ -22,6 +22,7 @@ mod nesting;
 mod order;
 mod private_postgres;
 mod schema;
+mod script_model;
 mod shared_context;
 mod spawn;
 mod sweep;

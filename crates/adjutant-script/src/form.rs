@@ -54,25 +54,45 @@ struct RuleForm {
     answer: Option<Answers>,
 }
 
+impl RuleForm {
+    fn into_rule(self) -> Result<Rule, &'static str> {
+        if self.turns.is_empty() && self.answer.is_none() {
+            return Err("the rule has no `turns` and no `answer`");
+        }
+        if self.when.turn == Some(0) {
+            return Err("turns count from 1");
+        }
+        if self.when.turn.is_some() && !self.turns.is_empty() {
+            return Err("`turns` gives the turns already: write `answer` with `when.turn`");
+        }
+        Ok(Rule {
+            name: self.name,
+            when: self.when,
+            turns: (1..).zip(self.turns).collect(),
+            any_turn: self.answer,
+            times: self.times,
+        })
+    }
+}
+
+/// Checked inside the visit, as answers are: only there does an error get the place of its table.
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let form = RuleForm::deserialize(deserializer)?;
-        if form.turns.is_empty() && form.answer.is_none() {
-            return Err(D::Error::custom("the rule has no `turns` and no `answer`"));
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = Rule;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a rule")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Rule, A::Error> {
+                RuleForm::deserialize(MapAccessDeserializer::new(map))?.into_rule().map_err(A::Error::custom)
+            }
         }
-        if form.when.turn == Some(0) {
-            return Err(D::Error::custom("turns count from 1"));
-        }
-        if form.when.turn.is_some() && !form.turns.is_empty() {
-            return Err(D::Error::custom("`turns` gives the turns already: write `answer` with `when.turn`"));
-        }
-        Ok(Self {
-            name: form.name,
-            when: form.when,
-            turns: (1..).zip(form.turns).collect(),
-            any_turn: form.answer,
-            times: form.times,
-        })
+
+        deserializer.deserialize_map(Table)
     }
 }
 

@@ -3,7 +3,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::line::Lines;
@@ -13,6 +13,9 @@ use crate::script::Script;
 
 /// After this, what a test waits for does not come.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A thousand clients that connect at once are all let in at once: one that is not comes back a second later.
+const BACKLOG: u32 = 4096;
 
 /// A server that plays a script until it is dropped; then all its connections are closed.
 pub struct ScriptServer {
@@ -41,7 +44,7 @@ impl ScriptServer {
     }
 
     pub async fn start_with(script: Script, options: Options) -> io::Result<Self> {
-        let listener = TcpListener::bind(options.listen).await?;
+        let listener = listen(options.listen)?;
         let address = listener.local_addr()?;
         let records = Arc::new(Records::new(script, options.keep, options.on_end));
         let all = CancellationToken::new();
@@ -138,6 +141,14 @@ impl ScriptServer {
     pub fn finish(self) {
         self.assert_no_unexpected();
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // So that one that was stopped can be started again at its address.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn describe(request: &Recorded) -> String {

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, completions, config, demo, limits, migrate, postgres, up, work};
+use crate::commands::{bench, completions, config, demo, limits, migrate, postgres, script_model, up, work};
 
 /// Durable delegation for AI agents, on PostgreSQL.
 #[derive(Debug, Parser)]
@@ -20,6 +20,7 @@ pub enum Command {
     Demo(demo::Arguments),
     Migrate(migrate::Arguments),
     Postgres(postgres::Arguments),
+    ScriptModel(script_model::Arguments),
     Bench(bench::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),

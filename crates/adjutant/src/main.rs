@@ -40,6 +40,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(arguments) => interruptible(commands::demo::run(arguments)).await,
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,
         Command::Postgres(arguments) => commands::postgres::run(arguments).await,
+        Command::ScriptModel(arguments) => commands::script_model::run(arguments).await,
         Command::Bench(arguments) => interruptible(commands::bench::run(arguments)).await,
         Command::Config(arguments) => commands::config::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),

@@ -64,6 +64,7 @@ fn a_wrong_script_says_where_and_what() {
         ("[[rule]]\nanswer = { text = 'x', headers = { 'a b' = 'c' } }", 2, "a b"),
         ("[[rule]]\nanswer = { call = 'f', raw_arguments = '{', arguments = {} }", 2, "not both"),
         ("[[rule]]\nwhen.turn = 0\nanswer = 'x'", 1, "from 1"),
+        ("[[rule]]\n\n[[rule.turns]]\ntext = 'x'\n\n[[rule.turns]]\nstatus = 7", 6, "400 to 599"),
         ("[[rule]]\nanswer = []", 2, "empty list"),
         ("[[rule]]\nanswer = 3", 2, "a text, an answer, or a list"),
         ("", 1, "answer nothing"),

@@ -7,5 +7,6 @@ pub mod demo;
 pub mod limits;
 pub mod migrate;
 pub mod postgres;
+pub mod script_model;
 pub mod up;
 pub mod work;
