@@ -15,7 +15,7 @@ use crate::world::{World, until};
 pub fn work(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command
-        .args(["work", "--json", "--database-url", url])
+        .args(["work", "--rehearse", "--json", "--database-url", url])
         .env("ADJUTANT_LEASE_SECONDS", "2")
         .env("ADJUTANT_CONCURRENCY", "5")
         .env_remove("ADJUTANT_FAULT");

@@ -2,8 +2,8 @@
 
 mod cli;
 mod commands;
-#[expect(dead_code, reason = "`work` and `up` read it as soon as there is an agent loop")]
 mod config;
+mod crew;
 mod logs;
 mod output;
 mod private_postgres;

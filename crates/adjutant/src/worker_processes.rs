@@ -25,7 +25,15 @@ impl WorkerProcess {
     /// Returns when it works.
     pub async fn start(url: &str, concurrency: u16, more: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
-            .args(["work", "--json", "--log", "error", "--concurrency", &concurrency.to_string()])
+            .args([
+                "work",
+                "--rehearse",
+                "--json",
+                "--log",
+                "error",
+                "--concurrency",
+                &concurrency.to_string(),
+            ])
             .args(more)
             .env("DATABASE_URL", url)
             .stdin(Stdio::null())

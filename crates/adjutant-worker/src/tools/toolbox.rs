@@ -2,7 +2,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Replay, ToolDefinition};
+use adjutant_agent::{Replay, ToolDefinition, shared_context_tool};
 use futures::FutureExt;
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -80,6 +80,13 @@ impl Toolbox {
     /// Whether a call of this tool may be made again; none if there is no such tool.
     pub fn replay(&self, name: &str) -> Option<Replay> {
         self.shelf.now().definition(name).map(|definition| definition.replay)
+    }
+
+    /// What a worker with these tools offers: they, and the one that it has anyway.
+    pub fn catalogue(&self) -> Vec<ToolDefinition> {
+        let mut tools = self.definitions_all();
+        tools.push(shared_context_tool());
+        tools
     }
 
     pub fn definitions_all(&self) -> Vec<ToolDefinition> {

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_store::Store;
-use adjutant_worker::Worker;
 use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::commands::work::{self, Work};
+use crate::config::Config;
 use crate::logs;
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
-use crate::rehearsal::Rehearsals;
 use crate::signals::{Signals, interruptible};
 
 /// So that it is the cap that limits a single process.
@@ -20,8 +19,8 @@ const CONCURRENCY: u16 = 100;
 
 /// Run everything in one process, on a private PostgreSQL
 ///
-/// Starts the database, brings its schema up to date, and runs a worker until Ctrl-C, which drains it first. This release
-/// has no models and no HTTP yet: a task plays the `rehearsal` in its config, and fails without one.
+/// Starts the database, brings its schema up to date, and runs a worker with the models, tools and agents of the config until
+/// Ctrl-C, which drains it first. This release has no HTTP yet: tasks are spawned from Rust or SQL.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -51,9 +50,11 @@ pub struct Arguments {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     logs::begin(&arguments.logs)?;
+    let config = arguments.work.config()?;
+    config.log_warnings();
     let given = arguments.database_url.clone().filter(|url| !url.is_empty());
     let place = match (&given, arguments.data_dir.clone()) {
-        (Some(url), None) => return run_on(url, None, &arguments).await,
+        (Some(url), None) => return run_on(url, None, &arguments, &config).await,
         (Some(_), Some(dir)) => {
             eprintln!("adjutant: --data-dir is given, so --database-url or DATABASE_URL is ignored");
             dir
@@ -63,7 +64,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let mut postgres = interruptible(PrivatePostgres::start(Place::Kept(place))).await?;
     let url = postgres.url(DATABASE);
-    let code = run_on(&url, Some(&mut postgres), &arguments).await?;
+    let code = run_on(&url, Some(&mut postgres), &arguments, &config).await?;
     postgres.stop().await?;
     Ok(code)
 }
@@ -72,16 +73,16 @@ async fn run_on(
     url: &str,
     mut private: Option<&mut PrivatePostgres>,
     arguments: &Arguments,
+    config: &Config,
 ) -> anyhow::Result<ExitCode> {
     // Before the line is printed: who reads it may stop us at once.
     let mut signals = Signals::listen()?;
-    let (schema, cap) = prepare(url).await?;
-    let settings = arguments.work.settings(url.to_owned(), CONCURRENCY);
-    let mut worker = Worker::start(settings, Rehearsals).await.context("cannot start the worker")?;
+    let (schema, cap) = prepare(url, config).await?;
+    let mut working = arguments.work.start(url, CONCURRENCY, config).await?;
     // A URL that was given is not shown: it may have a password in it, and this line goes to logs.
     let shown = private.as_ref().map(|_| url);
     print_line(&if arguments.json {
-        serde_json::json!({"database_url": shown, "schema": schema, "cap": cap, "worker": worker.id()})
+        serde_json::json!({"database_url": shown, "schema": schema, "cap": cap, "worker": working.worker.id()})
             .to_string()
     } else {
         let look = shown.map(|url| format!(" Look inside with: psql '{url}'")).unwrap_or_default();
@@ -95,18 +96,22 @@ async fn run_on(
     };
     tokio::select! {
         error = server_stopped => return Err(error),
-        why = worker.stopped() => bail!("the worker ended by itself: {why}"),
+        why = working.worker.stopped() => bail!("the worker ended by itself: {why}"),
         _ = signals.next() => {}
     }
-    work::drain(worker, arguments.work.grace(), &mut signals).await
+    work::drain(working.worker, arguments.work.grace(), &mut signals).await
 }
 
 /// The schema's version, and the cap.
-async fn prepare(url: &str) -> anyhow::Result<(i64, i64)> {
-    let schema = Store::migrate(url).await.context("cannot migrate")?.to;
+async fn prepare(url: &str, config: &Config) -> anyhow::Result<(i64, i64)> {
+    let migrated = Store::migrate(url).await.context("cannot migrate")?;
     let store = Store::open(url, 2).await?;
     store.tidy().await?;
+    // At the first start; later it is changed with `adjutant limits`.
+    if migrated.from == 0 {
+        store.set_cap(config.limits.cap).await?;
+    }
     let cap = store.slots().await?.cap;
     store.close().await;
-    Ok((schema, cap))
+    Ok((migrated.to, cap))
 }

@@ -1,12 +1,17 @@
 //! `adjutant work`: one worker of the fleet.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use adjutant_store::Store;
 use adjutant_worker::{Settings, Worker};
 use anyhow::{Context, bail};
 use clap::Args;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::config::Config;
+use crate::crew::Crew;
 use crate::logs;
 use crate::output::print_line;
 use crate::rehearsal::Rehearsals;
@@ -61,9 +66,9 @@ pub struct Work {
     #[arg(long, env = "ADJUTANT_LISTEN_URL", value_name = "URL", hide_env_values = true)]
     listen_url: Option<String>,
 
-    /// How long a task stays with a worker that is not heard of, in seconds
-    #[arg(long, env = "ADJUTANT_LEASE_SECONDS", value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=3600))]
-    lease_seconds: u64,
+    /// How long a task stays with a worker that is not heard of, in seconds [default: lease.seconds of the config, 30]
+    #[arg(long, env = "ADJUTANT_LEASE_SECONDS", value_name = "S", value_parser = clap::value_parser!(u64).range(2..=3600))]
+    lease_seconds: Option<u64>,
 
     /// How long draining may take, in seconds; shorter than what kills the process then
     #[arg(long, env = "ADJUTANT_GRACE_SECONDS", value_name = "S", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -72,19 +77,52 @@ pub struct Work {
     /// The longest that a task may run, over all its attempts, in seconds [default: no limit]
     #[arg(long, env = "ADJUTANT_TIME_LIMIT_SECONDS", value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     time_limit_seconds: Option<u64>,
+
+    /// The config file: models, agents, tools [default: ADJUTANT_CONFIG, else adjutant.toml here if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// For benchmarks and tests of the queue: play the rehearsals in tasks' configs, and run no agents
+    #[arg(long, hide = true)]
+    rehearse: bool,
 }
 
 impl Work {
-    pub fn settings(&self, database_url: String, concurrency: u16) -> Settings {
+    pub fn config(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(self.config.as_deref())?)
+    }
+
+    fn settings(&self, database_url: String, concurrency: u16, config: &Config) -> Settings {
         Settings {
             database_url,
             listen_url: self.listen_url.clone(),
             name: self.name.clone().unwrap_or_else(host_and_process),
             pool: self.pool.clone(),
             concurrency: self.concurrency.unwrap_or(concurrency),
-            lease: Duration::from_secs(self.lease_seconds),
-            time_limit: self.time_limit_seconds.map(Duration::from_secs),
+            lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
+            time_limit: self.time_limit_seconds.map(Duration::from_secs).or(longest(config)),
         }
+    }
+
+    /// Starts a worker with the models, tools and agents of the config; `concurrency` is for those who did not say.
+    pub async fn start(
+        &self,
+        database_url: &str,
+        concurrency: u16,
+        config: &Config,
+    ) -> anyhow::Result<Working> {
+        let settings = self.settings(database_url.to_owned(), concurrency, config);
+        if self.rehearse {
+            let worker =
+                Worker::start(settings.clone(), Rehearsals).await.context("cannot start the worker")?;
+            return Ok(Working { worker, settings, _publishing: None });
+        }
+        let (agents, publication) = Crew::of(config).await?.into_parts(config);
+        let worker = Worker::start(settings.clone(), agents).await.context("cannot start the worker")?;
+        let store = Store::open(database_url, 1).await?;
+        publication.begin(&store).await.context("cannot tell of the agents and tools")?;
+        let following = tokio::spawn(publication.follow(store));
+        Ok(Working { worker, settings, _publishing: Some(AbortOnDropHandle::new(following)) })
     }
 
     pub fn grace(&self) -> Duration {
@@ -92,23 +130,36 @@ impl Work {
     }
 }
 
+/// A worker that works, and tells of its agents and tools until this is dropped.
+pub struct Working {
+    pub worker: Worker,
+    pub settings: Settings,
+    _publishing: Option<AbortOnDropHandle<()>>,
+}
+
+/// The longest that the operator lets any task run.
+fn longest(config: &Config) -> Option<Duration> {
+    config.limits.task_timeout_max_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
+
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     logs::begin(&arguments.logs)?;
     let mut signals = Signals::listen()?;
-    let settings = arguments.work.settings(arguments.database_url, 10);
-    let (name, pool, concurrency) = (settings.name.clone(), settings.pool.clone(), settings.concurrency);
-    let mut worker = Worker::start(settings, Rehearsals).await.context("cannot start the worker")?;
+    let config = arguments.work.config()?;
+    config.log_warnings();
+    let mut working = arguments.work.start(&arguments.database_url, 10, &config).await?;
+    let Settings { name, pool, concurrency, .. } = &working.settings;
     print_line(&if arguments.json {
-        serde_json::json!({"worker": worker.id(), "name": name, "pool": pool, "concurrency": concurrency})
+        serde_json::json!({"worker": working.worker.id(), "name": name, "pool": pool, "concurrency": concurrency})
             .to_string()
     } else {
         format!("Worker {name} takes tasks of pool {pool}, {concurrency} at a time. Ctrl-C drains it.")
     })?;
     tokio::select! {
-        why = worker.stopped() => bail!("the worker ended by itself: {why}"),
+        why = working.worker.stopped() => bail!("the worker ended by itself: {why}"),
         _ = signals.next() => {}
     }
-    drain(worker, arguments.work.grace(), &mut signals).await
+    drain(working.worker, arguments.work.grace(), &mut signals).await
 }
 
 /// Lets the worker leave, unless a second signal says that there is no time for it.
