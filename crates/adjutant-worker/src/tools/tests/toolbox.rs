@@ -58,10 +58,7 @@ async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
 async fn what_goes_wrong_becomes_a_text_for_the_child() {
     let panics = toolbox_of("t", Replay::Unsafe, |_| panic!("at once"));
     let error = panics.call("t", call(&json!({}))).await.unwrap_err();
-    assert_eq!(
-        error,
-        "The tool broke down. Whether it had an effect is not known."[..10].to_owned() + CUT_71
-    );
+    assert_eq!(error, "The tool broke down. Whether it had an effect is not known.");
     let panics_later = toolbox_of("t", Replay::Safe, |_| Box::pin(async { panic!("later") }));
     assert_eq!(panics_later.call("t", call(&json!({}))).await, Err("The tool broke down.".to_owned()));
     let hangs = toolbox_of("t", Replay::Safe, |_| Box::pin(std::future::pending()));
