@@ -18,7 +18,7 @@ fn adjutant(arguments: &[&str]) -> Command {
 }
 
 fn up(dir: &TempDir) -> Result<Running> {
-    Running::start(adjutant(&["up", "--data-dir"]).arg(dir.path()))
+    Running::start(adjutant(&["up", "--rehearse", "--data-dir"]).arg(dir.path()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,14 +187,14 @@ async fn limits_shows_and_sets_the_cap() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_without_a_rehearsal_fails_and_says_why() -> Result<()> {
+async fn a_task_whose_model_is_not_in_the_config_fails_and_says_why() -> Result<()> {
     let world = World::new().await;
     let running = Running::start(&mut adjutant(&["work", "--database-url", world.url()]))?;
     let session = world.session().await;
     let number = world.spawn_one(session, crate::world::task()).await.number;
     until("it has failed", async || world.state(session, number).await == TaskState::Failed).await;
     let error = world.store.status(session, number).await?.error.unwrap_or_default();
-    assert_says(&error, &["no models yet", "rehearsal"]);
+    assert_says(&error, &["Model API error", "no models in its config"]);
     running.stop()
 }
 

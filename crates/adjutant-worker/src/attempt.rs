@@ -16,7 +16,7 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
     let hold = claimed.hold.clone();
     let lease = claimed.claim.lease.id();
     let mut task = Task::new(claimed, station.draining.clone());
-    let left = time_left(&station, &task);
+    let (limit, left) = (time_limit(&station, &task), time_left(&station, &task));
     let end = tokio::select! {
         biased;
         // Somebody else has ended it or goes on with it: there is nothing to write.
@@ -26,21 +26,28 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
             return;
         }
         () = station.cut_off.cancelled() => Err(Stop::HandOver),
-        () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => Ok(timed_out(&station)),
+        () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
+            Ok(timed_out(limit.unwrap_or_default()))
+        }
         end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&*panic))),
     };
     station.end(ending(task.lease, end)).await;
 }
 
-/// What is left of the time limit after earlier attempts.
+/// What is left of the task's time limit, and of the operator's, after earlier attempts.
 fn time_left(station: &Station, task: &Task) -> Option<Duration> {
     let ran = Duration::from_millis(u64::try_from(task.assignment().running_ms).unwrap_or(0));
-    station.settings.time_limit.map(|limit| limit.saturating_sub(ran))
+    time_limit(station, task).map(|limit| limit.saturating_sub(ran))
 }
 
-fn timed_out(station: &Station) -> End {
-    let seconds = station.settings.time_limit.unwrap_or_default().as_secs_f64();
-    failed(FailureKind::Timeout, format!("It ran for longer than {seconds} seconds"))
+fn time_limit(station: &Station, task: &Task) -> Option<Duration> {
+    let own = task.assignment().config.get("timeout_s").and_then(serde_json::Value::as_f64);
+    let own = own.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    own.into_iter().chain(station.settings.time_limit).min()
+}
+
+fn timed_out(limit: Duration) -> End {
+    failed(FailureKind::Timeout, format!("It ran for longer than {} seconds", limit.as_secs_f64()))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> End {
