@@ -32,7 +32,9 @@ begin
         select * into above from task where task.id = p_parent;
     end if;
 
-    answer := answered_1(s.id, 'spawn', own_key, p_body);
+    if p_key is not null then
+        answer := answered_1(s.id, 'spawn', own_key, p_body);
+    end if;
     if answer is not null then
         return query select a.* from jsonb_to_recordset(answer)
             a (id uuid, number integer, state text, queue_position integer);
@@ -87,7 +89,18 @@ begin
         perform settle_1(waiting);
     end if;
     perform let_in_1(array[s.id]);
+    perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
 
+    -- The plain case, in one short statement: one task, which is in the queue.
+    if wanted = 1 and p_key is null then
+        return query
+        select q.task, s.next_number, 'queued', queue_place_1(q)
+        from queue q
+        where q.session = s.id and q.task = spawned[1];
+        if found then
+            return;
+        end if;
+    end if;
     places := (select jsonb_object_agg(p.task, p.place) from queue_positions_1(s.id, spawned) p);
     answer := (
         select jsonb_agg(jsonb_build_object(
@@ -97,7 +110,6 @@ begin
         where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted
     );
     perform remember_1(s.id, 'spawn', own_key, p_body, answer);
-    perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
 end $$;
@@ -172,6 +184,21 @@ begin
             unfinished, wanted, s.max_queued
         ));
     end if;
+end $$;
+
+-- How many of the same tenant's tasks are before it, up to 1000.
+create function queue_place_1(q queue) returns integer language plpgsql stable as $$
+begin
+    return (
+        select count(*)
+        from (
+            select
+            from queue b
+            where b.pool = q.pool and b.tenant = q.tenant
+                and (b.priority > q.priority or (b.priority = q.priority and b.entry < q.entry))
+            limit 1000
+        ) b
+    );
 end $$;
 
 -- How many of the same tenant's tasks are before each, up to 1000; no row for what is not queued, or runs.

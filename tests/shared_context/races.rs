@@ -2,9 +2,10 @@
 
 use adjutant_agent::ErrorCode;
 use serde_json::json;
+use sqlx::AssertSqlSafe;
 
 use super::{context, list_keys, read, task_call, write};
-use crate::world::{World, assert_lost, assert_refused, race, turn};
+use crate::world::{World, assert_lost, assert_refused, completion, race, turn};
 
 /// What `task_context_1` is called with, for a transaction that the test holds.
 fn task_write(lease: &adjutant_store::Lease, key: &str) -> String {
@@ -133,9 +134,7 @@ async fn a_write_waits_for_its_session_before_it_takes_its_slot() {
     let (session, worker, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("one")).await.unwrap();
     let mut ending = world.hold("select from session for no key update").await;
-    let end = json!([{
-        "slot": claim.lease.slot(), "task": claim.lease.task(), "lease": claim.lease.id(), "outcome": "released"
-    }]);
+    let end = format!("select end_1({}, true)", completion(&claim.lease));
     let late = tokio::spawn(async move {
         claim
             .lease
@@ -143,7 +142,7 @@ async fn a_write_waits_for_its_session_before_it_takes_its_slot() {
             .await
     });
     world.until_blocked(1).await;
-    sqlx::query("select end_1($1)").bind(end).execute(&mut *ending).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut *ending).await.unwrap();
     ending.commit().await.unwrap();
     assert_lost(late.await.unwrap());
     assert_eq!(list_keys(&world, session).await["keys"], json!([]));

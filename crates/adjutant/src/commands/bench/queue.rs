@@ -43,6 +43,9 @@ const CAP: i32 = 50;
 const SPAWNERS: usize = 4;
 /// Tasks in one bulk spawn, and in a session of it.
 const BULK: usize = 50;
+/// Between two starts: longer than the pause between two notices, so that the fleet is idle. The bare limit has the same, for
+/// what rests is slower than what has just run.
+pub const IDLE: Duration = Duration::from_millis(70);
 /// Tasks that nobody times.
 const WARM_UP: usize = 500;
 
@@ -96,7 +99,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bench.say("the limit: 50 at a time, by pgbench");
     let batch_tasks_per_s = limits::batch(&pgbench, &bench.store, &url, size.limit_seconds).await?;
     bench.say("the limit: insert, notify, claim");
-    let bare_start = bare::start(&url, size.start_samples * 2).await?;
+    let bare_start = bare::start(&url, size.start_samples).await?;
     bench.store.drop_yardstick().await?;
 
     let fresh = bench.figures(0).await?;
@@ -228,8 +231,7 @@ impl Bench<'_> {
             if sample % BULK == 0 {
                 session = self.session().await?;
             }
-            // Longer than the pause between two notices: the fleet is idle.
-            tokio::time::sleep(Duration::from_millis(70)).await;
+            tokio::time::sleep(IDLE).await;
             let began = SystemTime::now().duration_since(UNIX_EPOCH)?;
             let spawned = self.store.spawn(session, &[task(0)], None).await?;
             self.until_finished().await?;
