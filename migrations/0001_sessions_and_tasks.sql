@@ -33,8 +33,17 @@ comment on column session.max_active is
 comment on column session.max_queued is 'At most this many unfinished tasks, for spawns that accept to wait.';
 comment on column session.cost_nanousd is 'What its ended attempts cost, in billionths of a US dollar.';
 
--- It has no foreign key: whoever inserts has the session's lock. Only what rows of one task say together is checked here: PostgreSQL reads the text of every CHECK anew for every statement
--- that writes, and what a single value may be is known before it is sent.
+-- The words that a column may have are domains: PostgreSQL reads the text of a table's CHECK anew for every statement that
+-- writes, and that of a domain's once per connection.
+create domain task_state as text check (value in ('queued', 'waiting', 'completed', 'failed', 'cancelled'));
+create domain awaited_kind as text check (value in ('dependencies', 'all_children', 'any_child'));
+create domain failure_kind as text check (value in (
+    'max_turns', 'timeout', 'budget', 'model', 'tool', 'empty_result', 'lost', 'dependency', 'internal'
+));
+create domain loss_rule as text check (value in ('resume', 'fail'));
+
+-- It has no foreign key: whoever inserts has the session's lock. What single values may be is known before they are sent, and
+-- only what the values of one task say together is checked here.
 create table task (
     id uuid primary key,
     session bigint not null,
@@ -51,14 +60,12 @@ create table task (
     pool text not null default 'default',
     priority smallint not null default 0,
     not_before timestamptz,
-    on_worker_loss text not null default 'resume' check (on_worker_loss in ('resume', 'fail')),
+    on_worker_loss loss_rule not null default 'resume',
     max_failures smallint not null default 3,
     traceparent text,
-    state text not null check (state in ('queued', 'waiting', 'completed', 'failed', 'cancelled')),
-    waiting_for text check (waiting_for in ('dependencies', 'all_children', 'any_child')),
-    failure text check (failure in (
-        'max_turns', 'timeout', 'budget', 'model', 'tool', 'empty_result', 'lost', 'dependency', 'internal'
-    )),
+    state task_state not null,
+    waiting_for awaited_kind,
+    failure failure_kind,
     result text,
     summary text,
     error text,
@@ -119,14 +126,19 @@ begin
     raise exception '% % never changes', tg_table_name, tg_argv[0];
 end $$;
 
--- The when clause costs nothing on the way to the end; after it, only collected_at may change. AFTER, because a BEFORE
+create function refuse_rewrite_of_the_ended() returns trigger language plpgsql as $$
+begin
+    if (to_jsonb(old) - 'collected_at') is distinct from (to_jsonb(new) - 'collected_at') then
+        raise exception 'task that has ended never changes';
+    end if;
+    return null;
+end $$;
+
+-- The when clause costs little on the way to the end; after it, only collected_at may change. AFTER, because a BEFORE
 -- trigger locks each row first, whatever its when clause says.
 create trigger terminal_tasks_never_change after update on task for each row
-when (
-    old.finished_at is not null
-    and (to_jsonb(old) - 'collected_at') is distinct from (to_jsonb(new) - 'collected_at')
-)
-execute function refuse_rewrite('that has ended');
+when (old.finished_at is not null)
+execute function refuse_rewrite_of_the_ended();
 
 create table awaited (
     task uuid not null,

@@ -1,6 +1,13 @@
 -- What happened: append-only. The three that grow fastest are partitioned by week of the database's clock, so that old
 -- weeks can go at once; they have no foreign keys, so that dropping a week locks nothing else.
 
+-- As in 0001: words that are written often are domains.
+create domain event_kind as text check (value in (
+        'spawned', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
+    ));
+create domain attempt_outcome as text check (value in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost'));
+create domain notified_state as text check (value in ('completed', 'failed'));
+
 create table turn (
     task uuid not null,
     number integer not null check (number > 0),
@@ -46,9 +53,7 @@ create table event (
     session bigint not null,
     seq bigint not null,
     task uuid not null,
-    kind text not null check (kind in (
-        'spawned', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
-    )),
+    kind event_kind not null,
     at timestamptz not null default now(),
     primary key (session, seq, at)
 ) partition by range (at);
@@ -61,7 +66,7 @@ create table attempt (
     session bigint not null,
     worker uuid not null,
     lease uuid not null,
-    outcome text not null check (outcome in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost')),
+    outcome attempt_outcome not null,
     turns integer not null,
     claimed_at timestamptz not null,
     ended_at timestamptz not null,
@@ -75,7 +80,7 @@ comment on column attempt.turns is 'How many answers it added.';
 create table notification (
     session bigint not null,
     task uuid not null,
-    state text not null check (state in ('completed', 'failed')),
+    state notified_state not null,
     created_at timestamptz not null default now(),
     read_at timestamptz,
     primary key (session, task)

@@ -41,7 +41,7 @@ pub(crate) async fn poll(station: Arc<Station>) {
 }
 
 async fn look(station: &Station) -> Result<Look, Error> {
-    let _known = station.claiming.lock().await;
+    let _known = station.claiming.write().await;
     station.worker.look(&station.held.leases(), station.settings.sweep_grace()).await
 }
 

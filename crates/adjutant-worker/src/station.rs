@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use adjutant_agent::WorkerId;
 use adjutant_store::{Ending, Store, Whom};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Notify, RwLock, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::Settings;
@@ -21,8 +21,8 @@ pub(crate) struct Station {
     pub(crate) wake: Notify,
     /// A look may find something.
     pub(crate) look: Notify,
-    /// Held by a claim until its leases are known, and by a look, which would take them for strays.
-    pub(crate) claiming: Mutex<()>,
+    /// Read by claims until their leases are known, written by a look, which would take them for strays.
+    pub(crate) claiming: RwLock<()>,
     /// Nothing is claimed any more, and handlers hand over.
     pub(crate) draining: CancellationToken,
     /// Handlers are stopped where they are.

@@ -1,11 +1,14 @@
 //! Turns slots over: writes what has ended and claims what comes next, in one call. While one batch is under way the next
-//! gathers; nothing waits for company. (Two such loops make smaller batches, and cost more than they gain.)
+//! gathers; nothing waits for company. A second call may begin beside a small one, so that what ends alone does not wait for
+//! what ended just before it; beside a large one it would make both smaller, and cost more than it gains.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::TaskId;
 use adjutant_store::{Ending, Error, Store};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use crate::claim::{Claimed, hand_on};
@@ -16,47 +19,76 @@ use crate::station::{Ended, Station, backoff};
 /// More at once would hold many sessions for long.
 const BATCH: usize = 50;
 
-/// The loop, with a connection of its own.
+/// Calls at once.
+const LINES: usize = 2;
+
+/// Endings in a call beside which another may begin.
+const SMALL: usize = 3;
+
+/// The loop.
 pub(crate) struct Turnover {
-    pub(crate) station: Arc<Station>,
-    pub(crate) line: Store,
+    pub(crate) calls: Calls,
     /// Gone when the worker drains: nothing is claimed any more.
     pub(crate) claims: Option<mpsc::UnboundedSender<Claimed>>,
     pub(crate) endings: mpsc::UnboundedReceiver<Ended>,
 }
 
+/// The calls that it makes, on connections of their own.
+pub(crate) struct Calls {
+    pub(crate) station: Arc<Station>,
+    pub(crate) line: Store,
+}
+
 impl Turnover {
     /// Goes on for as long as something may end.
     pub(crate) async fn run(mut self) {
+        let (mut endings, mut claims) = (self.endings, self.claims.take());
+        let calls = &self.calls;
+        let mut under_way = FuturesUnordered::new();
+        let mut largest = 0;
         let mut left = Vec::new();
         let mut pauses = backoff();
         loop {
-            let mut batch = std::mem::take(&mut left);
+            let may_begin = under_way.is_empty() || (under_way.len() < LINES && largest <= SMALL);
+            let mut batch = Vec::new();
             tokio::select! {
                 biased;
-                () = self.station.draining.cancelled(), if self.claims.is_some() => self.claims = None,
+                () = calls.station.draining.cancelled(), if claims.is_some() => {
+                    claims = None;
+                    continue;
+                }
+                Some((busy, claimed)) = under_way.next(), if !under_way.is_empty() => {
+                    left.extend(busy);
+                    match claimed {
+                        Ok(()) => pauses = backoff(),
+                        Err(error) => claim_later(&calls.station, &error, pauses.next().unwrap_or_default()),
+                    }
+                    continue;
+                }
                 // Something is left: on with it.
-                () = std::future::ready(()), if !batch.is_empty() => {}
-                _ = self.endings.recv_many(&mut batch, BATCH) => {}
-                () = self.station.wake.notified() => {}
+                () = std::future::ready(()), if may_begin && !left.is_empty() => batch.append(&mut left),
+                _ = endings.recv_many(&mut batch, BATCH), if may_begin => {}
+                () = calls.station.wake.notified(), if may_begin => {}
             }
-            gather(&mut self.endings, &mut batch).await;
-            let claimed;
-            (left, claimed) = self.turn(batch).await;
-            match claimed {
-                Ok(()) => pauses = backoff(),
-                Err(error) => claim_later(&self.station, &error, pauses.next().unwrap_or_default()),
-            }
+            gather(&mut endings, &mut batch).await;
+            largest = if under_way.is_empty() { batch.len() } else { largest.max(batch.len()) };
+            under_way.push(calls.turn(batch, claims.clone()));
         }
     }
+}
 
+impl Calls {
     /// One call. What others were busy with is left; endings are written whatever it takes, and claims are tried once.
-    async fn turn(&self, batch: Vec<Ended>) -> (Vec<Ended>, Result<(), Error>) {
+    async fn turn(
+        &self,
+        batch: Vec<Ended>,
+        claims: Option<mpsc::UnboundedSender<Claimed>>,
+    ) -> (Vec<Ended>, Result<(), Error>) {
         let (endings, waiting): (Vec<Ending>, Vec<_>) = batch.into_iter().unzip();
         if !endings.is_empty() {
             fault::point("before_end");
         }
-        let (busy, claimed) = match &self.claims {
+        let (busy, claimed) = match &claims {
             Some(claims) => match self.end_and_claim(&endings, claims).await {
                 Ok(busy) => (busy, Ok(())),
                 Err(error) => (self.end(&endings).await, Err(error)),
@@ -92,7 +124,7 @@ impl Turnover {
     ) -> Result<Vec<TaskId>, Error> {
         let room = self.station.held.room();
         let worker = &self.station.worker;
-        let _known = self.station.claiming.lock().await;
+        let _known = self.station.claiming.read().await;
         let asked_at = Instant::now();
         if endings.is_empty() {
             if room.size > 0 {

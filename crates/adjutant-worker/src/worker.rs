@@ -5,7 +5,7 @@ use std::time::Duration;
 use adjutant_agent::WorkerId;
 use adjutant_store::{Connections, Error, NewWorker, Store};
 use futures::future::select_all;
-use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::sync::{Notify, RwLock, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::held::Held;
 use crate::station::Station;
-use crate::turnover::Turnover;
+use crate::turnover::{Calls, Turnover};
 use crate::{Handler, Settings, backend, listen, poll, renew};
 
 /// The longest that a call to the database may take here; a lease has to outlive it.
@@ -59,7 +59,7 @@ impl Worker {
             held: Held::new(settings.concurrency, settings.stop_after()),
             wake: Notify::new(),
             look: Notify::new(),
-            claiming: Mutex::new(()),
+            claiming: RwLock::new(()),
             draining: CancellationToken::new(),
             cut_off: CancellationToken::new(),
             listening: AtomicBool::new(false),
@@ -70,8 +70,7 @@ impl Worker {
         });
         station.wake.notify_one();
         let turnover = Turnover {
-            station: station.clone(),
-            line,
+            calls: Calls { station: station.clone(), line },
             // It has the only one: when nothing is claimed any more, the claims end.
             claims: Some(claims),
             endings: to_write,

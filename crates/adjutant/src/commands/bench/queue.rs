@@ -234,6 +234,8 @@ impl Bench<'_> {
             tokio::time::sleep(IDLE).await;
             let began = SystemTime::now().duration_since(UNIX_EPOCH)?;
             let spawned = self.store.spawn(session, &[task(0)], None).await?;
+            // Asking at once would be in its way.
+            tokio::time::sleep(Duration::from_millis(10)).await;
             self.until_finished().await?;
             let number = spawned.first().context("nothing was spawned")?.number;
             let Outcome::Completed { result, .. } = self.store.collect(session, number, None).await?.outcome
