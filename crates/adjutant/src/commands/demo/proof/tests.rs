@@ -50,7 +50,8 @@ fn an_answer_that_died_with_its_worker_is_counted_as_lost_and_no_bug() {
 
 #[test]
 fn whatever_is_paid_twice_or_not_at_all_or_not_stored_is_found() {
-    let cases: [(fn(&mut Case), &str); 7] = [
+    type Spoil = fn(&mut Case);
+    let cases: [(Spoil, &str); 7] = [
         (|case| case.turns[1].asked = 2, "1 stored answers were asked for again"),
         (|case| case.turns[1].answered = 2, "was paid 2 times"),
         (|case| case.turns[3].answered = 2, "was paid 2 times"),
