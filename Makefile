@@ -13,7 +13,7 @@ TESTS := $(if $(NEXTEST),nextest run,test)
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: build ## Show the life of tasks, on a throwaway PostgreSQL
+demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted model
 	@$(ADJUTANT) demo
 
 test: lint ## Check and test everything (about 5 minutes when built)

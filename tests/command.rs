@@ -1,6 +1,8 @@
 //! The command line as a person or a script meets it.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use adjutant_agent::{TaskId, TaskState};
 use adjutant_store::{NewTask, Store};
@@ -142,13 +144,56 @@ fn a_demo_that_is_interrupted_leaves_nothing() -> Result<()> {
 }
 
 #[test]
-fn the_demo_ends_well_and_leaves_nothing() -> Result<()> {
+fn a_demo_that_is_interrupted_takes_its_workers_with_it() -> Result<()> {
     let temp = TempDir::new()?;
-    let output = succeed(adjutant(&["demo", "--json"]).env("TMPDIR", temp.path()))?;
+    let mut demo = adjutant(&["demo"])
+        .env("TMPDIR", temp.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut told = BufReader::new(demo.stdout.take().context("no stdout")?).lines();
+    let works = told.by_ref().any(|line| line.is_ok_and(|line| line.starts_with("orchestrator")));
+    assert!(works, "it ended before its story began");
+    signal("INT", demo.id())?;
+    assert_eq!(demo.wait()?.code(), Some(130));
+    // The workers write to the same pipe: it ends with the last of them.
+    let (gone, all_gone) = std::sync::mpsc::channel();
+    let mut stderr = demo.stderr.take().context("no stderr")?;
+    std::thread::spawn(move || gone.send(std::io::read_to_string(&mut stderr)));
+    all_gone.recv_timeout(Duration::from_secs(30)).context("somebody is left")??;
+    wait_until("nothing is left", || temp.path().read_dir().is_ok_and(|mut dir| dir.next().is_none()))
+}
+
+#[test]
+fn the_demo_shows_what_it_says_and_leaves_nothing() -> Result<()> {
+    let temp = TempDir::new()?;
+    // What is set for other fleets, or leads elsewhere, does not reach it.
+    let output = succeed(
+        adjutant(&["demo", "--json"])
+            .env("TMPDIR", temp.path())
+            .env("ADJUTANT_POOL", "elsewhere")
+            .env("ADJUTANT_CONFIG", "/nonexistent.toml")
+            .env("HTTP_PROXY", "http://127.0.0.1:1"),
+    )?;
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!((facts["completed"].as_u64(), facts["violations"].as_u64()), (Some(48), Some(0)));
-    assert_eq!(facts["held_by_the_killed"], facts["resumed"]);
+    let count = |name: &str| facts[name].as_u64().with_context(|| format!("no {name} in {facts}"));
+    assert_eq!((count("tasks")?, count("completed")?, count("violations")?), (14, 14, 0));
+    assert_eq!((count("cap")?, count("most_at_once")?), (4, 4));
+    assert!(count("most_calls_at_once")? <= 4);
+    assert!((1..=2).contains(&count("resumed")?), "{facts}");
+    assert_eq!((count("stored_asked_again")?, count("answers_stored")?), (0, 55));
+    assert_eq!(count("answers_paid")?, count("answers_stored")? + count("answers_lost")?);
+    assert!(count("answers_cut_off")? >= 1 && count("cost_nanousd")? > 0);
     assert_eq!(temp.path().read_dir()?.count(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_demo_that_nobody_watches_on_a_terminal_tells_the_story_in_plain_lines() -> Result<()> {
+    let output = succeed(&mut adjutant(&["demo"]))?;
+    let told = String::from_utf8(output.stdout)?;
+    assert_says(&told, &["researcher", "kill -9", "remediator", "writer", "paid twice", "USD"]);
+    assert!(!told.contains('\u{1b}'), "{told}");
     Ok(())
 }
 

@@ -41,6 +41,22 @@ fn the_example_that_is_printed_passes_the_check_where_it_is_found_without_being_
 }
 
 #[test]
+fn a_key_that_is_not_there_is_said_by_the_check_and_stops_a_worker_by_its_settings_name() -> Result<()> {
+    let dir = TempDir::new()?;
+    fs::write(
+        dir.path().join("adjutant.toml"),
+        "[models.main]\nwire = 'openai'\napi_key_env = 'KEY_OF_NOBODY'\n",
+    )?;
+    let said = String::from_utf8(succeed(&mut adjutant(&dir, &["config", "check"]))?.stdout)?;
+    assert_says(&said, &["model   main", "without KEY_OF_NOBODY"]);
+    let about = json(&succeed(&mut adjutant(&dir, &["config", "check", "--json"]))?.stdout)?;
+    assert_eq!(about["models"][0]["missing_key"], "KEY_OF_NOBODY");
+    let said = refused(&mut adjutant(&dir, &["work", "--database-url", "postgres://127.0.0.1:1/x"]))?;
+    assert_says(&said, &["models.main.api_key_env", "no KEY_OF_NOBODY", "export it", "api_key_file"]);
+    Ok(())
+}
+
+#[test]
 fn a_config_that_is_wrong_is_refused_with_all_that_is_wrong() -> Result<()> {
     let dir = TempDir::new()?;
     fs::write(dir.path().join("c.toml"), "[limits]\ncapp = 1\nmax_turns_ceiling = 500\n")?;

@@ -1,26 +1,34 @@
-//! Delegates one task and does it: `adjutant postgres --throwaway -- cargo run --package adjutant-store --example delegate`
+//! Delegates a task to the researcher of a running `adjutant up` or `adjutant work`, and waits for what comes back:
+//! `DATABASE_URL=... cargo run --package adjutant-store --example delegate`
 
-use adjutant_store::{NewSession, NewTask, NewWorker, Store};
+use std::time::Duration;
+
+use adjutant_agent::Outcome;
+use adjutant_store::{NewDelegation, NewSession, NewTask, Operator, Store};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::var("DATABASE_URL")?;
-    Store::migrate(&url).await?;
+    let store = Store::open(&std::env::var("DATABASE_URL")?, 10).await?;
+    let name = format!("review-{}", std::process::id());
+    let session =
+        NewSession { tenant: "me".into(), name, model: Some("script".into()), ..Default::default() };
+    let session = store.create_session(&session).await?.id;
 
-    let store = Store::open(&url, 10).await?;
-    let session = NewSession { tenant: "me".into(), name: "review".into(), ..Default::default() };
-    let session = store.create_session(&session).await?;
-    let task =
-        NewTask { agent: "researcher".into(), assignment: "Find the leak.".into(), ..Default::default() };
-    let spawned = store.spawn(session.id, &[task], None).await?; // durable when this returns
+    let assignment = "Why is the checkout slow?".into();
+    let task = NewTask { agent: "researcher".into(), assignment, ..Default::default() };
+    let new = NewDelegation { task, timeout_s: Some(60.0), ..Default::default() };
+    let spawned = store.delegate(session, &new, &Operator::default(), None).await?; // durable when this returns
 
-    let worker = store.register(&NewWorker { name: "w1".into(), ..Default::default() }).await?;
-    for claim in worker.claim(5).await? {
-        // never more than the fleet's cap in all
-        println!("{} is asked: {}", claim.assignment.agent, claim.assignment.text);
-        claim.lease.complete("It is in the cache.".into(), None).write().await?;
+    while !store.status(session, spawned.number).await?.state.is_terminal() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let collected = store.collect(session.id, spawned[0].number, None).await?;
-    println!("{} {}: {:?}", spawned[0].number, collected.status.state, collected.outcome);
+    let collected = store.collect(session, spawned.number, None).await?;
+    match collected.outcome {
+        Outcome::Completed { result, .. } => {
+            println!("{} after {} turns: {result}", spawned.number, collected.status.turns_used)
+        }
+        Outcome::Failed { error, .. } => println!("{} failed: {error}", spawned.number),
+        Outcome::Cancelled { .. } => println!("{} was cancelled", spawned.number),
+    }
     Ok(())
 }

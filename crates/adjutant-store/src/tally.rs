@@ -1,4 +1,4 @@
-use adjutant_agent::{SessionId, TaskState, WorkerId};
+use adjutant_agent::{SessionId, TaskId, TaskState, WorkerId};
 
 use crate::status::known;
 use crate::{Result, Store};
@@ -51,21 +51,23 @@ impl Store {
         Ok(tally)
     }
 
-    /// Workers that run something now, and how much; the busiest first.
-    pub async fn busy_workers(&self) -> Result<Vec<(WorkerId, i64)>> {
+    /// Workers that run something now, and what.
+    pub async fn busy_workers(&self) -> Result<Vec<(WorkerId, Vec<TaskId>)>> {
         let rows = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select worker as "worker!", count(*) as "held!"
+                    r#"select worker as "worker!", array_agg(task) as "tasks!"
                        from slot
                        where worker is not null
-                       group by worker
-                       order by count(*) desc"#
+                       group by worker"#
                 )
                 .fetch_all(connection)
                 .await
             })
             .await?;
-        Ok(rows.into_iter().map(|row| (WorkerId(row.worker), row.held)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| (WorkerId(row.worker), row.tasks.into_iter().map(TaskId).collect()))
+            .collect())
     }
 }

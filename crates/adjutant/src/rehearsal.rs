@@ -1,4 +1,4 @@
-//! What tasks do in this release, which has no models yet: they play the rehearsal in their configuration.
+//! What tasks do where only the queue is of interest: they play the rehearsal in their configuration.
 //!
 //! ```json
 //! {"rehearsal": {"turns": 3, "turn_ms": 50, "work_ms": 0, "then": "complete", "result_bytes": 0}}
@@ -10,7 +10,7 @@ use adjutant_agent::{Answer, FailureKind, Turn};
 use adjutant_worker::{End, Handler, Stop, Task, fault};
 use serde::Deserialize;
 
-/// The handler of `adjutant work` and `adjutant up`.
+/// The handler of `adjutant work --rehearse`, for the benchmark and tests.
 pub struct Rehearsals;
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,7 +48,7 @@ impl Handler for Rehearsals {
             SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_micros()).unwrap_or_default();
         let Some(rehearsal) = task.assignment().config.get("rehearsal") else {
             return Ok(failed(
-                "This release of Adjutant runs no models yet, and the task's config has no `rehearsal` to play",
+                "This worker was started with --rehearse, and the task's config has no `rehearsal` to play",
             ));
         };
         let rehearsal: Rehearsal = match serde_json::from_value(rehearsal.clone()) {

@@ -1,5 +1,6 @@
 //! Worker processes for the benchmark and the demo: this same program, started again.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use adjutant_agent::WorkerId;
@@ -9,6 +10,15 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::signals;
+
+/// What a worker does with tasks.
+#[derive(Debug, Clone, Copy)]
+pub enum Playing<'a> {
+    /// The rehearsals in their configs.
+    Rehearsals,
+    /// The agents of this config file.
+    Agents(&'a Path),
+}
 
 /// A running worker; it is killed when this is dropped.
 pub struct WorkerProcess {
@@ -23,18 +33,21 @@ struct Ready {
 
 impl WorkerProcess {
     /// Returns when it works.
-    pub async fn start(url: &str, concurrency: u16, more: &[&str]) -> anyhow::Result<Self> {
-        let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
-            .args([
-                "work",
-                "--rehearse",
-                "--json",
-                "--log",
-                "error",
-                "--concurrency",
-                &concurrency.to_string(),
-            ])
-            .args(more)
+    pub async fn start(url: &str, concurrency: u16, playing: Playing<'_>) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+        command.args(["work", "--json", "--log", "error", "--concurrency", &concurrency.to_string()]);
+        // What the user has set for fleets of their own is not for this one.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"ADJUTANT_") {
+                command.env_remove(name);
+            }
+        }
+        match playing {
+            Playing::Rehearsals => command.arg("--rehearse"),
+            // The model is on this machine, whatever proxy leads out of it.
+            Playing::Agents(config) => command.arg("--config").arg(config).env("NO_PROXY", "127.0.0.1"),
+        };
+        let mut child = command
             .env("DATABASE_URL", url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -155,7 +155,12 @@ fn key(config: &ModelConfig) -> Result<Option<KeySource>, Problem> {
         (Some(_), Some(_)) => return Err(Problem::new("api_key_file", "there is an api_key_env as well")),
         (Some(variable), None) => {
             let key = std::env::var(variable).map_err(|_| {
-                Problem::new("api_key_env", format!("there is no {variable} in the environment"))
+                Problem::new(
+                    "api_key_env",
+                    format!(
+                        "there is no {variable} in the environment; export it, or set api_key_file instead"
+                    ),
+                )
             })?;
             ("api_key_env", KeySource::Fixed(Secret::new(key.trim())))
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use adjutant_worker::model::ModelConfig;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -84,6 +85,7 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
                 "model": model.model.as_ref().unwrap_or(name),
                 "max_tokens": model.max_tokens,
                 "context_window": model.context_window,
+                "missing_key": missing_key(model),
             })
         })
         .collect();
@@ -151,7 +153,10 @@ fn as_text(config: &Config) -> String {
     for (name, model) in &config.models {
         let default = if config.model_names.default.as_ref() == Some(name) { ", the default" } else { "" };
         let sent = model.model.as_ref().unwrap_or(name);
-        lines.push(format!("model   {name}: {sent} on the {} wire{default}", model.wire.as_str()));
+        let key =
+            missing_key(model).map(|name| format!("; without {name} in the environment no worker starts"));
+        let (wire, key) = (model.wire.as_str(), key.unwrap_or_default());
+        lines.push(format!("model   {name}: {sent} on the {wire} wire{default}{key}"));
     }
     for (alias, model) in &config.model_names.aliases {
         lines.push(format!("alias   {alias}: {model}"));
@@ -183,6 +188,11 @@ fn as_text(config: &Config) -> String {
         lines.push("logs    have the texts of tasks in them".to_owned());
     }
     lines.join("\n")
+}
+
+/// Not an error: a config may be checked where its keys are not.
+fn missing_key(model: &ModelConfig) -> Option<&str> {
+    model.api_key_env.as_deref().filter(|name| std::env::var_os(name).is_none())
 }
 
 fn listed(what: &str, names: &[String]) -> String {

@@ -1,198 +1,114 @@
-//! `adjutant demo`: the life of tasks in a few seconds, on a throwaway PostgreSQL.
+//! `adjutant demo`: a story of delegation in a few seconds, on a throwaway PostgreSQL and a scripted model.
+
+mod fleet;
+mod incident;
+mod orchestrator;
+mod proof;
+mod stage;
 
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{Outcome, SessionId, TaskNumber};
-use adjutant_store::{NewSession, NewTask, Store, Tally};
-use anyhow::{Context, ensure};
+use adjutant_agent::Budget;
+use adjutant_script::{Options, ScriptServer};
+use adjutant_store::{NewSession, Store};
+use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::TempDir;
 
+use self::fleet::Fleet;
+use self::orchestrator::Orchestrator;
+use self::proof::{Calls, Facts};
+use self::stage::{Shown, Stage, Watch};
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
-use crate::worker_processes::WorkerProcess;
 
-/// Show the life of tasks: the cap held, a worker killed, every task finished once
+/// Show delegation at work: agents, shared context, a worker killed, nothing lost or paid twice
 ///
-/// Starts worker processes on a throwaway PostgreSQL, and kills one of them with -9. All of it is gone afterwards. This release
-/// has no models yet: what the tasks do is waiting.
+/// An orchestrator looks into an incident with researchers, a writer and a remediator that it defines on the way. Worker
+/// processes run them, on a throwaway PostgreSQL, with a scripted model on both wires, so no key is needed. One worker is killed
+/// with -9 in the middle of an answer. What the demo then says it has checked, in the database and at the model; it exits
+/// with 1 if anything of it is not true. All of it is gone afterwards.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant demo
+  adjutant demo --json | jq .stored_asked_again
+")]
 pub struct Arguments {
-    /// Print only one JSON object at the end
+    /// Print only one JSON object at the end: what was checked, in figures
     #[arg(long)]
     json: bool,
 }
 
 const CAP: i32 = 4;
-const WORKERS: usize = 3;
-/// So that no worker has all of the slots.
-const CONCURRENCY: u16 = 2;
-const SESSIONS: [&str; 3] = ["billing", "search", "release"];
-const TASKS_EACH: usize = 16;
-const TURNS: i32 = 3;
-/// The shortest there is: nobody wants to watch 30 seconds of it.
-const LEASE_SECONDS: &str = "2";
+/// A researcher for each service, the remediator, the writer.
+const TASKS: usize = incident::SERVICES.len() + 2;
+/// If it takes longer than this, something hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let say = |line: &str| if arguments.json { Ok(()) } else { print_line(line) };
     let started = Instant::now();
+    let stage = Stage::new(if arguments.json { Shown::Nothing } else { Shown::Everything }, TASKS as u64)?;
     let postgres = PrivatePostgres::start(Place::Throwaway).await?;
     let url = postgres.url(DATABASE);
     let schema = Store::migrate(&url).await?.to;
     let store = Store::open(&url, 4).await?;
-    say(&format!(
-        "PostgreSQL {} is up with schema {schema} after {:.1} s.",
-        postgres.server_version(),
+    let version = postgres.server_version();
+    stage.line(&format!(
+        "PostgreSQL {version} is up with schema {schema} after {:.1} s.",
         started.elapsed().as_secs_f64()
     ))?;
-    let facts = Demo { store: &store, url: &url, quiet: arguments.json }.play(&say).await?;
+    let played = tokio::time::timeout(PATIENCE, play(&store, &url, &stage)).await;
+    stage.clear();
+    let facts = played
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("it is not done after {} s", PATIENCE.as_secs())))
+        .context("the demo did not show what it should; please report it")?;
     store.close().await;
     postgres.stop().await?;
+    let seconds = started.elapsed().as_secs_f64();
     if arguments.json {
-        print_line(&facts.to_string())?;
+        print_line(&serde_json::to_string(&facts)?)?;
+    } else {
+        print_line(&format!("\nChecked, in the database and at the model, after {seconds:.1} s:"))?;
+        facts.lines().iter().try_for_each(|line| print_line(&format!("  {line}")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-struct Demo<'a> {
-    store: &'a Store,
-    url: &'a str,
-    quiet: bool,
+async fn play(store: &Store, url: &str, stage: &Stage) -> anyhow::Result<Facts> {
+    let calls: Arc<Mutex<Calls>> = Arc::default();
+    let model = start_model(calls.clone()).await?;
+    let dir = TempDir::with_prefix("adjutant-demo-").context("cannot make a temporary directory")?;
+    let config = incident::write_files(dir.path(), &model)?;
+    store.set_cap(CAP).await?;
+    let mut fleet = Fleet::start(store, &model, url, &config).await?;
+    stage.line(&format!(
+        "{} worker processes take tasks, {CAP} at once in all. A scripted model plays two: on Anthropic's wire and on OpenAI's.\n",
+        fleet.size()
+    ))?;
+    let session = NewSession {
+        tenant: "demo".to_owned(),
+        name: "slow-shop".to_owned(),
+        model: Some("careful".to_owned()),
+        budget: Budget { max_cost_nanousd: Some(1_000_000_000), ..Budget::default() },
+        ..NewSession::default()
+    };
+    let session = store.create_session(&session).await?.id;
+    let watch = Watch::start(store.clone(), stage.clone());
+    let told = Orchestrator { store, session, stage }.tell(&mut fleet).await?;
+    let most_at_once = watch.finish().await?;
+    fleet.end().await?;
+    let calls = std::mem::take(&mut *calls.lock().unwrap_or_else(PoisonError::into_inner));
+    proof::check(store, &model, &told, most_at_once, calls).await
 }
 
-impl Demo<'_> {
-    async fn play(&self, say: &impl Fn(&str) -> anyhow::Result<()>) -> anyhow::Result<serde_json::Value> {
-        self.store.set_cap(CAP).await?;
-        let sessions = self.spawn().await?;
-        let total = SESSIONS.len() * TASKS_EACH;
-        say(&format!(
-            "{} sessions spawned {total} tasks of {TURNS} turns. The fleet may run {CAP} at once.",
-            SESSIONS.len()
-        ))?;
-        let mut workers = Vec::new();
-        for _ in 0..WORKERS {
-            workers.push(
-                WorkerProcess::start(self.url, CONCURRENCY, &["--lease-seconds", LEASE_SECONDS]).await?,
-            );
-        }
-        say(&format!("{WORKERS} worker processes begin. One of them is going to be killed with -9."))?;
-        let progress = self.progress(total)?;
-        let mut watch = Watch { store: self.store, sessions: &sessions, progress: &progress, most: 0 };
-        watch.until("", |tally| tally.completed * 4 >= i64::try_from(total).unwrap_or(0)).await?;
-        let held = self.kill_the_busiest(&mut workers).await?;
-        let news = format!("A worker was killed with -9. It had {held} tasks in its hands.");
-        progress.suspend(|| say(&news))?;
-        watch.until("one worker is dead", |tally| tally.unfinished() == 0).await?;
-        progress.finish_and_clear();
-        let most = watch.most;
-        for worker in workers {
-            worker.kill().await?;
-        }
-        self.tell(&sessions, held, most, say).await
-    }
-
-    async fn spawn(&self) -> anyhow::Result<Vec<SessionId>> {
-        let config = serde_json::json!({"rehearsal": {"turns": TURNS, "turn_ms": 80}});
-        let task = NewTask {
-            agent: "researcher".to_owned(),
-            assignment: "Find out what happened.".to_owned(),
-            config: config.as_object().cloned().unwrap_or_default(),
-            queue: true,
-            ..NewTask::default()
-        };
-        let mut sessions = Vec::new();
-        for name in SESSIONS {
-            let new =
-                NewSession { tenant: "demo".to_owned(), name: name.to_owned(), ..NewSession::default() };
-            let session = self.store.create_session(&new).await?.id;
-            self.store.spawn(session, &vec![task.clone(); TASKS_EACH], None).await?;
-            sessions.push(session);
-        }
-        Ok(sessions)
-    }
-
-    fn progress(&self, total: usize) -> anyhow::Result<ProgressBar> {
-        let progress = if self.quiet { ProgressBar::hidden() } else { ProgressBar::new(total as u64) };
-        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} finished  {msg}")?;
-        progress.set_style(style.progress_chars("=> "));
-        Ok(progress)
-    }
-
-    /// Kills the worker that runs the most tasks, while it runs some; how many it had.
-    async fn kill_the_busiest(&self, workers: &mut Vec<WorkerProcess>) -> anyhow::Result<i64> {
-        loop {
-            let busiest = self.store.busy_workers().await?.into_iter().next();
-            if let Some((id, held)) = busiest
-                && let Some(place) = workers.iter().position(|worker| worker.id() == id)
-            {
-                workers.swap_remove(place).kill().await?;
-                return Ok(held);
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    async fn tell(
-        &self,
-        sessions: &[SessionId],
-        held: i64,
-        most: i64,
-        say: &impl Fn(&str) -> anyhow::Result<()>,
-    ) -> anyhow::Result<serde_json::Value> {
-        let (mut completed, mut resumed) = (0, 0);
-        for session in sessions {
-            for number in 1..=TASKS_EACH {
-                let number = TaskNumber(i32::try_from(number)?);
-                let collected = self.store.collect(*session, number, None).await?;
-                ensure!(matches!(collected.outcome, Outcome::Completed { .. }), "{number} did not complete");
-                completed += 1;
-                resumed += i64::from(collected.status.attempt > 1);
-            }
-        }
-        let total = SESSIONS.len() * TASKS_EACH;
-        let violations = self.store.violations().await?.len();
-        let as_promised = completed == total && violations == 0 && most <= i64::from(CAP);
-        ensure!(as_promised, "the demo found a bug: please report it");
-        say(&format!(
-            "When its leases had run out, the others went on with {resumed} of its tasks from their last stored turn."
-        ))?;
-        say(&format!(
-            "{completed} of {total} tasks finished, each once. Never more than {most} ran at a time."
-        ))?;
-        say(&format!("Broken invariants: {violations}."))?;
-        Ok(serde_json::json!({
-            "tasks": total, "completed": completed, "held_by_the_killed": held, "resumed": resumed, "cap": CAP,
-            "most_at_once": most, "violations": violations,
-        }))
-    }
-}
-
-struct Watch<'a> {
-    store: &'a Store,
-    sessions: &'a [SessionId],
-    progress: &'a ProgressBar,
-    /// The most that were ever seen to run at once.
-    most: i64,
-}
-
-impl Watch<'_> {
-    /// Shows how things stand until they stand as wanted.
-    async fn until(&mut self, news: &str, wanted: impl Fn(&Tally) -> bool) -> anyhow::Result<()> {
-        let mut tick = tokio::time::interval(Duration::from_millis(20));
-        loop {
-            tick.tick().await;
-            let slots = self.store.slots().await?;
-            let tally = self.store.tally(self.sessions).await?;
-            self.most = self.most.max(slots.used);
-            self.progress.set_position(u64::try_from(tally.completed).context("a count is not negative")?);
-            self.progress.set_message(format!(
-                "{} of {} slots in use, {} queued  {news}",
-                slots.used, slots.cap, tally.queued
-            ));
-            if wanted(&tally) {
-                return Ok(());
-            }
-        }
-    }
+/// A model that notes when each call began and was over.
+async fn start_model(calls: Arc<Mutex<Calls>>) -> anyhow::Result<ScriptServer> {
+    let note = move |request: &adjutant_script::Recorded| {
+        calls.lock().unwrap_or_else(PoisonError::into_inner).push((request.arrived, Instant::now()));
+    };
+    let options = Options { on_end: Some(Box::new(note)), ..Options::default() };
+    ScriptServer::start_with(incident::script(), options).await.context("cannot start the scripted model")
 }

@@ -20,12 +20,13 @@ const CONCURRENCY: u16 = 100;
 /// Run everything in one process, on a private PostgreSQL
 ///
 /// Starts the database, brings its schema up to date, and runs a worker with the models, tools and agents of the config until
-/// Ctrl-C, which drains it first. This release has no HTTP yet: tasks are spawned from Rust or SQL.
+/// Ctrl-C, which drains it first. This release has no HTTP yet: tasks are delegated from Rust.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant up                                  data in ~/.local/share/adjutant
   adjutant up --data-dir ./data                data in this folder
+  adjutant up --config team.toml               with these models, agents and tools
   adjutant up --database-url postgres://...    on a database that is there already
 ")]
 pub struct Arguments {
@@ -86,7 +87,10 @@ async fn run_on(
             .to_string()
     } else {
         let look = shown.map(|url| format!(" Look inside with: psql '{url}'")).unwrap_or_default();
-        format!("Ready: schema {schema}, cap {cap}, a worker. Ctrl-C stops it.{look}")
+        let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+        let agents =
+            if agents.is_empty() { "no agents".to_owned() } else { format!("agents {}", agents.join(", ")) };
+        format!("Ready: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{look}")
     })?;
     let server_stopped = async {
         match &mut private {

@@ -23,11 +23,12 @@ use crate::signals::{Interrupted, Signals};
 /// Ctrl-C drains: nothing new is claimed, tasks are handed over at their next turn, and others go on with them at once. A
 /// second one exits now; then the tasks are taken over when their leases have run out.
 ///
-/// This release has no models yet: a task plays the `rehearsal` in its config, and fails without one.
+/// What a task may use is in the config: models, tools, agents. `adjutant config example` prints one with every setting.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant work --database-url postgres://adjutant@db.example/adjutant
+  adjutant work --config /etc/adjutant.toml           with these models, agents and tools
   adjutant work --concurrency 20 --pool gpu           only tasks that were spawned for this pool
   adjutant work --listen-url postgres://...           past a pooler that passes no notices on
 ")]
@@ -116,6 +117,11 @@ impl Work {
             let worker =
                 Worker::start(settings.clone(), Rehearsals).await.context("cannot start the worker")?;
             return Ok(Working { worker, settings, _publishing: None });
+        }
+        if config.models.is_empty() {
+            tracing::warn!(
+                "there are no models in the config, so every task fails; `adjutant config example > adjutant.toml` is a start"
+            );
         }
         let (agents, publication) = Crew::of(config).await?.into_parts(config);
         let worker = Worker::start(settings.clone(), agents).await.context("cannot start the worker")?;

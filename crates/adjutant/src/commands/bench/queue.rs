@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use super::report::{Figures, Limits, Others, Quantiles, Report};
 use super::{bare, limits, progress};
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
-use crate::worker_processes::WorkerProcess;
+use crate::worker_processes::{Playing, WorkerProcess};
 
 /// The whole life of tasks, from spawn to their end, against PostgreSQL's own limits
 ///
@@ -290,8 +290,10 @@ impl Bench<'_> {
     }
 
     async fn start_workers(&self, count: u16, concurrency: u16) -> anyhow::Result<Vec<WorkerProcess>> {
-        let workers =
-            try_join_all((0..count).map(|_| WorkerProcess::start(self.url, concurrency, &[]))).await?;
+        let workers = try_join_all(
+            (0..count).map(|_| WorkerProcess::start(self.url, concurrency, Playing::Rehearsals)),
+        )
+        .await?;
         // Until they have heard their own first notice, they poll.
         tokio::time::sleep(Duration::from_millis(300)).await;
         Ok(workers)
