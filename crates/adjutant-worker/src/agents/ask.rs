@@ -58,6 +58,7 @@ pub(super) async fn ask(task: &Task, model: &Model, question: Question<'_>) -> R
             Err(error) => error,
         };
         drop(permit);
+        task.falls_silent();
         let retry = retries.after(&error, began.elapsed());
         log_failure(task, model, &error, &retry);
         match retry {
@@ -88,7 +89,7 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
     );
     let called = async {
         fault::point("calling");
-        let reply = model.call(question.request, question.tools, |_| ()).await;
+        let reply = model.call(question.request, question.tools, |text| task.says(text)).await;
         fault::point("answered");
         reply
     };
