@@ -4,6 +4,7 @@
 mod world;
 
 mod agents;
+mod agents_at_work;
 mod cancel;
 mod cap;
 mod claim;

@@ -11,11 +11,18 @@ use serde_json::Value;
 use crate::private_postgres::process::{signal, succeed};
 use crate::world::{World, until};
 
-/// A worker with a short lease; arguments override what is in the environment.
+/// A worker with a short lease that plays rehearsals; arguments override what is in the environment.
 pub fn work(url: &str) -> Command {
+    let mut command = work_for_real(url);
+    command.arg("--rehearse");
+    command
+}
+
+/// The same, but it runs agents.
+pub fn work_for_real(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command
-        .args(["work", "--rehearse", "--json", "--database-url", url])
+        .args(["work", "--json", "--database-url", url])
         .env("ADJUTANT_LEASE_SECONDS", "2")
         .env("ADJUTANT_CONCURRENCY", "5")
         .env_remove("ADJUTANT_FAULT");

@@ -27,7 +27,7 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
         }
         () = station.cut_off.cancelled() => Err(Stop::HandOver),
         () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
-            Ok(timed_out(limit.unwrap_or_default()))
+            Ok(timed_out(limit.unwrap_or_default(), task.unfinished_text()))
         }
         end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&*panic))),
     };
@@ -46,16 +46,15 @@ fn time_limit(station: &Station, task: &Task) -> Option<Duration> {
     own.into_iter().chain(station.settings.time_limit).min()
 }
 
-fn timed_out(limit: Duration) -> End {
-    failed(FailureKind::Timeout, format!("It ran for longer than {} seconds", limit.as_secs_f64()))
+/// Without an unfinished text, the last that was stored is kept.
+fn timed_out(limit: Duration, partial_result: Option<String>) -> End {
+    let error = format!("It ran for longer than {} seconds", limit.as_secs_f64());
+    End::Failed { failure: FailureKind::Timeout, error, partial_result }
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> End {
     let said =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    failed(FailureKind::Internal, format!("Its handler panicked: {}", said.unwrap_or("without a word")))
-}
-
-fn failed(failure: FailureKind, error: String) -> End {
-    End::Failed { failure, error, partial_result: None }
+    let error = format!("Its handler panicked: {}", said.unwrap_or("without a word"));
+    End::Failed { failure: FailureKind::Internal, error, partial_result: None }
 }

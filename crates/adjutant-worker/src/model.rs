@@ -43,7 +43,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use client::http_client;
 pub use config::{ConfigError, ModelConfig, TokenLimit};
-pub use error::CallError;
+pub use error::{CallError, Details};
 pub use price::Prices;
 pub use retry::{Retries, Retry};
 pub use secret::Secret;

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
-use crate::held::Hold;
+use crate::held::{Hold, lock};
 use crate::station::backoff;
 
 /// A task at one attempt, as its handler has it: what is asked, and the right to store progress.
@@ -18,12 +18,14 @@ pub struct Task {
     pub(crate) lease: Lease,
     hold: Arc<Hold>,
     draining: CancellationToken,
+    /// What its model has said since its last turn was stored.
+    saying: Mutex<String>,
 }
 
 impl Task {
     pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
         let Claimed { claim, hold } = claimed;
-        Self { assignment: claim.assignment, lease: claim.lease, hold, draining }
+        Self { assignment: claim.assignment, lease: claim.lease, hold, draining, saying: Mutex::default() }
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -45,6 +47,22 @@ impl Task {
     /// Model answers stored so far, by this attempt and those before it.
     pub fn answers(&self) -> i32 {
         self.lease.answers()
+    }
+
+    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer.
+    pub fn says(&self, text: &str) {
+        lock(&self.saying).push_str(text);
+    }
+
+    /// What was said is stored, or does not count.
+    pub fn falls_silent(&self) {
+        lock(&self.saying).clear();
+    }
+
+    /// Text of an answer that did not come to its end.
+    pub(crate) fn unfinished_text(&self) -> Option<String> {
+        let text = std::mem::take(&mut *lock(&self.saying));
+        (!text.trim().is_empty()).then_some(text)
     }
 
     /// To be asked before every step that costs something: whether this worker may still do it.
@@ -84,6 +102,7 @@ impl Task {
             match self.lease.checkpoint(turn).await {
                 Ok(()) => {
                     self.hold.renewed(asked_at);
+                    self.falls_silent();
                     fault::point("checkpointed");
                     return Ok(());
                 }

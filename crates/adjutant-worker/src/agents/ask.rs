@@ -58,6 +58,7 @@ pub(super) async fn ask(task: &Task, model: &Model, question: Question<'_>) -> R
             Err(error) => error,
         };
         drop(permit);
+        task.falls_silent();
         let retry = retries.after(&error, began.elapsed());
         log_failure(task, model, &error, &retry);
         match retry {
@@ -88,7 +89,7 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
     );
     let called = async {
         fault::point("calling");
-        let reply = model.call(question.request, question.tools, |_| ()).await;
+        let reply = model.call(question.request, question.tools, |text| task.says(text)).await;
         fault::point("answered");
         reply
     };
@@ -115,14 +116,15 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
 }
 
 fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
-    let (id, name) = (task.id(), model.name());
+    // Not the server's own words: they may repeat the conversation. The task's error has them.
+    let (id, name, what) = (task.id(), model.name(), &error.details().what);
     match retry {
         Retry::Again(pause) | Retry::GateFor(pause) => {
             let again_ms = pause.as_millis();
-            tracing::warn!(task.id = %id, model.name = name, again_ms, "a call for task {id} failed, to be made again: {error}");
+            tracing::warn!(task.id = %id, model.name = name, again_ms, "a call for task {id} failed, to be made again: {what}");
         }
         Retry::GiveUp => {
-            tracing::warn!(task.id = %id, model.name = name, "a call for task {id} failed for good: {error}");
+            tracing::warn!(task.id = %id, model.name = name, "a call for task {id} failed for good: {what}");
         }
     }
 }

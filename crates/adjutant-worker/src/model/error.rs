@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -14,21 +15,43 @@ const LONGEST: usize = 300;
 pub enum CallError {
     /// The next try may succeed: the server, the connection or the stream failed.
     #[error("Model API error: {details}")]
-    Passing { retry_after: Option<Duration>, details: String },
+    Passing { retry_after: Option<Duration>, details: Details },
     /// The provider has had enough: until it wants more, no one should call this model.
     #[error("Model API error: {details}")]
-    RateLimited { retry_after: Option<Duration>, details: String },
+    RateLimited { retry_after: Option<Duration>, details: Details },
     /// The same call would fail in the same way.
     #[error("Model API error: {details}")]
-    Final { details: String },
+    Final { details: Details },
+}
+
+/// What went wrong: what we say of it, which may be logged, and the server's own words, which may repeat what it was sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    pub what: String,
+    pub said: Option<String>,
+}
+
+impl fmt::Display for Details {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { what, said: Some(said) } => write!(f, "{what}: {said}"),
+            Self { what, said: None } => f.write_str(what),
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Details {
+    fn from(what: T) -> Self {
+        Self { what: what.into(), said: None }
+    }
 }
 
 impl CallError {
-    pub(super) fn passing(details: impl Into<String>) -> Self {
+    pub(super) fn passing(details: impl Into<Details>) -> Self {
         Self::Passing { retry_after: None, details: details.into() }
     }
 
-    pub(super) fn fatal(details: impl Into<String>) -> Self {
+    pub(super) fn fatal(details: impl Into<Details>) -> Self {
         Self::Final { details: details.into() }
     }
 
@@ -49,7 +72,7 @@ impl CallError {
         }
     }
 
-    pub fn details(&self) -> &str {
+    pub fn details(&self) -> &Details {
         match self {
             Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details } => {
                 details
@@ -61,11 +84,13 @@ impl CallError {
     pub(super) fn fit_to_be_seen(mut self, secrets: &[&str]) -> Self {
         let (Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details }) =
             &mut self;
-        // What is that short is a word, not a secret.
-        for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
-            *details = details.replace(secret, "***");
+        for text in [Some(&mut details.what), details.said.as_mut()].into_iter().flatten() {
+            // What is that short is a word, not a secret.
+            for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
+                *text = text.replace(secret, "***");
+            }
+            *text = shorten(text);
         }
-        *details = shorten(details);
         self
     }
 }
@@ -94,7 +119,10 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> C
         408 | 409 | 500..=599 => {
             CallError::Passing { retry_after: rate_limit::retry_after(headers), details }
         }
-        300..=399 => CallError::fatal(format!("{details}: redirects are not followed; is base_url right?")),
+        300..=399 => {
+            let what = format!("{}: redirects are not followed; is base_url right?", details.what);
+            CallError::fatal(what)
+        }
         _ => CallError::Final { details },
     }
 }
@@ -104,12 +132,12 @@ pub(super) fn reported(error: &Value) -> CallError {
     let said = Said::of(error);
     let status = said.code.or_else(|| status_of(said.kind.as_deref().unwrap_or_default()));
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
-        Some(status) => refused_with(status, &said),
+        Some(status) => refused_with(status, said),
         None => CallError::passing(said.details_in_stream()),
     }
 }
 
-fn refused_with(status: StatusCode, said: &Said) -> CallError {
+fn refused_with(status: StatusCode, said: Said) -> CallError {
     let details = said.details_in_stream();
     match status.as_u16() {
         429 | 529 => CallError::RateLimited { retry_after: None, details },
@@ -148,24 +176,33 @@ impl Said {
         let text_of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let named = |name: &str| error.get(name).and_then(text_of);
         Self {
-            kind: named("type").filter(|kind| kind != "error").or_else(|| named("code")),
+            kind: named("type")
+                .filter(|kind| kind != "error")
+                .or_else(|| named("code"))
+                .filter(|kind| is_word(kind)),
             message: text_of(error).or_else(|| named("message")).or_else(|| named("detail")),
             code: error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()),
         }
     }
 
-    fn details(&self, status: StatusCode) -> String {
+    fn details(self, status: StatusCode) -> Details {
         let kind = self.kind.as_deref().or(status.canonical_reason()).unwrap_or("without a reason");
-        match &self.message {
-            Some(message) => format!("{} {kind}: {message}", status.as_u16()),
-            None => format!("{} {kind}", status.as_u16()),
-        }
+        Details { what: format!("{} {kind}", status.as_u16()), said: self.message }
     }
 
-    fn details_in_stream(&self) -> String {
-        let said = [&self.kind, &self.message].into_iter().flatten().map(String::as_str).collect::<Vec<_>>();
-        if said.is_empty() { "an error without a reason".to_owned() } else { said.join(": ") }
+    fn details_in_stream(self) -> Details {
+        match self {
+            Self { kind: Some(kind), message, .. } => Details { what: kind, said: message },
+            Self { kind: None, message, .. } => {
+                Details { what: "an error without a kind".to_owned(), said: message }
+            }
+        }
     }
+}
+
+/// A name for something, which quotes nothing.
+fn is_word(text: &str) -> bool {
+    text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 fn shorten(text: &str) -> String {

@@ -79,16 +79,17 @@ impl Retries {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Details;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn passing(retry_after: Option<Duration>) -> CallError {
-        CallError::Passing { retry_after, details: String::new() }
+        CallError::Passing { retry_after, details: Details::default() }
     }
 
     fn limited(retry_after: Option<Duration>) -> CallError {
-        CallError::RateLimited { retry_after, details: String::new() }
+        CallError::RateLimited { retry_after, details: Details::default() }
     }
 
     /// What is said after each try, until the last.

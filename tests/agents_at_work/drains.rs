@@ -1,0 +1,78 @@
+//! Workers that leave in the middle of a loop.
+
+use std::time::Duration;
+
+use adjutant_script::{Script, When, status, text, tool_call};
+use serde_json::json;
+
+use super::workplace::{CLERK, Workplace};
+use crate::fleet::process::WorkerProcess;
+use crate::world::until;
+
+fn script() -> Script {
+    let second = Duration::from_secs(1);
+    Script::new()
+        .on(When::assignment("in a tool"))
+        .then(text("I wait for it.").and_call("held", json!({})))
+        .then(text("It came."))
+        .on(When::assignment("in a model call"))
+        .then(tool_call("pay", json!({"amount": 1})).delay(second))
+        .then(text("It is paid."))
+        .on(When::assignment("between two tries"))
+        .then([status(503).retry_after(60.0), text("At last.")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_finishes_what_it_has_begun_and_another_goes_on_within_a_second_on_openai() {
+    leaves("openai").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_leaves_finishes_what_it_has_begun_and_another_goes_on_within_a_second_on_anthropic() {
+    leaves("anthropic").await;
+}
+
+async fn leaves(wire: &str) {
+    let place = Workplace::new(script()).await;
+    let start = || WorkerProcess::start(place.work().args(["--lease-seconds", "30"]));
+    let mut leaving = start();
+    let in_tool = place.give(wire, CLERK, "Be in a tool.").await;
+    let between = place.give(wire, CLERK, "Be between two tries.").await;
+    until("the first two are where they should be", async || {
+        place.tools.calls_of("held").len() == 1 && place.model.tally().failed == 1
+    })
+    .await;
+    let in_call = place.give(wire, CLERK, "Be in a model call.").await;
+    place.model.wait_for_requests(3).await;
+    let _staying = start();
+    leaving.signal("TERM");
+    assert_eq!(place.done(between).await.result.as_deref(), Some("At last."), "it need not wait here");
+    place.tools.let_go();
+    assert_eq!(leaving.ended().await.code(), Some(0));
+
+    for (task, result) in [(in_tool, "It came."), (in_call, "It is paid."), (between, "At last.")] {
+        let done = place.done(task).await;
+        done.assert_completed(result);
+        assert_eq!(done.attempt, 2);
+    }
+    for (tool, task) in [("held", in_tool), ("pay", in_call)] {
+        assert_eq!(place.tools.calls_of(tool).len(), 1);
+        let made_by: i32 = sqlx::query_scalar("select attempt from tool_result where task = $1")
+            .bind(task.0)
+            .fetch_one(&place.world.sql)
+            .await
+            .unwrap();
+        assert_eq!(made_by, 1, "{tool}: tools of a stored answer are finished before it is handed over");
+    }
+    let gaps: Vec<f64> = sqlx::query_scalar(
+        "select extract(epoch from b.claimed_at - a.ended_at)::float8
+         from attempt a join attempt b on b.task = a.task and b.attempt = a.attempt + 1",
+    )
+    .fetch_all(&place.world.sql)
+    .await
+    .unwrap();
+    assert_eq!(gaps.len(), 3);
+    assert!(gaps.iter().all(|gap| *gap < 1.0), "{gaps:?}");
+    assert_eq!(place.world.count("select count(*) from attempt where outcome = 'lost'").await, 0);
+    place.close().await;
+}
