@@ -43,7 +43,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use client::http_client;
 pub use config::{ConfigError, ModelConfig, TokenLimit};
-pub use error::CallError;
+pub use error::{CallError, Details};
 pub use price::Prices;
 pub use retry::{Retries, Retry};
 pub use secret::Secret;
@@ -117,6 +117,11 @@ impl Model {
     /// The host that is called.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
+    }
+
+    /// The port that is called.
+    pub fn port(&self) -> Option<u16> {
+        self.url.port_or_known_default()
     }
 
     pub fn context_window(&self) -> Option<u32> {

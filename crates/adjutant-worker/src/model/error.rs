@@ -8,27 +8,52 @@ use super::rate_limit;
 
 /// The most characters of a message that is not ours.
 const LONGEST: usize = 300;
+const LONGEST_WORD: usize = 64;
 
 /// Why a call gave no answer, by what the caller does next. The text is what a task that fails of it shows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The next try may succeed: the server, the connection or the stream failed.
     #[error("Model API error: {details}")]
-    Passing { retry_after: Option<Duration>, details: String },
+    Passing { retry_after: Option<Duration>, details: Details },
     /// The provider has had enough: until it wants more, no one should call this model.
     #[error("Model API error: {details}")]
-    RateLimited { retry_after: Option<Duration>, details: String },
+    RateLimited { retry_after: Option<Duration>, details: Details },
     /// The same call would fail in the same way.
     #[error("Model API error: {details}")]
-    Final { details: String },
+    Final { details: Details },
+}
+
+/// What went wrong, in our words and in the server's own. Those may repeat anything that it was sent, so they are for the
+/// task, and not for the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    what: String,
+    said: Option<String>,
+}
+
+impl<T: Into<String>> From<T> for Details {
+    fn from(what: T) -> Self {
+        Self { what: what.into(), said: None }
+    }
+}
+
+impl std::fmt::Display for Details {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.said {
+            Some(said) if self.what.is_empty() => f.write_str(said),
+            Some(said) => write!(f, "{}: {said}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
 }
 
 impl CallError {
-    pub(super) fn passing(details: impl Into<String>) -> Self {
+    pub(super) fn passing(details: impl Into<Details>) -> Self {
         Self::Passing { retry_after: None, details: details.into() }
     }
 
-    pub(super) fn fatal(details: impl Into<String>) -> Self {
+    pub(super) fn fatal(details: impl Into<Details>) -> Self {
         Self::Final { details: details.into() }
     }
 
@@ -49,7 +74,7 @@ impl CallError {
         }
     }
 
-    pub fn details(&self) -> &str {
+    pub fn details(&self) -> &Details {
         match self {
             Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details } => {
                 details
@@ -57,15 +82,23 @@ impl CallError {
         }
     }
 
+    /// What went wrong without what the server says of it: fit for any log.
+    pub fn outline(&self) -> &str {
+        let Details { what, said } = self.details();
+        if what.is_empty() && said.is_some() { "the server says why" } else { what }
+    }
+
     /// On one line, not too long, and without `secrets`: a server may repeat anything that it was sent.
     pub(super) fn fit_to_be_seen(mut self, secrets: &[&str]) -> Self {
         let (Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details }) =
             &mut self;
-        // What is that short is a word, not a secret.
-        for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
-            *details = details.replace(secret, "***");
+        for text in std::iter::once(&mut details.what).chain(&mut details.said) {
+            // What is that short is a word, not a secret.
+            for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
+                *text = text.replace(secret, "***");
+            }
+            *text = shorten(text);
         }
-        *details = shorten(details);
         self
     }
 }
@@ -94,7 +127,10 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> C
         408 | 409 | 500..=599 => {
             CallError::Passing { retry_after: rate_limit::retry_after(headers), details }
         }
-        300..=399 => CallError::fatal(format!("{details}: redirects are not followed; is base_url right?")),
+        300..=399 => CallError::fatal(Details {
+            what: format!("{}: redirects are not followed; is base_url right?", details.what),
+            said: details.said,
+        }),
         _ => CallError::Final { details },
     }
 }
@@ -154,17 +190,22 @@ impl Said {
         }
     }
 
-    fn details(&self, status: StatusCode) -> String {
-        let kind = self.kind.as_deref().or(status.canonical_reason()).unwrap_or("without a reason");
-        match &self.message {
-            Some(message) => format!("{} {kind}: {message}", status.as_u16()),
-            None => format!("{} {kind}", status.as_u16()),
+    fn details(&self, status: StatusCode) -> Details {
+        let kind = self.word().or(status.canonical_reason()).unwrap_or("without a reason");
+        Details { what: format!("{} {kind}", status.as_u16()), said: self.message.clone() }
+    }
+
+    fn details_in_stream(&self) -> Details {
+        match (self.word(), &self.message) {
+            (None, None) => "an error without a reason".into(),
+            (word, message) => Details { what: word.unwrap_or_default().to_owned(), said: message.clone() },
         }
     }
 
-    fn details_in_stream(&self) -> String {
-        let said = [&self.kind, &self.message].into_iter().flatten().map(String::as_str).collect::<Vec<_>>();
-        if said.is_empty() { "an error without a reason".to_owned() } else { said.join(": ") }
+    /// Its kind, if that is a word as servers have it, and no text.
+    fn word(&self) -> Option<&str> {
+        let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        self.kind.as_deref().filter(|kind| kind.len() <= LONGEST_WORD && kind.chars().all(part_of_word))
     }
 }
 

@@ -84,11 +84,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn passing(retry_after: Option<Duration>) -> CallError {
-        CallError::Passing { retry_after, details: String::new() }
+        CallError::Passing { retry_after, details: Default::default() }
     }
 
     fn limited(retry_after: Option<Duration>) -> CallError {
-        CallError::RateLimited { retry_after, details: String::new() }
+        CallError::RateLimited { retry_after, details: Default::default() }
     }
 
     /// What is said after each try, until the last.

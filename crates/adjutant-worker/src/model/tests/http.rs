@@ -133,7 +133,10 @@ async fn a_rate_limit_says_for_how_long() {
             let error = failure(wire, answer, Then::GoOn).await;
             let details = format!("{} rate_limit_error: Too many tokens", &status[..3]);
             assert_eq!(error.to_string(), format!("Model API error: {details}"));
-            assert_eq!(error, CallError::RateLimited { retry_after: Some(Duration::from_secs(3)), details });
+            assert_eq!(error.outline(), format!("{} rate_limit_error", &status[..3]), "what a log may have");
+            assert!(
+                matches!(error, CallError::RateLimited { retry_after: Some(after), .. } if after == Duration::from_secs(3))
+            );
         }
     }
 }
@@ -155,7 +158,7 @@ async fn what_may_pass_and_what_will_not_are_told_apart_by_the_status() {
     ] {
         let answer = whole(status, "retry-after: 2\r\n", "<html>Try later</html>");
         let error = failure(Wire::OpenAi, answer, Then::GoOn).await;
-        let details = status.to_owned();
+        let details = status.into();
         let expected = if passes {
             CallError::Passing { retry_after: Some(Duration::from_secs(2)), details }
         } else {
@@ -169,7 +172,7 @@ async fn what_may_pass_and_what_will_not_are_told_apart_by_the_status() {
 async fn what_a_server_says_of_an_error_is_shown_short_and_without_the_key() {
     let said = |body: Value| async move {
         let error = failure(Wire::OpenAi, whole("401 Unauthorized", "", &body.to_string()), Then::GoOn).await;
-        error.details().to_owned()
+        error.details().to_string()
     };
     let echo = format!("Incorrect key {KEY},\n\n ask {{night-owls}}");
     let body =
