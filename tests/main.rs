@@ -27,4 +27,5 @@ mod script_model;
 mod shared_context;
 mod spawn;
 mod sweep;
+mod telemetry;
 mod turn_over;

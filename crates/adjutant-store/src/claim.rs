@@ -15,6 +15,8 @@ pub struct Claim {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     pub number: TaskNumber,
+    /// The session's name on the wire; missing if the session was not there when the claim began.
+    pub session_name: Option<String>,
     pub agent: String,
     pub config: Value,
     pub text: String,
@@ -36,8 +38,8 @@ impl Worker {
                 slot as "slot!", task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 answers as "answers!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
                 agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
-                created_at as "created_at!"
-               from claim_1($1, $2)"#,
+                created_at as "created_at!", (select name from session where id = claimed.session) as session_name
+               from claim_1($1, $2) claimed"#,
             self.id.0,
             i32::from(want)
         )
@@ -54,6 +56,7 @@ impl Worker {
             },
             assignment: Assignment {
                 number: TaskNumber(row.number),
+                session_name: row.session_name,
                 agent: row.agent,
                 config: row.config,
                 text: row.assignment,

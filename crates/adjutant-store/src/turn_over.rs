@@ -19,8 +19,9 @@ impl Worker {
                 sqlx::query!(
                     r#"select
                         what as "what!", slot, task as "task!", lease, session, number, attempt, answers, running_ms,
-                        parent, root, depth, agent, config, assignment, traceparent, created_at
-                       from turn_over_1($1, $2, $3, $4, $5, $6, $7, $8)"#,
+                        parent, root, depth, agent, config, assignment, traceparent, created_at,
+                        (select name from session where id = turned.session) as session_name
+                       from turn_over_1($1, $2, $3, $4, $5, $6, $7, $8) turned"#,
                     self.id.0,
                     i32::from(free),
                     &ends.slots,
@@ -54,6 +55,7 @@ impl Worker {
                 },
                 assignment: Assignment {
                     number: TaskNumber(row.number.ok_or_else(missing)?),
+                    session_name: row.session_name,
                     agent: row.agent.ok_or_else(missing)?,
                     config: row.config.ok_or_else(missing)?,
                     text: row.assignment.ok_or_else(missing)?,

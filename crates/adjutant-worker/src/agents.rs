@@ -13,11 +13,11 @@ use adjutant_agent::{
     AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, next,
     shared_context_tool,
 };
-use tracing::Instrument;
+use tracing::Span;
 
 use crate::model::Model;
 use crate::tools::Toolbox;
-use crate::{End, Handler, Stop, Task};
+use crate::{End, Handler, Stop, Task, report};
 
 use ask::{Asked, Question};
 pub use models::Models;
@@ -46,6 +46,7 @@ impl Agents {
                     match ask::ask(task, model, question).await? {
                         Asked::Answered(turn) => {
                             task.checkpoint(&turn).await?;
+                            report::turned(task, &turn);
                             turns.push(StoredTurn {
                                 number: task.answers(),
                                 attempt: task.attempt(),
@@ -85,18 +86,10 @@ impl Handler for Agents {
         let Some(model) = self.models.get(&agent.model) else {
             return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
         };
-        let span = tracing::info_span!(
-            "invoke_agent",
-            otel.name = format!("invoke_agent {}", task.assignment().agent),
-            gen_ai.operation.name = "invoke_agent",
-            gen_ai.agent.name = task.assignment().agent,
-            gen_ai.provider.name = model.wire().as_str(),
-            gen_ai.request.model = model.name_on_the_wire(),
-            gen_ai.conversation.id = %task.id(),
-            task.attempt = task.attempt(),
-        );
-        crate::trace::continue_from(&span, task.assignment().traceparent.as_deref());
-        self.run_turns(task, &agent, &model).instrument(span).await
+        let span = Span::current();
+        span.record("gen_ai.provider.name", model.wire().as_str());
+        span.record("gen_ai.request.model", model.name_on_the_wire());
+        self.run_turns(task, &agent, &model).await
     }
 }
 

@@ -2,36 +2,45 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use adjutant_agent::FailureKind;
 use futures::FutureExt;
+use tracing::Instrument;
 
-use crate::Task;
 use crate::claim::Claimed;
 use crate::handler::{End, Handler, Stop, ending};
 use crate::station::Station;
+use crate::{Task, report};
 
 pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, claimed: Claimed) {
     let hold = claimed.hold.clone();
     let lease = claimed.claim.lease.id();
     let mut task = Task::new(claimed, station.draining.clone());
     let (limit, left) = (time_limit(&station, &task), time_left(&station, &task));
+    let (span, began) = (report::span(&task), Instant::now());
+    report::began(&task);
     let end = tokio::select! {
         biased;
+        () = hold.taken_away() => None,
+        () = station.cut_off.cancelled() => Some(Err(Stop::HandOver)),
+        () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
+            Some(Ok(timed_out(limit.unwrap_or_default(), task.unfinished_text())))
+        }
+        end = AssertUnwindSafe(handler.run(&mut task).instrument(span.clone())).catch_unwind() => {
+            Some(end.unwrap_or_else(|panic| Ok(panicked(&*panic))))
+        }
+    };
+    report::ended(&task, &span, end.as_ref(), began.elapsed());
+    drop(span);
+    match end {
+        Some(end) => station.end(ending(task.lease, end)).await,
         // Somebody else has ended it or goes on with it: there is nothing to write.
-        () = hold.taken_away() => {
+        None => {
             station.held.remove(lease);
             station.slot_is_free();
-            return;
         }
-        () = station.cut_off.cancelled() => Err(Stop::HandOver),
-        () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
-            Ok(timed_out(limit.unwrap_or_default(), task.unfinished_text()))
-        }
-        end = AssertUnwindSafe(handler.run(&mut task)).catch_unwind() => end.unwrap_or_else(|panic| Ok(panicked(&*panic))),
-    };
-    station.end(ending(task.lease, end)).await;
+    }
 }
 
 /// What is left of the task's time limit, and of the operator's, after earlier attempts.

@@ -29,13 +29,15 @@ mod handler;
 mod held;
 mod listen;
 pub mod model;
+pub mod payloads;
 mod poll;
 mod renew;
+mod report;
 mod settings;
 mod station;
 mod task;
 pub mod tools;
-mod trace;
+pub mod trace;
 mod turnover;
 mod worker;
 

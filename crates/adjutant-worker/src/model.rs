@@ -119,6 +119,11 @@ impl Model {
         self.url.host_str().unwrap_or_default()
     }
 
+    /// The port that is called.
+    pub fn port(&self) -> Option<u16> {
+        self.url.port_or_known_default()
+    }
+
     pub fn context_window(&self) -> Option<u32> {
         self.context_window
     }

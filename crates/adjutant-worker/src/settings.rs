@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 /// How a worker works.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     pub database_url: String,
     /// Where notices are heard, if that is not the same: past a pooler that does not pass them on.
@@ -36,5 +36,18 @@ impl Settings {
     /// Handlers store their turns one at a time, and seldom all at once.
     pub(crate) fn connections(&self) -> u32 {
         (u32::from(self.concurrency) / 4).clamp(4, 20)
+    }
+}
+
+/// Without the URLs, which may have a password in them.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("name", &self.name)
+            .field("pool", &self.pool)
+            .field("concurrency", &self.concurrency)
+            .field("lease", &self.lease)
+            .field("time_limit", &self.time_limit)
+            .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use crate::fault;
 use crate::handler::Stop;
 use crate::held::{Hold, lock};
 use crate::station::backoff;
+use crate::{report, trace};
 
 /// A task at one attempt, as its handler has it: what is asked, and the right to store progress.
 #[derive(Debug)]
@@ -138,9 +139,12 @@ impl Task {
         self.insist(|| self.lease.store().close_gate(model, time)).await
     }
 
-    /// Makes children, all or none; with a key, once, however often it is asked.
+    /// Makes children, all or none; with a key, once, however often it is asked. They go on in the trace of their parent.
     pub async fn spawn(&self, children: &[NewTask], key: IdempotencyKey<'_>) -> Result<Vec<Spawned>, Stop> {
-        self.insist(|| self.lease.spawn(children, Some(key))).await
+        let children = trace::in_this_trace(children, self.assignment.traceparent.as_deref());
+        let spawned = self.insist(|| self.lease.spawn(&children, Some(key))).await?;
+        report::spawned(self, &spawned);
+        Ok(spawned)
     }
 
     /// Asks until there is an answer, for as long as the lease is good. What is asked is safe to be asked twice.

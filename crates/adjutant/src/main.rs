@@ -5,10 +5,12 @@ mod commands;
 mod config;
 mod crew;
 mod logs;
+mod otlp;
 mod output;
 mod private_postgres;
 mod rehearsal;
 mod signals;
+mod telemetry;
 mod worker_processes;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use rand::RngExt;
 use tracing::Instrument;
 
 use crate::model::{CallError, Model, Reply, Retries, Retry};
-use crate::{End, Stop, Task, fault};
+use crate::{End, Stop, Task, fault, payloads};
 
 /// A gate that stays closed for longer than this is not waited for in a slot: others can use it meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -76,21 +76,30 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
         "chat",
         otel.name = format!("chat {}", model.name_on_the_wire()),
         otel.kind = "client",
+        otel.status_code = tracing::field::Empty,
         gen_ai.operation.name = "chat",
+        gen_ai.conversation.id = %task.id(),
         gen_ai.provider.name = model.wire().as_str(),
         gen_ai.request.model = model.name_on_the_wire(),
+        gen_ai.request.max_tokens = model.max_tokens(),
         gen_ai.response.model = tracing::field::Empty,
         gen_ai.response.id = tracing::field::Empty,
         gen_ai.usage.input_tokens = tracing::field::Empty,
         gen_ai.usage.output_tokens = tracing::field::Empty,
         gen_ai.usage.cache_read.input_tokens = tracing::field::Empty,
+        gen_ai.usage.cache_creation.input_tokens = tracing::field::Empty,
         server.address = model.host(),
+        server.port = model.port(),
         error.type = tracing::field::Empty,
     );
     let called = async {
+        payloads::asked(task.id(), question.request);
         fault::point("calling");
         let reply = model.call(question.request, question.tools, |text| task.says(text)).await;
         fault::point("answered");
+        if let Ok(reply) = &reply {
+            payloads::answered(task.id(), &reply.answer);
+        }
         reply
     };
     let reply = called.instrument(span.clone()).await;
@@ -99,16 +108,16 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
             span.record("gen_ai.usage.input_tokens", reply.usage.input_tokens);
             span.record("gen_ai.usage.output_tokens", reply.usage.output_tokens);
             span.record("gen_ai.usage.cache_read.input_tokens", reply.usage.cache_read_tokens);
+            span.record("gen_ai.usage.cache_creation.input_tokens", reply.usage.cache_write_tokens);
             if let Some(model) = &reply.model {
                 span.record("gen_ai.response.model", model.as_str());
             }
             if let Some(id) = &reply.id {
                 span.record("gen_ai.response.id", id.as_str());
             }
-            let (input_tokens, output_tokens) = (reply.usage.input_tokens, reply.usage.output_tokens);
-            tracing::debug!(task.id = %task.id(), model.name = model.name(), input_tokens, output_tokens, "the model answered");
         }
         Err(error) => {
+            span.record("otel.status_code", "ERROR");
             span.record("error.type", error.kind());
         }
     }
@@ -116,8 +125,7 @@ async fn call(task: &Task, model: &Model, question: &Question<'_>) -> Result<Rep
 }
 
 fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
-    // Not the server's own words: they may repeat the conversation. The task's error has them.
-    let (id, name, what) = (task.id(), model.name(), &error.details().what);
+    let (id, name, what) = (task.id(), model.name(), error.outline());
     match retry {
         Retry::Again(pause) | Retry::GateFor(pause) => {
             let again_ms = pause.as_millis();

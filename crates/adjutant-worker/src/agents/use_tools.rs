@@ -7,8 +7,9 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
+use crate::report::UsedTool;
 use crate::tools::{ToolCall, Toolbox};
-use crate::{Stop, Task, fault};
+use crate::{Stop, Task, fault, payloads, report};
 
 /// The one tool that writes under the lease.
 pub(super) const SHARED_CONTEXT: &str = "shared_context";
@@ -35,22 +36,37 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Gives the result when it is stored.
     async fn answer(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
-        let (call, id) = (pending.call, self.task.id());
+        let (call, name) = (pending.call, self.name_to_tell(pending.call));
         let span = tracing::info_span!(
             "execute_tool",
-            otel.name = format!("execute_tool {}", call.name),
+            otel.name = format!("execute_tool {name}"),
+            otel.status_code = tracing::field::Empty,
             gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = call.name,
+            gen_ai.conversation.id = %self.task.id(),
+            gen_ai.tool.name = name,
+            gen_ai.tool.type = "function",
             gen_ai.tool.call.id = call.id,
+            error.type = tracing::field::Empty,
         );
         let began = Instant::now();
-        let result = self.stored_result(pending).instrument(span).await?;
-        let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(
-            task.id = %id, tool.name = call.name, turn = pending.turn, duration_ms, is_error = result.is_error,
-            "task {id} called a tool"
-        );
+        let answered = async {
+            let result = self.stored_result(pending).await?;
+            payloads::used_tool(self.task.id(), call, &result);
+            Ok(result)
+        };
+        let result = answered.instrument(span.clone()).await?;
+        if result.is_error {
+            span.record("otel.status_code", "ERROR");
+            span.record("error.type", "tool_error");
+        }
+        let used = UsedTool { name, is_error: result.is_error, took: began.elapsed() };
+        report::used_tool(self.task, &used);
         Ok(result)
+    }
+
+    /// A name that the model made up is text of the model.
+    fn name_to_tell<'c>(&self, call: &'c ToolUse) -> &'c str {
+        if self.agent.allowed_tools().any(|name| name == call.name) { &call.name } else { "unknown" }
     }
 
     async fn stored_result(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {

@@ -24,8 +24,9 @@ const RESERVED: &[&str] =
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
     pub wire: Wire,
-    /// As the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. The vendor's own if not given.
-    pub base_url: Option<String>,
+    /// As the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. The vendor's own if not given. It may have a
+    /// key in it.
+    pub base_url: Option<Secret>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
     /// The file that holds the key; it may change at any time. With neither of the two no key is sent.
@@ -139,7 +140,7 @@ fn endpoint(config: &ModelConfig) -> Result<Url, Problem> {
         Wire::Anthropic => ("https://api.anthropic.com", "v1/messages"),
         Wire::OpenAi => ("https://api.openai.com/v1", "chat/completions"),
     };
-    let base = config.base_url.as_deref().unwrap_or(vendor);
+    let base = config.base_url.as_ref().map_or(vendor, Secret::expose);
     let mut url = Url::parse(base).map_err(|error| Problem::new("base_url", error))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(Problem::new("base_url", "must begin with http:// or https://"));

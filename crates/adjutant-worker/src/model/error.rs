@@ -9,6 +9,7 @@ use super::rate_limit;
 
 /// The most characters of a message that is not ours.
 const LONGEST: usize = 300;
+const LONGEST_WORD: usize = 64;
 
 /// Why a call gave no answer, by what the caller does next. The text is what a task that fails of it shows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,25 +25,27 @@ pub enum CallError {
     Final { details: Details },
 }
 
-/// What went wrong: what we say of it, which may be logged, and the server's own words, which may repeat what it was sent.
+/// What went wrong, in our words and in the server's own. Those may repeat anything that it was sent, so they are for the
+/// task, and not for the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
-    pub what: String,
-    pub said: Option<String>,
-}
-
-impl fmt::Display for Details {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { what, said: Some(said) } => write!(f, "{what}: {said}"),
-            Self { what, said: None } => f.write_str(what),
-        }
-    }
+    what: String,
+    said: Option<String>,
 }
 
 impl<T: Into<String>> From<T> for Details {
     fn from(what: T) -> Self {
         Self { what: what.into(), said: None }
+    }
+}
+
+impl std::fmt::Display for Details {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.said {
+            Some(said) if self.what.is_empty() => f.write_str(said),
+            Some(said) => write!(f, "{}: {said}", self.what),
+            None => f.write_str(&self.what),
+        }
     }
 }
 
@@ -80,11 +83,17 @@ impl CallError {
         }
     }
 
+    /// What went wrong without what the server says of it: fit for any log.
+    pub fn outline(&self) -> &str {
+        let Details { what, said } = self.details();
+        if what.is_empty() && said.is_some() { "the server says why" } else { what }
+    }
+
     /// On one line, not too long, and without `secrets`: a server may repeat anything that it was sent.
     pub(super) fn fit_to_be_seen(mut self, secrets: &[&str]) -> Self {
         let (Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details }) =
             &mut self;
-        for text in [Some(&mut details.what), details.said.as_mut()].into_iter().flatten() {
+        for text in std::iter::once(&mut details.what).chain(&mut details.said) {
             // What is that short is a word, not a secret.
             for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
                 *text = text.replace(secret, "***");
@@ -119,10 +128,10 @@ pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> C
         408 | 409 | 500..=599 => {
             CallError::Passing { retry_after: rate_limit::retry_after(headers), details }
         }
-        300..=399 => {
-            let what = format!("{}: redirects are not followed; is base_url right?", details.what);
-            CallError::fatal(what)
-        }
+        300..=399 => CallError::fatal(Details {
+            what: format!("{}: redirects are not followed; is base_url right?", details.what),
+            said: details.said,
+        }),
         _ => CallError::Final { details },
     }
 }
@@ -185,18 +194,22 @@ impl Said {
         }
     }
 
-    fn details(self, status: StatusCode) -> Details {
-        let kind = self.kind.as_deref().or(status.canonical_reason()).unwrap_or("without a reason");
-        Details { what: format!("{} {kind}", status.as_u16()), said: self.message }
+    fn details(&self, status: StatusCode) -> Details {
+        let kind = self.word().or(status.canonical_reason()).unwrap_or("without a reason");
+        Details { what: format!("{} {kind}", status.as_u16()), said: self.message.clone() }
     }
 
-    fn details_in_stream(self) -> Details {
-        match self {
-            Self { kind: Some(kind), message, .. } => Details { what: kind, said: message },
-            Self { kind: None, message, .. } => {
-                Details { what: "an error without a kind".to_owned(), said: message }
-            }
+    fn details_in_stream(&self) -> Details {
+        match (self.word(), &self.message) {
+            (None, None) => "an error without a reason".into(),
+            (word, message) => Details { what: word.unwrap_or_default().to_owned(), said: message.clone() },
         }
+    }
+
+    /// Its kind, if that is a word as servers have it, and no text.
+    fn word(&self) -> Option<&str> {
+        let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        self.kind.as_deref().filter(|kind| kind.len() <= LONGEST_WORD && kind.chars().all(part_of_word))
     }
 }
 

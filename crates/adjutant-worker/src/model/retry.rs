@@ -85,11 +85,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn passing(retry_after: Option<Duration>) -> CallError {
-        CallError::Passing { retry_after, details: Details::default() }
+        CallError::Passing { retry_after, details: Default::default() }
     }
 
     fn limited(retry_after: Option<Duration>) -> CallError {
-        CallError::RateLimited { retry_after, details: Details::default() }
+        CallError::RateLimited { retry_after, details: Default::default() }
     }
 
     /// What is said after each try, until the last.

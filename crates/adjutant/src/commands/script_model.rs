@@ -11,6 +11,7 @@ use clap::Args;
 use crate::logs;
 use crate::output::print_line;
 use crate::signals::Signals;
+use crate::telemetry::{self, Payloads};
 
 /// Run a model server that plays a script
 ///
@@ -78,7 +79,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    logs::begin(&arguments.logs)?;
+    let _telemetry = telemetry::begin(&arguments.logs, Payloads::LeftOut)?;
     let script = Script::read(path)?;
     let rules = script.rule_count();
     // Before the line is printed: who reads it may stop us at once.

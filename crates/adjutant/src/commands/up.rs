@@ -13,6 +13,7 @@ use crate::logs;
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
 use crate::signals::{Signals, interruptible};
+use crate::telemetry::{self, Payloads};
 
 /// So that it is the cap that limits a single process.
 const CONCURRENCY: u16 = 100;
@@ -50,8 +51,8 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    logs::begin(&arguments.logs)?;
     let config = arguments.work.config()?;
+    let _telemetry = telemetry::begin(&arguments.logs, Payloads::of(&config))?;
     config.log_warnings();
     let given = arguments.database_url.clone().filter(|url| !url.is_empty());
     let place = match (&given, arguments.data_dir.clone()) {

@@ -16,6 +16,7 @@ use crate::logs;
 use crate::output::print_line;
 use crate::rehearsal::Rehearsals;
 use crate::signals::{Interrupted, Signals};
+use crate::telemetry::{self, Payloads};
 
 /// Run a worker: it claims tasks, runs them, and leaves without losing one
 ///
@@ -149,9 +150,9 @@ fn longest(config: &Config) -> Option<Duration> {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    logs::begin(&arguments.logs)?;
-    let mut signals = Signals::listen()?;
     let config = arguments.work.config()?;
+    let _telemetry = telemetry::begin(&arguments.logs, Payloads::of(&config))?;
+    let mut signals = Signals::listen()?;
     config.log_warnings();
     let mut working = arguments.work.start(&arguments.database_url, 10, &config).await?;
     let Settings { name, pool, concurrency, .. } = &working.settings;

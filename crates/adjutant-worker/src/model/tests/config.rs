@@ -65,6 +65,7 @@ fn no_key_is_in_what_is_printed_for_debugging() {
     }));
     let model = Model::new("main", &config, client()).unwrap();
     assert_eq!(format!("{:?}", config.headers), "{\"api-key\": ***}");
+    assert!(!format!("{config:?}").contains(KEY));
     assert!(!format!("{model:?} {:?} {:?}", model.key, model.headers).contains(KEY));
 }
 

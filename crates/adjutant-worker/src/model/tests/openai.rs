@@ -241,6 +241,6 @@ fn bytes_that_are_not_an_answer_are_none() {
 fn an_answer_without_end_is_given_up_before_it_fills_the_memory() {
     let event = format!("data: {}\n\n", chunk(json!({"content": "x".repeat(1 << 20)}), None));
     let (reply, text) = read(Wire::OpenAi, std::iter::repeat_n(event.as_bytes(), 100));
-    assert_eq!(reply.unwrap_err().details().what, "an answer of more than 16 MiB");
+    assert_eq!(reply.unwrap_err().details().to_string(), "an answer of more than 16 MiB");
     assert_eq!(text.len(), 16 << 20);
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use reqwest::Url;
@@ -18,6 +19,7 @@ use tokio::process::Command;
 use tokio::sync::Notify;
 
 use super::hold::Hold;
+use crate::payloads;
 use crate::tools::http::headers;
 use crate::tools::reach::Reach;
 use crate::tools::web::Web;
@@ -88,10 +90,12 @@ impl Endpoint {
                 let (process, stderr) =
                     spawned.map_err(|error| format!("{program} does not start: {error}"))?;
                 let hold = process.id().map(Hold::on).transpose().map_err(|error| error.to_string())?;
+                let has_begun = Arc::new(AtomicBool::new(false));
                 if let Some(stderr) = stderr {
-                    tokio::spawn(log_lines(server.to_owned(), stderr));
+                    tokio::spawn(log_lines(server.to_owned(), stderr, has_begun.clone()));
                 }
                 let running = listener.serve(process).await.map_err(|error| error.to_string())?;
+                has_begun.store(true, Ordering::Relaxed);
                 Ok(Connection { running, _hold: hold })
             }
             Self::Url { url, headers, client } => {
@@ -149,19 +153,25 @@ impl ClientHandler for Listener {
 }
 
 /// In pieces of bounded length, whatever the server writes, and until its end: nobody may be kept waiting by a full pipe.
-async fn log_lines(server: String, mut stderr: impl AsyncRead + Unpin) {
+/// Once it has begun, its lines may have what it is called with in them, and are payload.
+async fn log_lines(server: String, mut stderr: impl AsyncRead + Unpin, has_begun: Arc<AtomicBool>) {
+    let log = |line: &[u8]| {
+        if !has_begun.load(Ordering::Relaxed) || payloads::are_logged() {
+            log_line(&server, line);
+        }
+    };
     let mut buffer = Vec::new();
     while stderr.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            log_line(&server, &buffer[..end]);
+            log(&buffer[..end]);
             buffer.drain(..=end);
         }
         if buffer.len() > LONGEST_LINE {
-            log_line(&server, &buffer);
+            log(&buffer);
             buffer.clear();
         }
     }
-    log_line(&server, &buffer);
+    log(&buffer);
 }
 
 fn log_line(server: &str, line: &[u8]) {

@@ -1,4 +1,4 @@
-use adjutant_worker::model::Wire;
+use adjutant_worker::model::{Secret, Wire};
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn a_variable_wins_over_the_file() {
     assert!(config.log_payloads);
     assert_eq!(config.model_names.default.as_deref(), Some("gpt-mini"));
     let main = &config.models["main"];
-    assert_eq!(main.base_url.as_deref(), Some("http://127.0.0.1:9/v1"));
+    assert_eq!(main.base_url.as_ref().map(Secret::expose), Some("http://127.0.0.1:9/v1"));
     assert_eq!((main.max_tokens, main.prices.cache_read, main.temperature), (77, Some(0.5), Some(1.0)));
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);
     let scout = &config.agents["scout"].definition;

@@ -1,0 +1,161 @@
+//! What logs and traces tell of an attempt: who and how long, and never what was said.
+
+use std::time::Duration;
+
+use adjutant_agent::{FailureKind, Turn};
+use adjutant_store::Spawned;
+use chrono::Utc;
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::{End, Stop, Task, trace};
+
+/// The span of an attempt, in the trace that its task was spawned in.
+pub(crate) fn span(task: &Task) -> Span {
+    let assignment = task.assignment();
+    let span = tracing::info_span!(
+        "invoke_agent",
+        otel.name = format!("invoke_agent {}", assignment.agent),
+        otel.status_code = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = assignment.agent,
+        gen_ai.conversation.id = %task.id(),
+        gen_ai.provider.name = Empty,
+        gen_ai.request.model = Empty,
+        session.id = assignment.session_name,
+        task.id = %task.id(),
+        task.number = %assignment.number,
+        task.attempt = task.attempt(),
+        task.queued_ms = queued_ms(task),
+        task.outcome = Empty,
+        error.type = Empty,
+    );
+    trace::continue_from(&span, assignment.traceparent.as_deref());
+    span
+}
+
+pub(crate) fn began(task: &Task) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "start",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        task.attempt = task.attempt(),
+        task.queued_ms = queued_ms(task),
+        "task {number} of {session} begins"
+    );
+}
+
+pub(crate) fn turned(task: &Task, turn: &Turn) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "turn",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        turn.number = task.answers(),
+        turn.kind = turn.kind.as_str(),
+        model.name = turn.model,
+        input_tokens = turn.usage.input_tokens,
+        output_tokens = turn.usage.output_tokens,
+        cost_nanousd = turn.usage.cost_nanousd,
+        duration_ms = turn.duration_ms,
+        "task {number} of {session} took turn {}",
+        task.answers()
+    );
+}
+
+/// A call of a tool, whose result is stored.
+pub(crate) struct UsedTool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) is_error: bool,
+    pub(crate) took: Duration,
+}
+
+pub(crate) fn used_tool(task: &Task, tool: &UsedTool<'_>) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "tool",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        turn.number = task.answers(),
+        tool.name = tool.name,
+        tool.is_error = tool.is_error,
+        duration_ms = in_ms(tool.took),
+        "task {number} of {session} called {}",
+        tool.name
+    );
+}
+
+pub(crate) fn spawned(task: &Task, children: &[Spawned]) {
+    let session = session(task);
+    for child in children {
+        tracing::info!(
+            action = "spawn",
+            session.id = session,
+            task.id = %child.id,
+            task.number = %child.number,
+            task.parent = %task.id(),
+            task.status = child.state.as_str(),
+            "task {} of {session} spawned {}",
+            task.assignment().number,
+            child.number
+        );
+    }
+}
+
+/// How it ended; `None` is an attempt whose task was cancelled or taken over.
+pub(crate) fn ended(task: &Task, span: &Span, end: Option<&Result<End, Stop>>, took: Duration) {
+    let (status, failure) = verdict(end);
+    span.record("task.outcome", status);
+    if let Some(failure) = failure {
+        span.record("otel.status_code", "ERROR");
+        span.record("error.type", failure);
+    }
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "end",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        task.attempt = task.attempt(),
+        task.answers = task.answers(),
+        task.status = status,
+        task.failure = failure,
+        duration_ms = in_ms(took),
+        "task {number} of {session}: {status}"
+    );
+}
+
+/// In a word, and what went wrong if something did.
+fn verdict(end: Option<&Result<End, Stop>>) -> (&'static str, Option<&'static str>) {
+    match end {
+        None => ("taken_away", None),
+        Some(Ok(End::Completed { .. })) => ("completed", None),
+        Some(Ok(End::Failed { failure, .. })) => ("failed", Some(failure.as_str())),
+        Some(Ok(End::Released { .. }) | Err(Stop::HandOver)) => ("released", None),
+        Some(Ok(End::Waiting { .. })) => ("waiting", None),
+        Some(Err(Stop::LeaseLost)) => ("lost", Some(FailureKind::Lost.as_str())),
+        Some(Err(Stop::Store(_))) => ("failed", Some(FailureKind::Internal.as_str())),
+    }
+}
+
+/// How long it has not run since it was spawned: in the queue, waiting, or between workers. By two clocks, so roughly.
+fn queued_ms(task: &Task) -> i64 {
+    let since = (Utc::now() - task.assignment().created_at).num_milliseconds();
+    (since - task.assignment().running_ms).max(0)
+}
+
+fn session(task: &Task) -> &str {
+    task.assignment().session_name.as_deref().unwrap_or_default()
+}
+
+fn in_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

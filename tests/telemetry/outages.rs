@@ -1,0 +1,91 @@
+//! A collector that is away costs a warning and nothing else.
+
+use std::time::{Duration, Instant};
+
+use adjutant_agent::TaskState;
+use adjutant_script::{Script, When, text};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::collector::Collector;
+use super::stage::{Stage, agent};
+use crate::fleet::process::WorkerProcess;
+
+/// Less than the 5 s that the SDK would take, and than the 10 s of one export.
+const AT_MOST: Duration = Duration::from_millis(4500);
+
+fn answers() -> Script {
+    Script::new().on(When::any()).answer(text("Done."))
+}
+
+/// From the signal to the end of the process.
+async fn leaving(worker: &mut WorkerProcess) -> Duration {
+    let began = Instant::now();
+    worker.signal("TERM");
+    assert!(worker.ended().await.success());
+    began.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_not_there_is_told_of_once() {
+    let stage = Stage::of(answers()).await;
+    let mut command = stage.work("http://127.0.0.1:1");
+    let mut worker = WorkerProcess::start(command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "50"));
+    for nth in 0..3 {
+        let number = stage.spawn(agent("Do it.", &[])).await;
+        stage.until_ended(number, TaskState::Completed).await;
+        if nth == 0 {
+            worker.says("spans cannot be sent").await;
+        }
+    }
+    assert!(leaving(&mut worker).await < AT_MOST);
+    assert_eq!(worker.said().matches("spans cannot be sent").count(), 1, "{}", worker.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_does_not_answer_holds_up_neither_work_nor_exit() {
+    let stage = Stage::of(answers()).await;
+    // It takes connections, and says nothing on them.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let mut worker = WorkerProcess::start(&mut stage.work(&url));
+    let number = stage.spawn(agent("Do it.", &[])).await;
+    stage.until_ended(number, TaskState::Completed).await;
+    // An export hangs.
+    let (_connection, _) = silent.accept().await.unwrap();
+    let number = stage.spawn(agent("Do it again.", &[])).await;
+    stage.until_ended(number, TaskState::Completed).await;
+    assert!(leaving(&mut worker).await < AT_MOST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_when_the_sdk_is_disabled_or_another_protocol_is_asked_for() {
+    let (stage, collector) = (Stage::of(answers()).await, Collector::start().await);
+    for (variable, value, says) in [
+        ("OTEL_SDK_DISABLED", "true", None),
+        ("OTEL_TRACES_EXPORTER", "none", None),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", Some("http/protobuf")),
+    ] {
+        let mut worker = WorkerProcess::start(stage.work(&collector.url).env(variable, value));
+        let number = stage.spawn(agent("Do it.", &[])).await;
+        stage.until_ended(number, TaskState::Completed).await;
+        leaving(&mut worker).await;
+        assert!(collector.spans().is_empty(), "{variable}");
+        assert_eq!(worker.said().contains("no traces are sent"), says.is_some(), "{variable}");
+        assert!(worker.said().contains(says.unwrap_or_default()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_are_json_where_no_terminal_is_and_text_when_asked_for() {
+    let stage = Stage::of(answers()).await;
+    for (format, is_json) in [("auto", true), ("json", true), ("text", false)] {
+        let mut command = stage.work("");
+        let mut worker = WorkerProcess::start(command.env("ADJUTANT_LOG_FORMAT", format));
+        leaving(&mut worker).await;
+        let said = worker.said();
+        assert!(said.lines().count() > 0);
+        let reads = said.lines().all(|line| serde_json::from_str::<Value>(line).is_ok());
+        assert_eq!(reads, is_json, "{format}: {said}");
+    }
+}
