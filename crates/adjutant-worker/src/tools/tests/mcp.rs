@@ -148,6 +148,26 @@ async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() 
 }
 
 #[tokio::test]
+async fn tools_of_a_server_that_takes_its_time_are_waited_for_until_it_has_started_or_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools/tests/server.py");
+    let path = folder.path().display();
+    let slow = format!(
+        "[mcp.slow]\ncommand = ['sh', '-c', 'until [ -e {path}/go ]; do sleep 0.05; done; exec python3 {script} {path}']\n"
+    );
+    let toolbox = toolbox(&slow);
+    let nothing_is_missing = toolbox.ready_for(["fetch"]);
+    tokio::time::timeout(PATIENCE, nothing_is_missing).await.unwrap();
+    let mut waiting = std::pin::pin!(toolbox.ready_for(["fetch", "echo"]));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    assert_eq!(toolbox.definitions(["echo"]).len(), 1);
+    let unknown = toolbox.ready_for(["no_such_tool"]);
+    tokio::time::timeout(PATIENCE, unknown).await.expect("there is nobody left to wait for");
+}
+
+#[tokio::test]
 async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() {
     let (folder, toolbox) = start("", "timeout_s = 0.5").await;
     std::fs::remove_dir_all(folder.path()).unwrap();
