@@ -208,6 +208,8 @@ async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
 #[derive(Clone, Default)]
 struct Http {
     session: Arc<Mutex<usize>>,
+    /// What it says of sessions that it does not know.
+    refusal: &'static str,
 }
 
 async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> Response {
@@ -223,7 +225,10 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "http", "version": "1" },
         }),
-        _ if !is_known => return StatusCode::BAD_REQUEST.into_response(),
+        _ if !is_known => {
+            return (StatusCode::BAD_REQUEST, [("content-type", "application/json")], http.refusal)
+                .into_response();
+        }
         "tools/list" => json!({ "tools": [{ "name": "far", "inputSchema": { "type": "object" } }] }),
         "tools/call" => json!({ "content": [{ "type": "text", "text": format!("session {session}") }] }),
         _ => return StatusCode::ACCEPTED.into_response(),
@@ -250,4 +255,22 @@ async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_fo
         again = ask(&toolbox, "far", json!({})).await;
     }
     assert_eq!(again.as_deref(), Ok("session 1"));
+}
+
+#[tokio::test]
+async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one() {
+    for refusal in [
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}"#,
+    ] {
+        let http = Http { refusal, ..Http::default() };
+        let address = serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
+        let toolbox = toolbox(&format!(
+            "[mcp.far]\nurl = 'http://{address}/mcp'\nheaders = {{ authorization = 'Bearer hush' }}\ntimeout_s = 10"
+        ));
+        toolbox.settled(PATIENCE).await;
+        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
+        *lock(&http.session) += 1;
+        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 1"), "{refusal}");
+    }
 }
