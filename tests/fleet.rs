@@ -12,7 +12,7 @@ mod freezes;
 mod handlers;
 mod load;
 mod notices;
-mod process;
+pub mod process;
 mod proxy;
 mod server;
 mod shim;
