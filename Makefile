@@ -1,17 +1,19 @@
 # Everything here runs as root and as an ordinary user, and sets up what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint soak mutants bench sqlx build setup
+.PHONY: help demo test test-real lint soak mutants bench sqlx build setup
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
 # One throwaway PostgreSQL for all tests of a run; each test has a database of its own in it.
 WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh
+# What `make test-real` runs against is installed here, and nowhere else.
+REAL := $(CURDIR)/target/real
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted model
 	@$(ADJUTANT) demo
@@ -19,6 +21,10 @@ demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted
 test: lint ## Check and test everything (about 5 minutes when built)
 	$(CARGO) build --workspace --all-targets
 	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
+
+test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
+	sh tests/real/install.sh $(REAL)
+	ADJUTANT_TEST_REAL=$(REAL) $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant $(if $(NEXTEST),--run-ignored only --success-output immediate real::,-- --ignored --nocapture --test-threads 1 real::)
 
 lint: setup
 	$(CARGO) fmt --all --check

@@ -22,6 +22,7 @@ mod mutants;
 mod nesting;
 mod order;
 mod private_postgres;
+mod real;
 mod schema;
 mod script_model;
 mod shared_context;

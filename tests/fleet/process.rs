@@ -66,6 +66,10 @@ impl WorkerProcess {
         Self::start(work(url).env("ADJUTANT_FAULT", fault))
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, name: &str) {
         signal(name, self.child.id()).unwrap();
     }

@@ -35,6 +35,7 @@ impl Agents {
     }
 
     async fn run_turns(&self, task: &mut Task, agent: &AgentSpec, model: &Model) -> Result<End, Stop> {
+        self.tools_are_there(task, agent).await?;
         let assignment = task.assignment().text.clone();
         let conversation = Conversation { agent, assignment: &assignment, window: window(model) };
         let mut turns = task.turns().await?;
@@ -65,6 +66,16 @@ impl Agents {
                 }
                 Next::Finish(outcome) => return Ok(end(outcome)),
             }
+        }
+    }
+
+    /// A server may take longer to start than this worker: until it has, a model would be told that its tools do not exist.
+    async fn tools_are_there(&self, task: &Task, agent: &AgentSpec) -> Result<(), Stop> {
+        let names = agent.allowed_tools().filter(|name| *name != SHARED_CONTEXT);
+        tokio::select! {
+            biased;
+            () = self.toolbox.ready_for(names) => Ok(()),
+            () = task.leaving() => Err(Stop::HandOver),
         }
     }
 

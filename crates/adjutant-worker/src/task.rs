@@ -88,6 +88,11 @@ impl Task {
         }
     }
 
+    /// Resolves when this worker is leaving.
+    pub async fn leaving(&self) {
+        self.draining.cancelled().await;
+    }
+
     /// What earlier attempts have stored.
     pub async fn turns(&self) -> Result<Vec<StoredTurn>, Stop> {
         if self.answers() == 0 {

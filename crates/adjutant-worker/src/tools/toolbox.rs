@@ -71,6 +71,17 @@ impl Toolbox {
         let _ = timeout(patience, all).await;
     }
 
+    /// Resolves when all of these names stand for something, or when no server is left that has yet to be reached or to fail.
+    pub async fn ready_for<'n>(&self, names: impl IntoIterator<Item = &'n str>) {
+        let names: Vec<&str> = names.into_iter().collect();
+        let mut catalogue = self.shelf.watch();
+        let are_there = catalogue.wait_for(|tools| names.iter().all(|name| tools.definition(name).is_some()));
+        tokio::select! {
+            _ = are_there => {}
+            _ = join_all(self.servers.iter().map(|server| server.settled())) => {}
+        }
+    }
+
     /// What these names stand for; those that stand for nothing are left out.
     pub fn definitions<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<ToolDefinition> {
         let catalogue = self.shelf.now();

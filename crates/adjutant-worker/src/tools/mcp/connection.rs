@@ -103,7 +103,8 @@ impl Endpoint {
                     headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
                 let config =
                     StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers);
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+                let transport =
+                    StreamableHttpClientTransport::with_client(super::http::Http(client.clone()), config);
                 let running =
                     listener.serve(transport).await.map_err(|error| without(url, &error.to_string()))?;
                 Ok(Connection { running, _hold: None })

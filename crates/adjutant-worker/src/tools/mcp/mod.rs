@@ -3,6 +3,7 @@
 mod connection;
 mod content;
 mod hold;
+mod http;
 mod tool;
 
 use std::sync::Arc;

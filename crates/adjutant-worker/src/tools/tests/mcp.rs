@@ -148,6 +148,26 @@ async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() 
 }
 
 #[tokio::test]
+async fn tools_of_a_server_that_takes_its_time_are_waited_for_until_it_has_started_or_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools/tests/server.py");
+    let path = folder.path().display();
+    let slow = format!(
+        "[mcp.slow]\ncommand = ['sh', '-c', 'until [ -e {path}/go ]; do sleep 0.05; done; exec python3 {script} {path}']\n"
+    );
+    let toolbox = toolbox(&slow);
+    let nothing_is_missing = toolbox.ready_for(["fetch"]);
+    tokio::time::timeout(PATIENCE, nothing_is_missing).await.unwrap();
+    let mut waiting = std::pin::pin!(toolbox.ready_for(["fetch", "echo"]));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    assert_eq!(toolbox.definitions(["echo"]).len(), 1);
+    let unknown = toolbox.ready_for(["no_such_tool"]);
+    tokio::time::timeout(PATIENCE, unknown).await.expect("there is nobody left to wait for");
+}
+
+#[tokio::test]
 async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() {
     let (folder, toolbox) = start("", "timeout_s = 0.5").await;
     std::fs::remove_dir_all(folder.path()).unwrap();
@@ -188,6 +208,8 @@ async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
 #[derive(Clone, Default)]
 struct Http {
     session: Arc<Mutex<usize>>,
+    /// What it says of sessions that it does not know.
+    refusal: &'static str,
 }
 
 async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> Response {
@@ -203,7 +225,10 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "http", "version": "1" },
         }),
-        _ if !is_known => return StatusCode::BAD_REQUEST.into_response(),
+        _ if !is_known => {
+            return (StatusCode::BAD_REQUEST, [("content-type", "application/json")], http.refusal)
+                .into_response();
+        }
         "tools/list" => json!({ "tools": [{ "name": "far", "inputSchema": { "type": "object" } }] }),
         "tools/call" => json!({ "content": [{ "type": "text", "text": format!("session {session}") }] }),
         _ => return StatusCode::ACCEPTED.into_response(),
@@ -230,4 +255,22 @@ async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_fo
         again = ask(&toolbox, "far", json!({})).await;
     }
     assert_eq!(again.as_deref(), Ok("session 1"));
+}
+
+#[tokio::test]
+async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one() {
+    for refusal in [
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}"#,
+    ] {
+        let http = Http { refusal, ..Http::default() };
+        let address = serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
+        let toolbox = toolbox(&format!(
+            "[mcp.far]\nurl = 'http://{address}/mcp'\nheaders = {{ authorization = 'Bearer hush' }}\ntimeout_s = 10"
+        ));
+        toolbox.settled(PATIENCE).await;
+        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
+        *lock(&http.session) += 1;
+        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 1"), "{refusal}");
+    }
 }

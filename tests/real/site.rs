@@ -1,0 +1,111 @@
+//! A world whose workers run the agents of a config.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use adjutant_agent::{Outcome, SessionId, StoredTurn};
+use adjutant_store::{NewDelegation, NewTask, Operator, Spawned, Status};
+use tempfile::TempDir;
+
+use crate::fleet::process::WorkerProcess;
+use crate::world::{World, until_within};
+
+/// A small model on a busy machine says a few words a second.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub struct Site {
+    pub world: World,
+    folder: TempDir,
+    session: SessionId,
+}
+
+impl Site {
+    /// `{folder}` in the config is the folder that it is in.
+    pub async fn new(config: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let config = config.replace("{folder}", folder.path().to_str().unwrap());
+        std::fs::write(folder.path().join("adjutant.toml"), config).unwrap();
+        let world = World::new().await;
+        let session = world.session().await;
+        Self { world, folder, session }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A worker with a short lease.
+    pub fn work(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
+        command
+            .args(["work", "--json", "--lease-seconds", "2", "--database-url", self.world.url()])
+            .arg("--config")
+            .arg(self.folder().join("adjutant.toml"));
+        command
+    }
+
+    pub fn worker(&self) -> WorkerProcess {
+        WorkerProcess::start(&mut self.work())
+    }
+
+    /// All tools that a worker has told of, when these are among them.
+    pub async fn tools(&self, wanted: &[&str]) -> Vec<String> {
+        let mut names = Vec::new();
+        until_within(PATIENCE, &format!("there are the tools {wanted:?}"), async || {
+            let tools = self.world.store.tools().await.unwrap();
+            names = tools.into_iter().map(|tool| tool.name).collect();
+            wanted.iter().all(|wanted| names.iter().any(|name| name == wanted))
+        })
+        .await;
+        names
+    }
+
+    pub async fn delegate(&self, agent: &str, assignment: &str) -> Spawned {
+        let task = NewTask {
+            agent: agent.to_owned(),
+            assignment: assignment.to_owned(),
+            queue: true,
+            ..NewTask::default()
+        };
+        let new = NewDelegation { task, ..NewDelegation::default() };
+        self.world.store.delegate(self.session, &new, &Operator::default(), None).await.unwrap()
+    }
+
+    pub async fn status(&self, task: &Spawned) -> Status {
+        self.world.store.status(self.session, task.number).await.unwrap()
+    }
+
+    pub async fn turns(&self, task: &Spawned) -> Vec<StoredTurn> {
+        self.world.store.turns(task.id).await.unwrap()
+    }
+
+    /// How it ended, when it has.
+    pub async fn outcome(&self, task: &Spawned) -> (Status, Outcome) {
+        until_within(PATIENCE, "the task ends", async || self.status(task).await.state.is_terminal()).await;
+        let collected = self.world.store.collect(self.session, task.number, None).await.unwrap();
+        self.world.assert_sound().await;
+        (collected.status, collected.outcome)
+    }
+
+    /// How it stands and its result, when it has completed.
+    pub async fn completed(&self, task: &Spawned) -> (Status, String) {
+        match self.outcome(task).await {
+            (status, Outcome::Completed { result, .. }) => (status, result),
+            (status, outcome) => panic!("{status:?} {outcome:?}"),
+        }
+    }
+
+    /// What its tools gave, as results or as errors, by their names and in the order of the calls.
+    pub async fn tool_results(&self, task: &Spawned) -> Vec<(String, Result<String, String>)> {
+        let mut results = Vec::new();
+        for turn in self.turns(task).await {
+            for call in turn.turn.answer.tool_uses() {
+                let result = turn.tool_results.iter().find(|result| result.call == call.id).unwrap();
+                let content = result.content.clone();
+                results.push((call.name.clone(), if result.is_error { Err(content) } else { Ok(content) }));
+            }
+        }
+        results
+    }
+}
