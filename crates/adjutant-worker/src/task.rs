@@ -87,6 +87,15 @@ impl Task {
         }
     }
 
+    /// What comes of something that may take long to begin; who is leaving does not wait for it.
+    pub async fn unless_leaving<T>(&self, coming: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.draining.cancelled() => Err(Stop::HandOver),
+            come = coming => Ok(come),
+        }
+    }
+
     /// What earlier attempts have stored.
     pub async fn turns(&self) -> Result<Vec<StoredTurn>, Stop> {
         if self.answers() == 0 {
