@@ -5,21 +5,23 @@ use std::time::Duration;
 use adjutant_script::{Script, When, status, text, tool_call};
 use serde_json::json;
 
-use super::workplace::{CLERK, Workplace};
+use super::workplace::{CLERK, Workplace, model_config};
 use crate::fleet::process::WorkerProcess;
 use crate::world::until;
 
 fn script() -> Script {
-    let second = Duration::from_secs(1);
+    let slow = Duration::from_millis(1500);
     Script::new()
         .on(When::assignment("in a tool"))
         .then(text("I wait for it.").and_call("held", json!({})))
         .then(text("It came."))
         .on(When::assignment("in a model call"))
-        .then(tool_call("pay", json!({"amount": 1})).delay(second))
+        .then(tool_call("pay", json!({"amount": 1})).delay(slow))
         .then(text("It is paid."))
         .on(When::assignment("between two tries"))
         .then([status(503).retry_after(60.0), text("At last.")])
+        .on(When::assignment("behind it"))
+        .then(text("My turn."))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +35,9 @@ async fn a_worker_that_leaves_finishes_what_it_has_begun_and_another_goes_on_wit
 }
 
 async fn leaves(wire: &str) {
-    let place = Workplace::new(script()).await;
+    let narrow = format!("{wire}_narrow");
+    let place =
+        Workplace::with(script(), |server| model_config(&narrow, wire, server, "max_concurrency = 1")).await;
     let start = || WorkerProcess::start(place.work().args(["--lease-seconds", "30"]));
     let mut leaving = start();
     let in_tool = place.give(wire, CLERK, "Be in a tool.").await;
@@ -42,15 +46,19 @@ async fn leaves(wire: &str) {
         place.tools.calls_of("held").len() == 1 && place.model.tally().failed == 1
     })
     .await;
-    let in_call = place.give(wire, CLERK, "Be in a model call.").await;
+    let in_call = place.give(&narrow, CLERK, "Be in a model call.").await;
     place.model.wait_for_requests(3).await;
+    let behind = place.give(&narrow, CLERK, "Wait behind it.").await;
+    until("all run", async || place.world.count("select count(task) from slot").await == 4).await;
     let _staying = start();
     leaving.signal("TERM");
     assert_eq!(place.done(between).await.result.as_deref(), Some("At last."), "it need not wait here");
     place.tools.let_go();
     assert_eq!(leaving.ended().await.code(), Some(0));
 
-    for (task, result) in [(in_tool, "It came."), (in_call, "It is paid."), (between, "At last.")] {
+    for (task, result) in
+        [(in_tool, "It came."), (in_call, "It is paid."), (between, "At last."), (behind, "My turn.")]
+    {
         let done = place.done(task).await;
         done.assert_completed(result);
         assert_eq!(done.attempt, 2);
@@ -64,6 +72,17 @@ async fn leaves(wire: &str) {
             .unwrap();
         assert_eq!(made_by, 1, "{tool}: tools of a stored answer are finished before it is handed over");
     }
+    let sooner: f64 = sqlx::query_scalar(
+        "select extract(epoch from u.at - a.ended_at)::float8
+         from turn u, attempt a
+         where u.task = $1 and u.number = 1 and a.task = $2 and a.attempt = 1",
+    )
+    .bind(in_call.0)
+    .bind(behind.0)
+    .fetch_one(&place.world.sql)
+    .await
+    .unwrap();
+    assert!(sooner > 0.2, "who waits for room to call does not wait for the call before it: {sooner} s");
     let gaps: Vec<f64> = sqlx::query_scalar(
         "select extract(epoch from b.claimed_at - a.ended_at)::float8
          from attempt a join attempt b on b.task = a.task and b.attempt = a.attempt + 1",
@@ -71,7 +90,7 @@ async fn leaves(wire: &str) {
     .fetch_all(&place.world.sql)
     .await
     .unwrap();
-    assert_eq!(gaps.len(), 3);
+    assert_eq!(gaps.len(), 4);
     assert!(gaps.iter().all(|gap| *gap < 1.0), "{gaps:?}");
     assert_eq!(place.world.count("select count(*) from attempt where outcome = 'lost'").await, 0);
     place.close().await;

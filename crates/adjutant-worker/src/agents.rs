@@ -72,11 +72,7 @@ impl Agents {
     /// A server may take longer to start than this worker: until it has, a model would be told that its tools do not exist.
     async fn tools_are_there(&self, task: &Task, agent: &AgentSpec) -> Result<(), Stop> {
         let names = agent.allowed_tools().filter(|name| *name != SHARED_CONTEXT);
-        tokio::select! {
-            biased;
-            () = self.toolbox.ready_for(names) => Ok(()),
-            () = task.leaving() => Err(Stop::HandOver),
-        }
+        task.unless_leaving(self.toolbox.ready_for(names)).await
     }
 
     /// Tools of servers come and go, so this is asked before every call.

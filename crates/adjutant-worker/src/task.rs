@@ -88,9 +88,13 @@ impl Task {
         }
     }
 
-    /// Resolves when this worker is leaving.
-    pub async fn leaving(&self) {
-        self.draining.cancelled().await;
+    /// What comes of something that may take long to begin; who is leaving does not wait for it.
+    pub async fn unless_leaving<T>(&self, coming: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            () = self.draining.cancelled() => Err(Stop::HandOver),
+            come = coming => Ok(come),
+        }
     }
 
     /// What earlier attempts have stored.

@@ -37,7 +37,7 @@ pub(super) struct Question<'a> {
 pub(super) async fn ask(task: &Task, model: &Model, question: Question<'_>) -> Result<Asked, Stop> {
     let mut retries = Retries::default();
     loop {
-        let permit = model.permit().await;
+        let permit = task.unless_leaving(model.permit()).await?;
         task.go_on()?;
         let clearance = task.clearance(model.name()).await?;
         if let Err(over) = within_budgets(&question, &clearance) {
