@@ -22,20 +22,19 @@ struct Ready {
 }
 
 impl WorkerProcess {
-    /// Returns when it works.
+    /// One that plays rehearsals. Returns when it works.
     pub async fn start(url: &str, concurrency: u16, more: &[&str]) -> anyhow::Result<Self> {
+        Self::start_with(url, concurrency, &[&["--rehearse"], more].concat()).await
+    }
+
+    /// One that runs agents, unless the arguments say otherwise. Returns when it works.
+    pub async fn start_with(url: &str, concurrency: u16, more: &[&str]) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
-            .args([
-                "work",
-                "--rehearse",
-                "--json",
-                "--log",
-                "error",
-                "--concurrency",
-                &concurrency.to_string(),
-            ])
+            .args(["work", "--json", "--log", "error", "--concurrency", &concurrency.to_string()])
             .args(more)
             .env("DATABASE_URL", url)
+            // A scripted model is on this machine.
+            .env("NO_PROXY", "127.0.0.1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             // Ctrl-C in the terminal is for us; what we leave behind is killed.
@@ -50,6 +49,11 @@ impl WorkerProcess {
 
     pub fn id(&self) -> WorkerId {
         self.id
+    }
+
+    /// Its process id, while it runs.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        self.child.id().context("a worker is gone")
     }
 
     /// Lets it drain, and returns when it is gone.
