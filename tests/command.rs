@@ -215,6 +215,19 @@ fn the_bench_gives_its_ratio_under_a_stable_key() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_bench_of_loops_gives_its_figures_under_stable_keys() -> Result<()> {
+    let output = succeed(&mut adjutant(&["bench", "loops", "--tiny", "--json"]))?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    for key in ["slowdown_1000_vs_10", "kib_per_loop", "turn_overhead_vs_insert", "commits_per_turn"] {
+        report[key].as_f64().filter(|figure| figure.is_finite()).with_context(|| format!("no {key}"))?;
+    }
+    // A turn without tools is one commit; its share of claims and ends comes on top.
+    let commits = report["commits_per_turn"].as_f64().unwrap_or_default();
+    assert!((1.0..2.0).contains(&commits), "{commits} commits per turn");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_shows_and_sets_the_cap() -> Result<()> {
     let dir = TempDir::new()?;

@@ -1,5 +1,8 @@
 //! What `adjutant bench` needs besides the verbs: a past, a yardstick, and figures.
 
+use std::time::Duration;
+
+use adjutant_agent::SessionId;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
@@ -59,11 +62,11 @@ impl Store {
     }
 
     /// The sessions that [`Store::add_history`] made, and the number of tasks in each.
-    pub async fn history_sessions(&self) -> Result<(Vec<adjutant_agent::SessionId>, i32)> {
+    pub async fn history_sessions(&self) -> Result<(Vec<SessionId>, i32)> {
         let ids = sqlx::query_scalar!("select id from session where tenant = 'history' order by id")
             .fetch_all(&self.pool)
             .await?;
-        Ok((ids.into_iter().map(adjutant_agent::SessionId).collect(), 100))
+        Ok((ids.into_iter().map(SessionId).collect(), 100))
     }
 }
 
@@ -185,6 +188,87 @@ impl Bare {
              returning id, assignment",
         )
         .fetch_one(&mut self.worker)
+        .await?;
+        Ok(())
+    }
+}
+
+/// An attempt that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedAttempt {
+    pub completed: bool,
+    /// From the claim to the end.
+    pub time: Duration,
+}
+
+impl Store {
+    /// All attempts of these sessions' tasks that have ended.
+    pub async fn attempts(&self, sessions: &[SessionId]) -> Result<Vec<EndedAttempt>> {
+        let sessions: Vec<i64> = sessions.iter().map(|session| session.0).collect();
+        let rows: Vec<(bool, f64)> = sqlx::query_as(
+            "select outcome = 'completed', extract(epoch from ended_at - claimed_at)::double precision
+             from attempt
+             where session = any($1)",
+        )
+        .bind(sessions)
+        .fetch_all(&self.pool)
+        .await?;
+        let ended = |(completed, seconds)| {
+            let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            EndedAttempt { completed, time }
+        };
+        Ok(rows.into_iter().map(ended).collect())
+    }
+
+    /// How many transactions have written something, since the cluster was made.
+    pub async fn commits(&self) -> Result<i64> {
+        let next = sqlx::query_scalar("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
+        Ok(next.fetch_one(&self.pool).await?)
+    }
+
+    /// How many transactions there were, of connections that have told of them: those that are closed have.
+    pub async fn transactions(&self) -> Result<i64> {
+        let count = sqlx::query_scalar(
+            "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()",
+        );
+        Ok(count.fetch_one(&self.pool).await?)
+    }
+}
+
+/// Single inserts into a table like `turn`, on a connection of their own.
+pub struct Insert {
+    connection: PgConnection,
+    rows: i32,
+}
+
+impl Insert {
+    pub async fn connect(url: &str) -> Result<Self> {
+        let mut connection = PgConnection::connect_with(&options(url)?).await?;
+        let script = [
+            "drop table if exists turn_yardstick",
+            "create table turn_yardstick (like turn including defaults including constraints)",
+            "alter table turn_yardstick add primary key (task, number, at)",
+        ];
+        for statement in script {
+            sqlx::query(statement).execute(&mut connection).await?;
+        }
+        Ok(Self { connection, rows: 0 })
+    }
+
+    /// One turn with this answer, committed when this returns.
+    pub async fn turn(&mut self, text: &str) -> Result<()> {
+        self.rows += 1;
+        let answer = serde_json::json!({"content": [{"type": "text", "text": text}], "stop": "max_tokens"});
+        sqlx::query(
+            "insert into turn_yardstick (
+                 task, number, attempt, kind, message, text, model, input_tokens, output_tokens, duration_ms
+             )
+             values ('00000000-0000-0000-0000-000000000000', $1, 1, 'turn', $2, $3, 'script', 100, 100, 2000)",
+        )
+        .bind(self.rows)
+        .bind(answer)
+        .bind(text)
+        .execute(&mut self.connection)
         .await?;
         Ok(())
     }

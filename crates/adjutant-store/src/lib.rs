@@ -67,7 +67,7 @@ mod worker;
 
 pub use adjutant_agent::OnWorkerLoss;
 pub use agents::{Agent, Redefinition};
-pub use bench::Bare;
+pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::Cancelled;
 pub use cap::Slots;
 pub use claim::{Assignment, Claim};

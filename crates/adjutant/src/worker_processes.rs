@@ -65,6 +65,11 @@ impl WorkerProcess {
         self.id
     }
 
+    /// Its process id, while it runs.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        self.child.id().context("a worker is gone")
+    }
+
     /// Lets it drain, and returns when it is gone.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         signals::send("TERM", &self.child).await?;

@@ -79,7 +79,6 @@ impl Retries {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Details;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

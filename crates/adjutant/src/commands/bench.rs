@@ -2,6 +2,7 @@
 
 mod bare;
 mod limits;
+mod loops;
 mod queue;
 mod report;
 mod status;
@@ -21,12 +22,14 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Loops(loops::Arguments),
     Queue(queue::Arguments),
     Status(status::Arguments),
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.what {
+        What::Loops(arguments) => loops::run(&arguments).await?,
         What::Queue(arguments) => queue::run(&arguments).await?,
         What::Status(arguments) => status::run(&arguments).await?,
     }

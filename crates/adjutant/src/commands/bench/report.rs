@@ -9,6 +9,7 @@ use crate::output::print_line;
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Quantiles {
     pub p50_ms: f64,
+    pub p95_ms: f64,
     pub p99_ms: f64,
 }
 
@@ -19,7 +20,7 @@ impl Quantiles {
             let place = (times.len() * share / 100).min(times.len().saturating_sub(1));
             times.get(place).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
         };
-        Self { p50_ms: at(50), p99_ms: at(99) }
+        Self { p50_ms: at(50), p95_ms: at(95), p99_ms: at(99) }
     }
 }
 
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
-        let bare_start = Quantiles { p50_ms: 2.0, p99_ms: 3.0 };
+        let bare_start = Quantiles { p50_ms: 2.0, p95_ms: 2.5, p99_ms: 3.0 };
         let limits = Limits { naive_tasks_per_s: 50.0, batch_tasks_per_s: 400.0, bare_start };
         let aged = Figures { others: None, ..figures(90.0) };
         let report = Report::new(limits, figures(100.0), aged, "15".to_owned()).unwrap();

@@ -1,0 +1,265 @@
+//! `adjutant bench loops`: what a thousand agent loops in one worker cost, beside what their model takes.
+
+mod memory;
+mod model;
+mod report;
+
+use std::time::{Duration, Instant};
+
+use adjutant_agent::{AgentSpec, SessionId};
+use adjutant_store::{Insert, NewSession, NewTask, Store};
+use anyhow::ensure;
+use clap::Args;
+use indicatif::ProgressBar;
+use serde_json::{Map, Value};
+
+use self::memory::Peak;
+use self::model::{ANSWER, Model, Pace, TURNS};
+use self::report::{Costs, Crowd, Report};
+use super::progress;
+use super::report::Quantiles;
+use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
+use crate::worker_processes::{Playing, WorkerProcess};
+
+/// A thousand agent loops in one worker: their time, their memory, and what each turn costs the database
+///
+/// Everything runs on a throwaway PostgreSQL with fsync on, with one worker process and a scripted model that streams its
+/// answers; a loop has 5 turns without tools. The same with 10 loops, and a plain committed insert of a turn, are measured in
+/// the same run. Takes about a minute. Linux only: memory is read from /proc.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant bench loops              the table
+  adjutant bench loops --json       one object with stable keys: slowdown_1000_vs_10, kib_per_loop,
+                                    turn_overhead_vs_insert, commits_per_turn, and what they come from
+")]
+pub struct Arguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// For tests: a few loops with a fast model, whose figures mean nothing
+    #[arg(long, hide = true)]
+    tiny: bool,
+}
+
+/// Loops that a session starts at once, as one orchestrator would.
+const PER_SESSION: usize = 5;
+const CONCURRENCY: u16 = 1000;
+/// Loops at once while single turns are timed: so few that no core is short.
+const FEW_AT_ONCE: i32 = 4;
+const SYSTEM_PROMPT: &str = "You take part in a measurement. Say what you are told to say, at length.";
+/// A run that takes longer than all others together has hung.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    few: usize,
+    many: usize,
+    /// Over which the starts of each are spread.
+    starts: Duration,
+    /// The model's time for an answer.
+    answer: Duration,
+    /// Loops whose turns are timed, and the inserts to compare them with.
+    timed: usize,
+    inserts: usize,
+}
+
+const FULL: Size = Size {
+    few: 10,
+    many: 1000,
+    starts: Duration::from_secs(2),
+    answer: Duration::from_secs(2),
+    timed: 160,
+    inserts: 200,
+};
+
+const TINY: Size = Size {
+    few: 5,
+    many: 20,
+    starts: Duration::from_millis(100),
+    answer: Duration::from_millis(100),
+    timed: 10,
+    inserts: 10,
+};
+
+pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let size = if arguments.tiny { TINY } else { FULL };
+    let progress = progress()?;
+    progress.set_message("starting a throwaway PostgreSQL");
+    let postgres = PrivatePostgres::start(Place::SafeThrowaway).await?;
+    let url = postgres.url(DATABASE);
+    Store::migrate(&url).await?;
+    let model = Model::start(size.answer).await?;
+    let bench =
+        Bench { store: Store::open(&url, 4).await?, url: &url, model: &model, size, progress: &progress };
+    let costs = bench.costs().await?;
+    let (few, many) = bench.crowds().await?;
+    progress.finish_and_clear();
+    bench.store.close().await;
+    let version = postgres.server_version().to_owned();
+    postgres.stop().await?;
+    Report::new(costs, few, many, version).print(arguments.json)
+}
+
+struct Bench<'a> {
+    store: Store,
+    url: &'a str,
+    model: &'a Model,
+    size: Size,
+    progress: &'a ProgressBar,
+}
+
+impl Bench<'_> {
+    fn say(&self, what: &str) {
+        self.progress.set_message(what.to_owned());
+    }
+
+    /// What a turn costs when nobody has to wait for anybody.
+    async fn costs(&self) -> anyhow::Result<Costs> {
+        self.say("single inserts");
+        let mut times = self.inserts().await?;
+        self.say("single turns, a few at once");
+        let transactions = self.store.transactions().await?;
+        let worker = self.start_worker().await?;
+        self.warm_up().await?;
+        // All are there before the first begins, so that only what the worker commits is counted.
+        self.store.set_cap(0).await?;
+        let sessions = self.spawn(self.size.timed, Pace::Quick, Duration::ZERO).await?;
+        self.store.checkpoint().await?;
+        let commits = self.store.commits().await?;
+        self.store.set_cap(FEW_AT_ONCE).await?;
+        self.until_ended(&sessions).await?;
+        let commits = self.store.commits().await? - commits;
+        let turn_overhead = Quantiles::of(self.model.gaps(&name(Pace::Quick, self.size.timed)));
+        // Connections tell of their transactions when they are closed, at the latest.
+        worker.stop().await?;
+        let transactions = self.store.transactions().await? - transactions;
+        self.say("single inserts");
+        times.extend(self.inserts().await?);
+        let turns = self.size.timed * TURNS;
+        Ok(Costs {
+            commits_per_turn: per(commits, turns),
+            round_trips_per_turn: per(transactions, turns),
+            turn_overhead,
+            insert: Quantiles::of(times),
+        })
+    }
+
+    /// A single committed insert of a row of the same size, on a connection that is idle.
+    async fn inserts(&self) -> anyhow::Result<Vec<Duration>> {
+        const WARM_UP: usize = 20;
+        let mut insert = Insert::connect(self.url).await?;
+        let mut times = Vec::new();
+        for _ in 0..self.size.inserts / 2 + WARM_UP {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let began = Instant::now();
+            insert.turn(ANSWER).await?;
+            times.push(began.elapsed());
+        }
+        Ok(times.split_off(WARM_UP))
+    }
+
+    /// The same loops, few and many, in one worker.
+    async fn crowds(&self) -> anyhow::Result<(Crowd, Crowd)> {
+        self.store.set_cap(CONCURRENCY.into()).await?;
+        let worker = self.start_worker().await?;
+        self.warm_up().await?;
+        self.store.checkpoint().await?;
+        self.say(&format!("{} loops", self.size.few));
+        let few = self.crowd(&worker, self.size.few).await?;
+        self.say(&format!("{} loops", self.size.many));
+        let many = self.crowd(&worker, self.size.many).await?;
+        worker.stop().await?;
+        Ok((few, many))
+    }
+
+    async fn crowd(&self, worker: &WorkerProcess, loops: usize) -> anyhow::Result<Crowd> {
+        let peak = Peak::watch(worker.pid()?)?;
+        let sessions = self.spawn(loops, Pace::Slow, self.size.starts).await?;
+        let times = self.until_ended(&sessions).await?;
+        Ok(Crowd {
+            loops,
+            rss_kib: peak.kib(),
+            conversation_bytes: conversation_bytes(),
+            time: Quantiles::of(times),
+            turn_overhead: Quantiles::of(self.model.gaps(&name(Pace::Slow, loops))),
+        })
+    }
+
+    async fn start_worker(&self) -> anyhow::Result<WorkerProcess> {
+        WorkerProcess::start(self.url, CONCURRENCY, Playing::Agents(self.model.config())).await
+    }
+
+    /// So that connections have their plans.
+    async fn warm_up(&self) -> anyhow::Result<()> {
+        let sessions = self.spawn(PER_SESSION, Pace::Warm, Duration::ZERO).await?;
+        self.until_ended(&sessions).await?;
+        Ok(())
+    }
+
+    async fn spawn(&self, loops: usize, pace: Pace, over: Duration) -> anyhow::Result<Vec<SessionId>> {
+        let began = Instant::now();
+        let sessions = loops.div_ceil(PER_SESSION);
+        let mut made = Vec::with_capacity(sessions);
+        for nth in 0..sessions {
+            let due = began + over.mul_f64(share(nth, sessions));
+            tokio::time::sleep_until(due.into()).await;
+            let id = uuid::Uuid::now_v7().to_string();
+            let new = NewSession { tenant: "bench".to_owned(), name: id.clone(), ..NewSession::default() };
+            let session = self.store.create_session(&new).await?.id;
+            let count = PER_SESSION.min(loops - nth * PER_SESSION);
+            let tasks: Vec<_> = (0..count).map(|n| task(&name(pace, loops), &format!("{id}/{n}"))).collect();
+            self.store.spawn(session, &tasks, None).await?;
+            made.push(session);
+        }
+        Ok(made)
+    }
+
+    /// The time of each loop, from its claim to its end, when all have ended.
+    async fn until_ended(&self, sessions: &[SessionId]) -> anyhow::Result<Vec<Duration>> {
+        let began = Instant::now();
+        while self.store.has_unfinished().await? {
+            ensure!(began.elapsed() < PATIENCE, "the loops did not end within {PATIENCE:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let attempts = self.store.attempts(sessions).await?;
+        ensure!(attempts.iter().all(|attempt| attempt.completed), "not all loops completed");
+        let unexpected = self.model.unexpected();
+        ensure!(unexpected == 0, "the model did not expect {unexpected} of the requests");
+        Ok(attempts.into_iter().map(|attempt| attempt.time).collect())
+    }
+}
+
+/// The first words of an assignment: which measurement it belongs to.
+fn name(pace: Pace, loops: usize) -> String {
+    format!("{} loop of {loops}", pace.word())
+}
+
+fn task(name: &str, id: &str) -> NewTask {
+    let spec = AgentSpec {
+        system_prompt: SYSTEM_PROMPT.to_owned(),
+        model: model::NAME.to_owned(),
+        ..AgentSpec::default()
+    };
+    let config: Map<String, Value> =
+        serde_json::to_value(spec).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
+    NewTask { agent: "bench".to_owned(), assignment: format!("{name}: {id}"), config, ..NewTask::default() }
+}
+
+/// What a loop has to remember, when its last turn is under way.
+fn conversation_bytes() -> usize {
+    let assignment = task(&name(Pace::Slow, FULL.many), &uuid::Uuid::nil().to_string()).assignment;
+    SYSTEM_PROMPT.len() + assignment.len() + (TURNS - 1) * ANSWER.len()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts in a benchmark are far below 2^52")]
+fn per(count: i64, of: usize) -> f64 {
+    count as f64 / of as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts in a benchmark are far below 2^52")]
+fn share(nth: usize, of: usize) -> f64 {
+    nth as f64 / of as f64
+}

@@ -1,0 +1,162 @@
+//! What was measured, as people and programs read it.
+
+use serde::Serialize;
+
+use super::super::report::Quantiles;
+use crate::output::print_line;
+
+/// What a turn without tools costs, with few loops at once.
+#[derive(Debug, Serialize)]
+pub struct Costs {
+    /// Transactions that wrote something: those of claims, ends and renewals included.
+    pub commits_per_turn: f64,
+    /// All transactions, each of them one round trip: those of the worker's start included.
+    pub round_trips_per_turn: f64,
+    /// From the end of an answer to the arrival of the next request.
+    pub turn_overhead: Quantiles,
+    /// A committed insert of a row of the same size.
+    pub insert: Quantiles,
+}
+
+/// Loops at once in one worker.
+#[derive(Debug, Serialize)]
+pub struct Crowd {
+    pub loops: usize,
+    /// From the claim to the end.
+    pub time: Quantiles,
+    pub turn_overhead: Quantiles,
+    /// The most that the worker took.
+    pub rss_kib: u64,
+    /// Of one loop.
+    pub conversation_bytes: usize,
+}
+
+/// The keys are stable.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub slowdown_1000_vs_10: f64,
+    pub kib_per_loop: f64,
+    pub turn_overhead_vs_insert: f64,
+    pub commits_per_turn: f64,
+    pub round_trips_per_turn: f64,
+    pub costs: Costs,
+    pub few: Crowd,
+    pub many: Crowd,
+    pub server_version: String,
+    pub debug_build: bool,
+}
+
+impl Report {
+    pub fn new(costs: Costs, few: Crowd, many: Crowd, server_version: String) -> Self {
+        Self {
+            slowdown_1000_vs_10: many.time.p95_ms / few.time.p95_ms,
+            kib_per_loop: kib_per_loop(&few, &many),
+            turn_overhead_vs_insert: costs.turn_overhead.p50_ms / costs.insert.p50_ms,
+            commits_per_turn: costs.commits_per_turn,
+            round_trips_per_turn: costs.round_trips_per_turn,
+            costs,
+            few,
+            many,
+            server_version,
+            debug_build: cfg!(debug_assertions),
+        }
+    }
+
+    pub fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json {
+            return print_line(&serde_json::to_string(self)?);
+        }
+        if self.debug_build {
+            eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
+        }
+        print_line(&self.table())
+    }
+
+    fn table(&self) -> String {
+        let (few, many, costs) = (&self.few, &self.many, &self.costs);
+        let mut rows = vec![row("", "loops:", &few.loops.to_string(), &many.loops.to_string())];
+        let mut figure = |name: &str, of: fn(&Crowd) -> f64, decimals: usize| {
+            let shown = |crowd: &Crowd| format!("{:.decimals$}", of(crowd));
+            rows.push(row(name, "ms", &shown(few), &shown(many)));
+        };
+        figure("a loop, p50", |crowd| crowd.time.p50_ms, 0);
+        figure("a loop, p95", |crowd| crowd.time.p95_ms, 0);
+        figure("between two turns, p50", |crowd| crowd.turn_overhead.p50_ms, 2);
+        figure("between two turns, p95", |crowd| crowd.turn_overhead.p95_ms, 2);
+        rows.push(row("the worker's memory", "KiB", &few.rss_kib.to_string(), &many.rss_kib.to_string()));
+        rows.push(String::new());
+        rows.push(format!(
+            "a turn among few (PostgreSQL {}): {:.2} ms between two turns, {:.2} commits, {:.2} round trips; an insert: {:.2} ms",
+            self.server_version,
+            costs.turn_overhead.p50_ms,
+            costs.commits_per_turn,
+            costs.round_trips_per_turn,
+            costs.insert.p50_ms
+        ));
+        rows.push(String::new());
+        for (name, ratio, wanted) in [
+            ("slowdown_1000_vs_10", self.slowdown_1000_vs_10, "at most 1.05"),
+            ("kib_per_loop", self.kib_per_loop, "below 64"),
+            ("turn_overhead_vs_insert", self.turn_overhead_vs_insert, "at most 3"),
+            ("commits_per_turn", self.commits_per_turn, "at most 2"),
+        ] {
+            rows.push(format!("{name:<28} {ratio:>8.3}   {wanted}"));
+        }
+        rows.join("\n")
+    }
+}
+
+/// What one loop more takes, besides its conversation.
+#[expect(clippy::cast_precision_loss, reason = "sizes in a benchmark are far below 2^52")]
+fn kib_per_loop(few: &Crowd, many: &Crowd) -> f64 {
+    let more = many.rss_kib as f64 - few.rss_kib as f64;
+    more / (many.loops as f64 - few.loops as f64) - many.conversation_bytes as f64 / 1024.0
+}
+
+fn row(name: &str, unit: &str, few: &str, many: &str) -> String {
+    format!("{name:<32} {unit:<11} {few:>14} {many:>16}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantiles(p95_ms: f64) -> Quantiles {
+        Quantiles { p50_ms: p95_ms / 2.0, p95_ms, p99_ms: p95_ms * 2.0 }
+    }
+
+    fn crowd(loops: usize, p95_ms: f64, rss_kib: u64) -> Crowd {
+        Crowd {
+            loops,
+            time: quantiles(p95_ms),
+            turn_overhead: quantiles(1.0),
+            rss_kib,
+            conversation_bytes: 2048,
+        }
+    }
+
+    #[test]
+    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+        let costs = Costs {
+            commits_per_turn: 1.5,
+            round_trips_per_turn: 2.5,
+            turn_overhead: quantiles(6.0),
+            insert: quantiles(2.0),
+        };
+        let few = crowd(10, 10_000.0, 20_000);
+        let many = crowd(1010, 10_400.0, 40_000);
+        let report = Report::new(costs, few, many, "15".to_owned());
+        let json = serde_json::to_value(&report).unwrap();
+        for (key, ratio) in [
+            ("slowdown_1000_vs_10", 1.04),
+            ("kib_per_loop", 18.0),
+            ("turn_overhead_vs_insert", 3.0),
+            ("commits_per_turn", 1.5),
+        ] {
+            assert_eq!(json[key].as_f64(), Some(ratio), "{key}");
+            assert!(report.table().contains(key), "{key}");
+        }
+        assert_eq!(json["round_trips_per_turn"], 2.5);
+        assert_eq!(json["many"]["rss_kib"], 40_000);
+    }
+}
