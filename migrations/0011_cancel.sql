@@ -36,7 +36,7 @@ begin
     perform conclude_1(idle, 'cancelled', null, null);
     perform emit_1(idle, array_fill('cancelled'::text, array[cardinality(idle)]));
     perform follow_up_1(array[target.session], tree, '{}');
-    return query select t.state, p_task = any(tree), t.partial_result, fenced from task t where t.id = p_task;
+    return query select t.state::text, p_task = any(tree), t.partial_result, fenced from task t where t.id = p_task;
 end $$;
 
 select plan_by_index('cancel_1');
