@@ -32,6 +32,7 @@ Examples:
   adjutant work --config /etc/adjutant.toml           with these models, agents and tools
   adjutant work --concurrency 20 --pool gpu           only tasks that were spawned for this pool
   adjutant work --listen-url postgres://...           past a pooler that passes no notices on
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 adjutant work     sends traces there, as HTTP with protobuf
 ")]
 pub struct Arguments {
     /// The database that the fleet shares
