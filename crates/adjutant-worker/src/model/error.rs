@@ -191,12 +191,12 @@ impl Said {
     }
 
     fn details_in_stream(self) -> Details {
-        match self {
-            Self { kind: Some(kind), message, .. } => Details { what: kind, said: message },
-            Self { kind: None, message, .. } => {
-                Details { what: "an error without a kind".to_owned(), said: message }
-            }
-        }
+        let what = match (self.kind, self.code) {
+            (Some(kind), _) => kind,
+            (None, Some(code)) => format!("error {code}"),
+            (None, None) => "an error without a kind".to_owned(),
+        };
+        Details { what, said: self.message }
     }
 }
 
