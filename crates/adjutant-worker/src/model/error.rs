@@ -199,10 +199,12 @@ impl Said {
     }
 
     fn details_in_stream(&self) -> Details {
-        match (self.word(), &self.message) {
-            (None, None) => "an error without a reason".into(),
-            (word, message) => Details { what: word.unwrap_or_default().to_owned(), said: message.clone() },
-        }
+        let what = match (self.word(), self.code) {
+            (Some(kind), _) => kind.to_owned(),
+            (None, Some(code)) => format!("error {code}"),
+            (None, None) => "an error without a kind".to_owned(),
+        };
+        Details { what, said: self.message.clone() }
     }
 
     /// Its kind, if that is a word as servers have it, and no text.

@@ -217,7 +217,7 @@ fn an_error_in_place_of_an_answer_says_by_its_kind_or_code_what_to_do() {
     for streamed in [true, false] {
         let limited = failing(json!({"message": "Slow down", "code": 429}), streamed);
         assert!(matches!(limited, CallError::RateLimited { .. }));
-        assert_eq!(limited.to_string(), "Model API error: Slow down");
+        assert_eq!(limited.to_string(), "Model API error: error 429: Slow down");
         let passing = failing(json!({"message": "Oh", "type": "server_error"}), streamed);
         assert!(matches!(passing, CallError::Passing { .. }));
         let last = failing(json!({"message": "No", "type": "invalid_request_error"}), streamed);
