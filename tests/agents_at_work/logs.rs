@@ -41,7 +41,7 @@ async fn no_key_and_no_word_of_task_model_or_tool_is_in_a_log_however_much_is_lo
         done.assert_failed(FailureKind::Model, &error);
         worker.says(&format!("a call for task {} failed for good", done.task)).await;
     }
-    worker.says("called a tool").await;
+    worker.says("called lookup").await;
     let said = worker.said();
     let spoken = said.lines().find(|line| line.contains("-WORDS") || line.contains(KEY));
     assert_eq!(spoken, None);
