@@ -1,0 +1,15 @@
+//! Adjutant's front door: HTTP, events, and the dialects in which orchestrators speak to it.
+//!
+//! A request comes in at the door (routes), is read strictly, belongs to a caller (tenant and scopes), and is answered by the
+//! desk, which knows nothing of HTTP: the same calls come over MCP. The server is stateless: any number of them share one
+//! database, and a client that loses one goes on at another.
+
+mod caller;
+mod desk;
+mod error;
+
+pub use caller::{Caller, Scope};
+pub use desk::{Desk, Policy, ToolCall};
+pub use error::Error;
+
+pub type Result<T> = std::result::Result<T, Error>;
