@@ -331,8 +331,8 @@ begin
                 coalesce(sum(g.output_tokens - t.output_tokens), 0) as output_tokens,
                 coalesce(sum(g.cost_nanousd - t.cost_nanousd), 0) as cost_nanousd
             from given g
-            -- Only answers cost something. This still sees what the task had before it was ended.
-            left join task t on t.id = g.task and g.answers > g.answers_at_claim
+            -- Only answers cost something, and a null is looked up nowhere. This still sees what the task had before.
+            left join task t on t.id = case when g.answers > g.answers_at_claim then g.task end
             group by g.session
         ) c
         where s.id = c.session

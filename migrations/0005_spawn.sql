@@ -12,7 +12,6 @@ declare
     own_key text := coalesce(p_parent || '/', '') || p_key;
     spawned uuid[];
     waiting uuid[];
-    places jsonb;
     answer jsonb;
 begin
     perform commit_durably_1();
@@ -43,6 +42,12 @@ begin
 
     if s.archived_at is not null then
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
+    end if;
+    if wanted = 1 and p_parent is null and p_key is null then
+        return query select * from spawn_one_1(s, p_tasks, p_notices);
+        if found then
+            return;
+        end if;
     end if;
     if above.depth >= 10 then
         perform refuse('INVALID_ARGUMENT', 'depth: a tree of tasks is at most 10 deep');
@@ -91,27 +96,81 @@ begin
     perform let_in_1(array[s.id]);
     perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
 
-    -- The plain case, in one short statement: one task, which is in the queue.
-    if wanted = 1 and p_key is null then
-        return query
-        select q.task, s.next_number, 'queued', queue_place_1(q)
-        from queue q
-        where q.session = s.id and q.task = spawned[1];
-        if found then
-            return;
-        end if;
+    if p_key is null then
+        return query select * from spawned_1(s.id, s.next_number, spawned);
+        return;
     end if;
-    places := (select jsonb_object_agg(p.task, p.place) from queue_positions_1(s.id, spawned) p);
-    answer := (
-        select jsonb_agg(jsonb_build_object(
-            'id', t.id, 'number', t.number, 'state', t.state, 'queue_position', places -> t.id::text
-        ) order by t.number)
-        from task t
-        where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + wanted
-    );
+    answer := (select jsonb_agg(a order by a.number) from spawned_1(s.id, s.next_number, spawned) a);
     perform remember_1(s.id, 'spawn', own_key, p_body, answer);
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
+end $$;
+
+-- What a spawn answers: its tasks as they are now.
+create function spawned_1(p_session bigint, p_first integer, p_spawned uuid[])
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+begin
+    return query
+    select t.id, t.number, t.state::text, p.place
+    from task t
+    left join queue_positions_1(p_session, p_spawned) p on p.task = t.id
+    where t.session = p_session and t.number >= p_first and t.number < p_first + cardinality(p_spawned)
+    order by t.number;
+end $$;
+
+-- The plain case, in two short statements: one task that waits for nothing, in a session that has room for it. No row: it is
+-- not the plain case. Where fewer tasks are unfinished than may be active, all that could be let in have been, and none is
+-- before this one. Needs the session's lock.
+create function spawn_one_1(s session, p_tasks jsonb, p_notices text[])
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+declare
+    unfinished integer;
+begin
+    if jsonb_array_length(p_tasks -> 0 -> 'depends_on') > 0 or p_tasks -> 0 ->> 'delay_s' is not null then
+        return;
+    end if;
+    select count(*) into unfinished
+    from (select from task where session = s.id and finished_at is null limit s.max_active) t;
+    if unfinished >= least(s.max_active, s.max_queued) then
+        return;
+    end if;
+    return query
+    with asked as materialized (
+        select *
+        from jsonb_to_recordset(p_tasks) as t (
+            id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
+            pool text, priority smallint, on_worker_loss text, max_failures smallint, traceparent text
+        )
+    ), made as (
+        insert into task (
+            id, session, number, root, depth, label, metadata, agent, agent_version, config, assignment, pool, priority,
+            on_worker_loss, max_failures, traceparent, state
+        )
+        select
+            a.id, s.id, s.next_number, a.id, 0, a.label, coalesce(a.metadata, '{}'), a.agent, a.agent_version, a.config,
+            a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures, a.traceparent, 'queued'
+        from asked a
+    ), emitted as (
+        insert into event (session, seq, task, kind)
+        select s.id, s.next_event, a.id, 'spawned' from asked a
+    ), counted as (
+        update session set next_number = next_number + 1, next_event = next_event + 1 where session.id = s.id
+    ), queued as (
+        insert into queue (task, session, tenant, pool, priority, entry)
+        select a.id, s.id, s.tenant, a.pool, a.priority, nextval('queue_entry') from asked a
+    )
+    select a.id, s.next_number, 'queued', (
+        select count(*)::integer
+        from (
+            select from queue b where b.pool = a.pool and b.tenant = s.tenant and b.priority >= a.priority limit 1000
+        ) b
+    )
+    from asked a;
+    if cardinality(p_notices) > 0 then
+        perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
+    end if;
 end $$;
 
 -- Writes down what new tasks depend on: the number of an earlier task, or a negative place in their batch (-1 is its first).
@@ -186,21 +245,6 @@ begin
     end if;
 end $$;
 
--- How many of the same tenant's tasks are before it, up to 1000.
-create function queue_place_1(q queue) returns integer language plpgsql stable as $$
-begin
-    return (
-        select count(*)
-        from (
-            select
-            from queue b
-            where b.pool = q.pool and b.tenant = q.tenant
-                and (b.priority > q.priority or (b.priority = q.priority and b.entry < q.entry))
-            limit 1000
-        ) b
-    );
-end $$;
-
 -- How many of the same tenant's tasks are before each, up to 1000; no row for what is not queued, or runs.
 create function queue_positions_1(p_session bigint, p_tasks uuid[])
 returns table (task uuid, place integer) language plpgsql stable as $$
@@ -223,43 +267,38 @@ begin
             ))
     ), asked as materialized (
         select o.* from outside o where o.id = any(p_tasks)
-    ), backlog as materialized (
-        -- What will still be before them when they are let in: at the back of their priority, or in front of it.
-        select o.pool, o.priority, o.in_front, (
-            select count(*)
-            from (
-                select from queue b
-                where b.pool = o.pool and b.tenant = o.tenant
-                    and (b.priority > o.priority or (b.priority = o.priority and (b.entry < 0 or not o.in_front)))
-                limit 1000
-            ) b
-        ) as queued
-        from (
-            select distinct a.pool, s.tenant, a.priority, a.in_front
-            from asked a
-            cross join session s
-            where s.id = p_session
-        ) o
     ), ahead as materialized (
-        select p.pool, array(
-            select b.task
+        -- The first thousand of the line, and the rank of each: those of a priority that are in front come before the others.
+        select p.pool, array_agg(b.task) as tasks, array_agg(b.rank) as ranks
+        from (
+            select q.pool from queued q where q.task = any(p_tasks)
+            union
+            select a.pool from asked a
+        ) p
+        cross join session s
+        cross join lateral (
+            select b.task, 2 * b.priority + (b.entry < 0)::integer as rank
             from queue b
             where b.pool = p.pool and b.tenant = s.tenant
             order by b.priority desc, b.entry
             limit 1000
-        ) as tasks
-        from (select distinct q.pool from queued q where q.task = any(p_tasks)) p
-        cross join session s
+        ) b
         where s.id = p_session
+        group by p.pool
     )
     select q.task, coalesce(array_position(a.tasks, q.task) - 1, 1000)
     from queued q
     join ahead a on a.pool = q.pool
     where q.task = any(p_tasks)
     union all
-    select a.id, least(1000, a.before + b.queued)::integer
+    -- What will still be before them when they are let in: at the back of their priority, or in front of it.
+    select a.id, least(1000, a.before + coalesce(b.queued, 0))::integer
     from asked a
-    join backlog b using (pool, priority, in_front);
+    left join (
+        select o.pool, o.rank, (select count(*) from unnest(h.ranks) r where r >= o.rank) as queued
+        from (select distinct a.pool, 2 * a.priority + a.in_front::integer as rank from asked a) o
+        join ahead h on h.pool = o.pool
+    ) b on b.pool = a.pool and b.rank = 2 * a.priority + a.in_front::integer;
 end $$;
 
 select plan_by_index('spawn_1');

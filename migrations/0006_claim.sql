@@ -12,7 +12,8 @@ returns table (
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    w worker;
+    its_pool text;
+    its_lease interval;
     free integer;
     closing integer;
     slots integer[];
@@ -20,18 +21,20 @@ declare
     places tid[];
 begin
     perform commit_lazily_1();
-    select * into w from worker where id = p_worker and stopped_at is null;
+    -- The free slots are a peek: who finds none leaves the queue alone.
+    select worker.pool, worker.lease, (select count(*) from slot where slot.task is null and open)
+    into its_pool, its_lease, free
+    from worker
+    where id = p_worker and stopped_at is null;
     if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
     end if;
-    -- A peek: who finds no free slot leaves the queue alone.
-    select count(*) into free from slot where slot.task is null and open;
     -- Only as many slots as there is work: a claim that locks more hides them from the others.
     select array_agg(first.task), array_agg(first.ctid) into tasks, places
     from (
         select queue.task, queue.ctid
         from queue
-        where pool = w.pool
+        where pool = its_pool
         order by priority desc, entry
         limit least(p_want, free)
         for update skip locked
@@ -55,13 +58,14 @@ begin
     if cardinality(tasks) = 0 then
         return;
     end if;
-    -- They are locked, so they stay where they are.
-    delete from queue where ctid = any(places[:cardinality(tasks)]);
     return query
-    with filled as (
+    -- They are locked, so they stay where they are.
+    with gone as (
+        delete from queue where ctid = any(places[:cardinality(tasks)])
+    ), filled as (
         update slot x
         set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
-            claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
+            claimed_at = now(), expires_at = now() + its_lease, active_at = now(),
             answers_at_claim = t.answers, answers = t.answers, turns_used = t.turns_used,
             input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
         from unnest(slots, tasks) with ordinality c (n, task, place)

@@ -11,26 +11,33 @@ create function end_1(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    sessions bigint[];
-    free bigint[];
+    sessions bigint[] := '{}';
     places integer[];
     ended uuid[] := p_tasks;
     parked uuid[] := '{}';
 begin
-    -- A peek, not a lock: sessions come first in the lock order.
-    sessions := array(
-        select x.session
-        from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
-        join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
-    );
+    -- Peeks, not locks, at the slots: sessions come first in the lock order.
     if not p_wait then
-        free := array(select id from session where id = any(sessions) order by id for no key update skip locked);
+        sessions := array(
+            select s.id
+            from session s
+            where s.id = any(array(
+                select x.session
+                from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
+                join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
+            ))
+            order by s.id
+            for no key update skip locked
+        );
     end if;
-    if cardinality(free) > 0 then
-        sessions := free;
+    if cardinality(sessions) > 0 then
         perform commit_durably_1();
     else
-        sessions := lock_sessions_1(sessions);
+        sessions := lock_sessions_1(array(
+            select x.session
+            from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
+            join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
+        ));
     end if;
     -- The fence: the newest version of the row, and no other end until ours commits.
     places := array(
