@@ -39,14 +39,15 @@ impl Agents {
         let assignment = task.assignment().text.clone();
         let conversation = Conversation { agent, assignment: &assignment, window: window(model) };
         let mut turns = task.turns().await?;
+        let mut cleared = None;
         loop {
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
                     let tools = self.definitions(agent);
                     let question = Question { agent, kind, request: &request, tools: &tools, turns: &turns };
-                    match ask::ask(task, model, question).await? {
+                    match ask::ask(task, model, question, cleared.take()).await? {
                         Asked::Answered(turn) => {
-                            task.checkpoint(&turn).await?;
+                            cleared = Some(task.checkpoint_and_clear(&turn, model.name()).await?);
                             report::turned(task, &turn);
                             turns.push(StoredTurn {
                                 number: task.answers(),

@@ -44,5 +44,5 @@ mod worker;
 pub use agents::{Agents, Models};
 pub use handler::{End, Handler, Stop};
 pub use settings::Settings;
-pub use task::Task;
+pub use task::{Cleared, Task};
 pub use worker::{Drained, Worker};

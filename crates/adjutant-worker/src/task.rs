@@ -12,6 +12,23 @@ use crate::held::{Hold, lock};
 use crate::station::backoff;
 use crate::{report, trace};
 
+/// A gate holds everybody back a quarter of a second after it was closed, so what is known of it may be this old.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// A clearance, and how long ago it was asked for.
+#[derive(Debug)]
+pub struct Cleared {
+    clearance: Clearance,
+    asked_at: Instant,
+}
+
+impl Cleared {
+    /// The clearance, unless it is too old to go by.
+    pub fn if_fresh(self) -> Option<Clearance> {
+        (self.asked_at.elapsed() < FRESH).then_some(self.clearance)
+    }
+}
+
 /// A task at one attempt, as its handler has it: what is asked, and the right to store progress.
 #[derive(Debug)]
 pub struct Task {
@@ -111,15 +128,34 @@ impl Task {
             let asked_at = Instant::now();
             match self.lease.checkpoint(turn).await {
                 Ok(()) => {
-                    self.hold.renewed(asked_at);
-                    self.falls_silent();
-                    fault::point("checkpointed");
+                    self.stored(asked_at);
                     return Ok(());
                 }
                 Err(error) => self.wait_out(error, pause).await?,
             }
         }
         Err(Stop::LeaseLost)
+    }
+
+    /// As [`Task::checkpoint`], and asks in the same call what has to be known before the model is called again.
+    pub async fn checkpoint_and_clear(&mut self, turn: &Turn, model: &str) -> Result<Cleared, Stop> {
+        for pause in backoff() {
+            let asked_at = Instant::now();
+            match self.lease.checkpoint_and_clear(turn, model).await {
+                Ok(clearance) => {
+                    self.stored(asked_at);
+                    return Ok(Cleared { clearance, asked_at });
+                }
+                Err(error) => self.wait_out(error, pause).await?,
+            }
+        }
+        Err(Stop::LeaseLost)
+    }
+
+    fn stored(&self, asked_at: Instant) {
+        self.hold.renewed(asked_at);
+        self.falls_silent();
+        fault::point("checkpointed");
     }
 
     /// Stores what a tool call of the last turn gave, and renews the lease.
