@@ -13,6 +13,7 @@ use adjutant_agent::{
     AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, next,
     shared_context_tool,
 };
+use serde::Deserialize;
 use tracing::Span;
 
 use crate::model::Model;
@@ -86,8 +87,7 @@ impl Agents {
 
 impl Handler for Agents {
     async fn run(&self, task: &mut Task) -> Result<End, Stop> {
-        let config = task.assignment().config.clone();
-        let agent: AgentSpec = match serde_json::from_value(config) {
+        let agent = match AgentSpec::deserialize(&task.assignment().config) {
             Ok(agent) => agent,
             Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
         };

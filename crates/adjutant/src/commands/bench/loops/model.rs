@@ -70,6 +70,11 @@ impl Model {
         self.config.path()
     }
 
+    /// Answers that it has given.
+    pub fn answers(&self) -> usize {
+        self.server.tally().answered
+    }
+
     pub fn unexpected(&self) -> usize {
         self.server.tally().unexpected
     }
