@@ -46,8 +46,6 @@ pub struct Arguments {
 /// Loops that a session starts at once, as one orchestrator would.
 const PER_SESSION: usize = 5;
 const CONCURRENCY: u16 = 1000;
-/// Loops at once while single turns are timed: so few that no core is short.
-const FEW_AT_ONCE: i32 = 4;
 const ROUNDS: usize = 4;
 const SYSTEM_PROMPT: &str = "You take part in a measurement. Say what you are told to say, at length.";
 /// A run that takes longer than all others together has hung.
@@ -72,7 +70,7 @@ const FULL: Size = Size {
     many: 1000,
     starts: Duration::from_secs(2),
     answer: Duration::from_secs(2),
-    timed: 160,
+    timed: 100,
     inserts: 200,
 };
 
@@ -117,8 +115,8 @@ impl Bench<'_> {
         self.progress.set_message(what.to_owned());
     }
 
-    /// What a turn costs when nobody has to wait for anybody. Turns and inserts take turns, so that whatever else happens on
-    /// this machine happens to both.
+    /// What a turn costs when nobody has to wait for anybody: one loop at a time. Loops and inserts take turns, so that
+    /// whatever else happens on this machine happens to both.
     async fn costs(&self) -> anyhow::Result<Costs> {
         let worker = self.start_worker().await?;
         self.warm_up().await?;
@@ -131,7 +129,7 @@ impl Bench<'_> {
             self.store.set_cap(0).await?;
             let made = self.spawn(loops, Pace::Quick, Duration::ZERO).await?;
             let before = self.store.commits().await?;
-            self.store.set_cap(FEW_AT_ONCE).await?;
+            self.store.set_cap(1).await?;
             self.until_ended(&made).await?;
             commits += self.store.commits().await? - before;
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::super::report::Quantiles;
 use crate::output::print_line;
 
-/// What a turn without tools costs, with few loops at once.
+/// What a turn without tools costs, one loop at a time.
 #[derive(Debug, Serialize)]
 pub struct Costs {
     /// Transactions that wrote something: those of claims, ends and renewals included.
@@ -91,7 +91,7 @@ impl Report {
         rows.push(row("the worker's memory", "KiB", &few.rss_kib.to_string(), &many.rss_kib.to_string()));
         rows.push(String::new());
         rows.push(format!(
-            "a turn among few (PostgreSQL {}): {:.2} ms between two turns, p50; an insert {:.2} ms; {:.2} round trips a turn",
+            "a turn of a single loop (PostgreSQL {}): {:.2} ms between two turns, p50; an insert {:.2} ms; {:.2} round trips a turn",
             self.server_version, costs.turn_overhead.p50_ms, costs.insert.p50_ms, self.round_trips_per_turn,
         ));
         rows.push(String::new());
