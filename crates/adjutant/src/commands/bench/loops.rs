@@ -18,6 +18,7 @@ use self::model::{ANSWER, Model, Pace, TURNS};
 use self::report::{Costs, Crowd, Report};
 use super::progress;
 use super::report::Quantiles;
+use crate::open_files;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
 use crate::worker_processes::{Playing, WorkerProcess};
 
@@ -84,6 +85,7 @@ const TINY: Size = Size {
 };
 
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    open_files::allow_all();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
