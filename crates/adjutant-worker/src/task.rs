@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
@@ -36,14 +36,12 @@ pub struct Task {
     pub(crate) lease: Lease,
     hold: Arc<Hold>,
     draining: CancellationToken,
-    /// What its model has said since its last turn was stored.
-    saying: Mutex<String>,
 }
 
 impl Task {
     pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
         let Claimed { claim, hold } = claimed;
-        Self { assignment: claim.assignment, lease: claim.lease, hold, draining, saying: Mutex::default() }
+        Self { assignment: claim.assignment, lease: claim.lease, hold, draining }
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -69,17 +67,17 @@ impl Task {
 
     /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer.
     pub fn says(&self, text: &str) {
-        lock(&self.saying).push_str(text);
+        lock(&self.hold.saying).says(self.answers() + 1, text);
     }
 
     /// What was said is stored, or does not count.
     pub fn falls_silent(&self) {
-        lock(&self.saying).clear();
+        lock(&self.hold.saying).falls_silent();
     }
 
     /// Text of an answer that did not come to its end.
     pub(crate) fn unfinished_text(&self) -> Option<String> {
-        let text = std::mem::take(&mut *lock(&self.saying));
+        let text = lock(&self.hold.saying).falls_silent();
         (!text.trim().is_empty()).then_some(text)
     }
 
