@@ -114,9 +114,9 @@ impl Held {
         let mut drafts = Vec::new();
         for (lease, hold) in lock(&self.holds).iter() {
             let mut saying = lock(&hold.saying);
-            if let Some((answer, text)) = saying.to_draft(now) {
+            if let Some((answer, text)) = saying.draft(now) {
                 drafts.push(Draft { slot: hold.slot, task: hold.task, lease: *lease, answer, text });
-            } else if saying.is_done_with_draft() {
+            } else if saying.drops_draft() {
                 gone.push(*lease);
             }
         }

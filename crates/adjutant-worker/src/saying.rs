@@ -31,7 +31,7 @@ impl Saying {
     }
 
     /// The answer and its text, if it is time for a draft of it.
-    pub(crate) fn to_draft(&mut self, now: Instant) -> Option<(i32, String)> {
+    pub(crate) fn draft(&mut self, now: Instant) -> Option<(i32, String)> {
         let has_passed = |time: Duration, since: Instant| now.duration_since(since) >= time;
         // Also if nothing was said since: the last draft may not have been kept.
         let is_due = self.began_at.is_some_and(|began_at| has_passed(FIRST_AFTER, began_at))
@@ -44,14 +44,14 @@ impl Saying {
     }
 
     /// Whether the database may have a draft that counts no more; says so once.
-    pub(crate) fn is_done_with_draft(&mut self) -> bool {
+    pub(crate) fn drops_draft(&mut self) -> bool {
         self.began_at.is_none() && self.drafted_at.take().is_some()
     }
 
     /// Nothing more is said. Tells whether the database may have a draft.
     pub(crate) fn ends(&mut self) -> bool {
         self.falls_silent();
-        self.is_done_with_draft()
+        self.drops_draft()
     }
 }
 
@@ -68,10 +68,10 @@ mod tests {
         let mut saying = Saying::default();
         saying.says(1, "Quick");
         let began = began(&saying);
-        assert_eq!(saying.to_draft(began + FIRST_AFTER / 2), None);
+        assert_eq!(saying.draft(began + FIRST_AFTER / 2), None);
         assert_eq!(saying.falls_silent(), "Quick");
-        assert_eq!(saying.to_draft(began + FIRST_AFTER * 2), None);
-        assert!(!saying.is_done_with_draft() && !saying.ends());
+        assert_eq!(saying.draft(began + FIRST_AFTER * 2), None);
+        assert!(!saying.drops_draft() && !saying.ends());
     }
 
     #[test]
@@ -79,13 +79,13 @@ mod tests {
         let mut saying = Saying::default();
         saying.says(3, "One");
         let first = began(&saying) + FIRST_AFTER;
-        assert_eq!(saying.to_draft(first), Some((3, "One".to_owned())));
+        assert_eq!(saying.draft(first), Some((3, "One".to_owned())));
         saying.says(3, ", two");
-        assert_eq!(saying.to_draft(first + AGAIN_AFTER / 2), None);
-        assert_eq!(saying.to_draft(first + AGAIN_AFTER), Some((3, "One, two".to_owned())));
-        assert!(!saying.is_done_with_draft());
+        assert_eq!(saying.draft(first + AGAIN_AFTER / 2), None);
+        assert_eq!(saying.draft(first + AGAIN_AFTER), Some((3, "One, two".to_owned())));
+        assert!(!saying.drops_draft());
         saying.falls_silent();
-        assert!(saying.is_done_with_draft());
+        assert!(saying.drops_draft());
         assert!(!saying.ends(), "it is said once");
     }
 
@@ -94,12 +94,12 @@ mod tests {
         let mut saying = Saying::default();
         saying.says(1, "One");
         let first = began(&saying) + FIRST_AFTER;
-        assert!(saying.to_draft(first).is_some());
+        assert!(saying.draft(first).is_some());
         saying.falls_silent();
         saying.says(2, "Two");
         saying.began_at = Some(first + AGAIN_AFTER);
-        assert_eq!(saying.to_draft(first + AGAIN_AFTER), None);
-        assert_eq!(saying.to_draft(first + AGAIN_AFTER + FIRST_AFTER), Some((2, "Two".to_owned())));
+        assert_eq!(saying.draft(first + AGAIN_AFTER), None);
+        assert_eq!(saying.draft(first + AGAIN_AFTER + FIRST_AFTER), Some((2, "Two".to_owned())));
         assert!(saying.ends());
     }
 
@@ -108,6 +108,6 @@ mod tests {
         let mut saying = Saying::default();
         saying.says(1, " \n");
         let late = began(&saying) + FIRST_AFTER;
-        assert_eq!(saying.to_draft(late), None);
+        assert_eq!(saying.draft(late), None);
     }
 }
