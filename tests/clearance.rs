@@ -119,6 +119,25 @@ async fn a_tree_has_spent_what_all_of_it_cost_and_the_roots_budget_counts() {
     assert_eq!(clearance.tree, Some(Account { budget: BUDGET, spent: turns(1) }));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_clears_the_next_call_with_its_own_turn_counted() {
+    let world = World::new().await;
+    let session = world.session_with(|session| session.budget = BUDGET).await;
+    let worker = world.worker().await;
+    world.spawn_one(session, with_budget()).await;
+    let mut claim = world.claim_one(&worker).await;
+    for stored in 1..=2 {
+        let clearance = claim.lease.checkpoint_and_clear(&turn("one"), "main").await.unwrap();
+        let account = Some(Account { budget: BUDGET, spent: turns(stored) });
+        assert_eq!((clearance.session, clearance.tree), (account, account));
+        assert_eq!(clearance.closed_for, Duration::ZERO);
+    }
+    assert_eq!(world.store.turns(claim.lease.task()).await.unwrap().len(), 2);
+    world.store.close_gate("main", Duration::from_secs(60)).await.unwrap();
+    let clearance = claim.lease.checkpoint_and_clear(&turn("one"), "main").await.unwrap();
+    assert!(clearance.closed_for > Duration::from_secs(30), "{clearance:?}");
+}
+
 /// Whatever the session has behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clearance_reads_no_task_that_has_ended_outside_its_tree() {

@@ -256,6 +256,20 @@ async fn a_task_whose_model_is_not_in_the_config_fails_and_says_why() -> Result<
     running.stop()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_may_have_as_many_files_open_as_the_system_allows() -> Result<()> {
+    let world = World::new().await;
+    let few = "ulimit -S -n 200 && exec \"$0\" \"$@\"";
+    let mut work = Command::new("sh");
+    work.args(["-c", few, env!("CARGO_BIN_EXE_adjutant"), "work", "--database-url", world.url()]);
+    let running = Running::start(&mut work)?;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.child.id()))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).context("no limit")?;
+    let (now, most) = line.trim().split_once(' ').context("no two limits")?;
+    assert_eq!(Some(now), most.split_whitespace().next());
+    running.stop()
+}
+
 #[test]
 fn every_shell_gets_its_completions() -> Result<()> {
     for shell in ["bash", "zsh", "fish"] {

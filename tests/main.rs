@@ -13,6 +13,7 @@ mod collect;
 mod command;
 mod config;
 mod dependencies;
+mod drafts;
 mod driver;
 mod fleet;
 mod idempotency;

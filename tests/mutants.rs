@@ -193,6 +193,9 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "gate_opened_early", edits: &[("close_gate_1", "\n    where g.closed_until < excluded.closed_until", "")] },
     Mutant { name: "running_tasks_cost_nothing", edits: &[("clearance_1", "where x.session = p_session", "where false")] },
     Mutant { name: "deleted_session_not_cancelled", edits: &[("delete_session_1", "fenced := fenced || (select leases from cancel_1(unfinished));", "null;")] },
+    Mutant { name: "draft_without_fence", edits: &[("draft_1", "    where e.lease = any(held)\n", "")] },
+    Mutant { name: "stored_answer_shown_as_draft", edits: &[("cancel_1", " and d.answer = x.answers + 1", "")] },
+    Mutant { name: "drafts_wait", edits: &[("draft_1", " skip locked", "")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

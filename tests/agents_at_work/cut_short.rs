@@ -7,10 +7,13 @@ use adjutant_script::{Fault, Script, When, fault, text};
 use adjutant_store::NewDelegation;
 use serde_json::json;
 
-use super::workplace::{CLERK, WIRES, Workplace, to};
+use super::workplace::{CLERK, Done, WIRES, Workplace, to};
 use crate::world::until;
 
 const UNFINISHED: &str = "Of this you get the first half.";
+
+const AT_LENGTH: &str =
+    "This takes a while, since it comes a few letters at a time, and not one of them early.";
 
 /// A turn, and then a call that does not end.
 fn script() -> Script {
@@ -22,6 +25,9 @@ fn script() -> Script {
         .on(When::assignment("half-way"))
         .then(first())
         .then(text(UNFINISHED).chunks(4, Duration::ZERO).with_fault(Fault::HangHalfway))
+        .on(When::assignment("at length"))
+        .then(first())
+        .then(text(AT_LENGTH).chunks(6, Duration::from_millis(250)))
         .on(When::assignment("in a tool"))
         .then(text("So far, so good.").and_call("held", json!({})))
 }
@@ -38,6 +44,17 @@ async fn hang(place: &Workplace, timeout_s: Option<f64>) -> Vec<TaskId> {
     tasks
 }
 
+/// What the model said of the answer that was cut short, if it had begun with it.
+#[track_caller]
+fn assert_kept(done: &Done) {
+    let kept = done.partial_result.as_deref().unwrap();
+    if done.assignment.contains("half-way") {
+        assert!(UNFINISHED.starts_with(kept) && kept.len() >= 4, "{kept:?}");
+    } else {
+        assert_eq!(kept, "So far, so good.");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_task_hangs_up_on_its_model_within_a_second() {
     let place = Workplace::new(script()).await;
@@ -52,6 +69,10 @@ async fn a_cancelled_task_hangs_up_on_its_model_within_a_second() {
         running.await == 6
     })
     .await;
+    until("what they were told is drafted", async || {
+        place.world.count("select count(*) from draft where answer = 2").await == 2
+    })
+    .await;
     let began = Instant::now();
     for task in &tasks {
         place.world.store.cancel(*task).await.unwrap();
@@ -61,7 +82,7 @@ async fn a_cancelled_task_hangs_up_on_its_model_within_a_second() {
     for task in tasks {
         let done = place.look_at(task).await;
         assert_eq!((done.state, done.attempt), (TaskState::Cancelled, 1));
-        assert_eq!(done.partial_result.as_deref(), Some("So far, so good."));
+        assert_kept(&done);
     }
     until("the worker has room again", async || place.world.count("select count(task) from slot").await == 0)
         .await;
@@ -76,12 +97,7 @@ async fn a_task_whose_time_is_up_hangs_up_and_fails_with_what_it_has_said() {
     for task in tasks {
         let done = place.done(task).await;
         done.assert_failed(FailureKind::Timeout, "It ran for longer than 1.5 seconds");
-        let kept = done.partial_result.unwrap();
-        if done.assignment.contains("half-way") {
-            assert!(UNFINISHED.starts_with(&kept) && kept.len() >= 4, "{kept:?}");
-        } else {
-            assert_eq!(kept, "So far, so good.");
-        }
+        assert_kept(&done);
         assert_eq!(done.turns_used, 1);
         let ran: f64 = sqlx::query_scalar(
             "select extract(epoch from ended_at - claimed_at)::float8 from attempt where task = $1",
@@ -93,5 +109,46 @@ async fn a_task_whose_time_is_up_hangs_up_and_fails_with_what_it_has_said() {
         assert!((1.5..2.5).contains(&ran), "{ran} s");
     }
     until("the model has seen all hang up", async || place.model.tally().hung_up == 4).await;
+    place.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_cancelled_in_the_middle_of_an_answer_has_what_was_said_of_it() {
+    let place = Workplace::new(script()).await;
+    let worker = place.worker();
+    let tasks = place.give_on_both(CLERK, "Speak at length.").await;
+    until("both speak, and it is drafted", async || {
+        place.world.count("select count(*) from draft where answer = 2").await == 2
+    })
+    .await;
+    for task in tasks {
+        let cancelled = place.world.store.cancel(task).await.unwrap();
+        let said = cancelled.partial_result.unwrap();
+        assert!(AT_LENGTH.starts_with(&said) && said.len() >= 12 && said.len() < AT_LENGTH.len(), "{said:?}");
+        assert_eq!(place.look_at(task).await.partial_result.as_deref(), Some(said.as_str()));
+    }
+    drop(worker);
+    place.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_goes_when_its_answer_is_stored_and_a_short_answer_has_none() {
+    let place = Workplace::new(script()).await;
+    sqlx::raw_sql(
+        "create table drafted (answer integer);
+         create function note() returns trigger language plpgsql as $$
+         begin insert into drafted values (new.answer); return null; end $$;
+         create trigger noted after insert or update on draft for each row execute function note()",
+    )
+    .execute(&place.world.sql)
+    .await
+    .unwrap();
+    let _worker = place.worker();
+    for done in place.run_on_both(CLERK, "Speak at length.").await {
+        done.assert_completed(AT_LENGTH);
+    }
+    until("no draft is left", async || place.world.count("select count(*) from draft").await == 0).await;
+    assert_eq!(place.world.count("select count(distinct answer) from drafted").await, 1);
+    assert!(place.world.count("select count(*) from drafted where answer = 2").await >= 2);
     place.close().await;
 }

@@ -19,7 +19,7 @@ fn script() -> Script {
         .then(tool_call("pay", json!({"amount": 1})).delay(slow))
         .then(text("It is paid."))
         .on(When::assignment("between two tries"))
-        .then([status(503).retry_after(60.0), text("At last.")])
+        .then([status(503).retry_after(10.0), text("At last.")])
         .on(When::assignment("behind it"))
         .then(text("My turn."))
 }

@@ -67,9 +67,18 @@ async fn holds_all_back(wire: &str, limit: Answer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_at_a_gate_that_stays_closed_for_long_gives_its_slot_to_tasks_of_other_models() {
+    gives_its_slot_to_others(429).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_model_is_away_for_long_gives_its_slot_to_tasks_of_other_models() {
+    gives_its_slot_to_others(503).await;
+}
+
+async fn gives_its_slot_to_others(refusal: u16) {
     let script = Script::new()
         .on(When::assignment("be patient"))
-        .then([status(429).retry_after(30.0), text("It was worth it.")])
+        .then([status(refusal).retry_after(30.0), text("It was worth it.")])
         .on(When::assignment("hurry"))
         .then(text("Here I am."));
     let place = Workplace::new(script).await;

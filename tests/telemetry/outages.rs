@@ -89,3 +89,17 @@ async fn logs_are_json_where_no_terminal_is_and_text_when_asked_for() {
         assert_eq!(reads, is_json, "{format}: {said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_for_people_have_the_message_and_no_fields() {
+    let stage = Stage::of(answers()).await;
+    let mut command = stage.work("");
+    let mut worker = WorkerProcess::start(command.env("ADJUTANT_LOG_FORMAT", "text"));
+    let number = stage.spawn(agent("Do it.", &[])).await;
+    stage.until_ended(number, TaskState::Completed).await;
+    leaving(&mut worker).await;
+    let said = worker.said();
+    let line = said.lines().find(|line| line.ends_with(" begins")).unwrap();
+    assert!(line.contains(" INFO task t_01 of "), "{line}");
+    assert!(!said.contains("task.id="), "{said}");
+}

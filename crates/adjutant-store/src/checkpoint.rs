@@ -1,8 +1,10 @@
-use adjutant_agent::Turn;
+use adjutant_agent::{Budget, Turn};
 use serde_json::{Value, json};
+use sqlx::types::Json;
 
+use crate::clearance::Row;
 use crate::text::storable_json;
-use crate::{Lease, Result};
+use crate::{Clearance, Lease, Result};
 
 impl Lease {
     /// Stores the next turn and renews the lease. After this the model call is never made again.
@@ -27,6 +29,36 @@ impl Lease {
             .await?;
         self.answers = number;
         Ok(())
+    }
+
+    /// As [`Lease::checkpoint`], and asks in the same call what has to be known before the model is called again; what this
+    /// turn cost is in it.
+    pub async fn checkpoint_and_clear(&mut self, turn: &Turn, model: &str) -> Result<Clearance> {
+        let number = self.answers + 1;
+        let body = body(turn);
+        let row = self
+            .store
+            .call(async |connection| {
+                sqlx::query_as!(
+                    Row,
+                    r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
+                        session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
+                        tree_input_tokens, tree_output_tokens, tree_cost_nanousd
+                       from checkpoint_and_clear_1($1, $2, $3, $4, $5, $6, $7)"#,
+                    self.slot,
+                    self.task.0,
+                    self.id.0,
+                    number,
+                    body,
+                    self.session.0,
+                    model
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        self.answers = number;
+        Ok(row.into())
     }
 }
 

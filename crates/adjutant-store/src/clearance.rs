@@ -28,7 +28,8 @@ impl Store {
     pub async fn clearance(&self, task: TaskId, session: SessionId, model: &str) -> Result<Clearance> {
         let row = self
             .call(async |connection| {
-                sqlx::query!(
+                sqlx::query_as!(
+                    Row,
                     r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
                         session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
                         tree_input_tokens, tree_output_tokens, tree_cost_nanousd
@@ -41,19 +42,33 @@ impl Store {
                 .await
             })
             .await?;
-        Ok(Clearance {
-            closed_for: Duration::from_millis(
-                row.closed_ms.map_or(0, |ms| u64::try_from(ms).unwrap_or_default()),
-            ),
-            session: account(
-                row.session_budget,
-                [row.session_input_tokens, row.session_output_tokens, row.session_cost_nanousd],
-            ),
-            tree: account(
-                row.tree_budget,
-                [row.tree_input_tokens, row.tree_output_tokens, row.tree_cost_nanousd],
-            ),
-        })
+        Ok(row.into())
+    }
+}
+
+/// What `clearance_1` gives.
+pub(crate) struct Row {
+    pub(crate) closed_ms: Option<i64>,
+    pub(crate) session_budget: Option<Json<Budget>>,
+    pub(crate) session_input_tokens: Option<i64>,
+    pub(crate) session_output_tokens: Option<i64>,
+    pub(crate) session_cost_nanousd: Option<i64>,
+    pub(crate) tree_budget: Option<Json<Budget>>,
+    pub(crate) tree_input_tokens: Option<i64>,
+    pub(crate) tree_output_tokens: Option<i64>,
+    pub(crate) tree_cost_nanousd: Option<i64>,
+}
+
+impl From<Row> for Clearance {
+    fn from(row: Row) -> Self {
+        let closed_ms = row.closed_ms.map_or(0, |ms| u64::try_from(ms).unwrap_or_default());
+        let session = [row.session_input_tokens, row.session_output_tokens, row.session_cost_nanousd];
+        let tree = [row.tree_input_tokens, row.tree_output_tokens, row.tree_cost_nanousd];
+        Self {
+            closed_for: Duration::from_millis(closed_ms),
+            session: account(row.session_budget, session),
+            tree: account(row.tree_budget, tree),
+        }
     }
 }
 

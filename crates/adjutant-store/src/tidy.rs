@@ -5,7 +5,7 @@ const WEEKS_AHEAD: i32 = 5;
 
 impl Store {
     /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were
-    /// never heard of again, and idempotency keys past their day.
+    /// never heard of again, drafts of leases that are no more, and idempotency keys past their day.
     pub async fn tidy(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -24,6 +24,7 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
+        self.forget_drafts().await?;
         self.forget_keys().await
     }
 

@@ -13,6 +13,7 @@ use adjutant_agent::{
     AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, next,
     shared_context_tool,
 };
+use serde::Deserialize;
 use tracing::Span;
 
 use crate::model::Model;
@@ -39,14 +40,15 @@ impl Agents {
         let assignment = task.assignment().text.clone();
         let conversation = Conversation { agent, assignment: &assignment, window: window(model) };
         let mut turns = task.turns().await?;
+        let mut cleared = None;
         loop {
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
                     let tools = self.definitions(agent);
                     let question = Question { agent, kind, request: &request, tools: &tools, turns: &turns };
-                    match ask::ask(task, model, question).await? {
+                    match ask::ask(task, model, question, cleared.take()).await? {
                         Asked::Answered(turn) => {
-                            task.checkpoint(&turn).await?;
+                            cleared = Some(task.checkpoint_and_clear(&turn, model.name()).await?);
                             report::turned(task, &turn);
                             turns.push(StoredTurn {
                                 number: task.answers(),
@@ -85,8 +87,7 @@ impl Agents {
 
 impl Handler for Agents {
     async fn run(&self, task: &mut Task) -> Result<End, Stop> {
-        let config = task.assignment().config.clone();
-        let agent: AgentSpec = match serde_json::from_value(config) {
+        let agent = match AgentSpec::deserialize(&task.assignment().config) {
             Ok(agent) => agent,
             Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
         };

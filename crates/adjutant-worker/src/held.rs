@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{LeaseId, TaskId};
+use adjutant_store::Draft;
 use tokio_util::sync::CancellationToken;
+
+use crate::saying::Saying;
 
 /// One lease, from the claim until its end is written.
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub(crate) struct Hold {
     taken_away: CancellationToken,
     renewed_at: Mutex<Instant>,
     stop_after: Duration,
+    /// What its model has said since its last turn was stored.
+    pub(crate) saying: Mutex<Saying>,
 }
 
 impl Hold {
@@ -43,6 +48,8 @@ impl Hold {
 #[derive(Debug)]
 pub(crate) struct Held {
     holds: Mutex<HashMap<LeaseId, Arc<Hold>>>,
+    /// Leases that are held no more, and of which the database has a draft.
+    drafted: Mutex<Vec<LeaseId>>,
     /// What claims under way may bring.
     reserved: Mutex<usize>,
     concurrency: u16,
@@ -63,7 +70,13 @@ impl Drop for Room<'_> {
 
 impl Held {
     pub(crate) fn new(concurrency: u16, stop_after: Duration) -> Self {
-        Self { holds: Mutex::default(), reserved: Mutex::default(), concurrency, stop_after }
+        Self {
+            holds: Mutex::default(),
+            drafted: Mutex::default(),
+            reserved: Mutex::default(),
+            concurrency,
+            stop_after,
+        }
     }
 
     /// All that it could run now, besides what it runs and what other claims under way may bring.
@@ -82,13 +95,32 @@ impl Held {
             taken_away: CancellationToken::new(),
             renewed_at: Mutex::new(claimed_at),
             stop_after: self.stop_after,
+            saying: Mutex::default(),
         });
         lock(&self.holds).insert(lease, hold.clone());
         hold
     }
 
     pub(crate) fn remove(&self, lease: LeaseId) {
-        lock(&self.holds).remove(&lease);
+        let hold = lock(&self.holds).remove(&lease);
+        if hold.is_some_and(|hold| lock(&hold.saying).ends()) {
+            lock(&self.drafted).push(lease);
+        }
+    }
+
+    /// What is to be drafted now, and the leases whose drafts are done with.
+    pub(crate) fn drafts(&self, now: Instant) -> (Vec<Draft>, Vec<LeaseId>) {
+        let mut gone = std::mem::take(&mut *lock(&self.drafted));
+        let mut drafts = Vec::new();
+        for (lease, hold) in lock(&self.holds).iter() {
+            let mut saying = lock(&hold.saying);
+            if let Some((answer, text)) = saying.draft(now) {
+                drafts.push(Draft { slot: hold.slot, task: hold.task, lease: *lease, answer, text });
+            } else if saying.drops_draft() {
+                gone.push(*lease);
+            }
+        }
+        (drafts, gone)
     }
 
     pub(crate) fn renewed(&self, leases: &[LeaseId], asked_at: Instant) {

@@ -152,11 +152,12 @@ impl Model {
             .map(KeySource::read)
             .transpose()
             .map_err(|error| CallError::passing(format!("the API key cannot be read: {error}")))?;
+        // As text from here on: as values it would take many times that, for as long as the call does.
         let body = match self.wire {
-            Wire::Anthropic => anthropic_request::body(&self.parameters, request, tools),
-            Wire::OpenAi => openai_request::body(&self.parameters, request, tools),
+            Wire::Anthropic => anthropic_request::body(&self.parameters, request, tools).to_string(),
+            Wire::OpenAi => openai_request::body(&self.parameters, request, tools).to_string(),
         };
-        let exchange = self.exchange(key.as_ref(), body.to_string(), deltas);
+        let exchange = self.exchange(key.as_ref(), body, deltas);
         let draft = tokio::time::timeout(self.timeout, exchange)
             .await
             .unwrap_or_else(|_| Err(CallError::passing(format!("no whole answer within {:?}", self.timeout))))

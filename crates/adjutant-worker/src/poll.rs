@@ -80,6 +80,9 @@ async fn sweep(station: &Station) {
                 tracing::warn!(task.id = %task, "task {task} lost its worker and {what}");
             }
             station.store.tell(adjutant_store::Whom::All);
+            if let Err(error) = station.store.forget_drafts().await {
+                tracing::warn!("cannot forget what lost workers left: {error}");
+            }
         }
         Err(error) => tracing::warn!("cannot sweep: {error}"),
     }

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
@@ -12,6 +12,23 @@ use crate::held::{Hold, lock};
 use crate::station::backoff;
 use crate::{report, trace};
 
+/// A gate holds everybody back a quarter of a second after it was closed, so what is known of it may be this old.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// A clearance, and how long ago it was asked for.
+#[derive(Debug)]
+pub struct Cleared {
+    clearance: Clearance,
+    asked_at: Instant,
+}
+
+impl Cleared {
+    /// The clearance, unless it is too old to go by.
+    pub fn if_fresh(self) -> Option<Clearance> {
+        (self.asked_at.elapsed() < FRESH).then_some(self.clearance)
+    }
+}
+
 /// A task at one attempt, as its handler has it: what is asked, and the right to store progress.
 #[derive(Debug)]
 pub struct Task {
@@ -19,14 +36,12 @@ pub struct Task {
     pub(crate) lease: Lease,
     hold: Arc<Hold>,
     draining: CancellationToken,
-    /// What its model has said since its last turn was stored.
-    saying: Mutex<String>,
 }
 
 impl Task {
     pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
         let Claimed { claim, hold } = claimed;
-        Self { assignment: claim.assignment, lease: claim.lease, hold, draining, saying: Mutex::default() }
+        Self { assignment: claim.assignment, lease: claim.lease, hold, draining }
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -52,17 +67,17 @@ impl Task {
 
     /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer.
     pub fn says(&self, text: &str) {
-        lock(&self.saying).push_str(text);
+        lock(&self.hold.saying).says(self.answers() + 1, text);
     }
 
     /// What was said is stored, or does not count.
     pub fn falls_silent(&self) {
-        lock(&self.saying).clear();
+        lock(&self.hold.saying).falls_silent();
     }
 
     /// Text of an answer that did not come to its end.
     pub(crate) fn unfinished_text(&self) -> Option<String> {
-        let text = std::mem::take(&mut *lock(&self.saying));
+        let text = lock(&self.hold.saying).falls_silent();
         (!text.trim().is_empty()).then_some(text)
     }
 
@@ -111,15 +126,34 @@ impl Task {
             let asked_at = Instant::now();
             match self.lease.checkpoint(turn).await {
                 Ok(()) => {
-                    self.hold.renewed(asked_at);
-                    self.falls_silent();
-                    fault::point("checkpointed");
+                    self.stored(asked_at);
                     return Ok(());
                 }
                 Err(error) => self.wait_out(error, pause).await?,
             }
         }
         Err(Stop::LeaseLost)
+    }
+
+    /// As [`Task::checkpoint`], and asks in the same call what has to be known before the model is called again.
+    pub async fn checkpoint_and_clear(&mut self, turn: &Turn, model: &str) -> Result<Cleared, Stop> {
+        for pause in backoff() {
+            let asked_at = Instant::now();
+            match self.lease.checkpoint_and_clear(turn, model).await {
+                Ok(clearance) => {
+                    self.stored(asked_at);
+                    return Ok(Cleared { clearance, asked_at });
+                }
+                Err(error) => self.wait_out(error, pause).await?,
+            }
+        }
+        Err(Stop::LeaseLost)
+    }
+
+    fn stored(&self, asked_at: Instant) {
+        self.hold.renewed(asked_at);
+        self.falls_silent();
+        fault::point("checkpointed");
     }
 
     /// Stores what a tool call of the last turn gave, and renews the lease.

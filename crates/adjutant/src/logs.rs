@@ -1,5 +1,7 @@
 //! Logs go to standard error, one event a line.
 
+mod brief;
+
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
@@ -11,6 +13,7 @@ use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, fmt};
 
+use self::brief::Brief;
 use crate::telemetry::Payloads;
 
 #[derive(Debug, Args)]
@@ -19,7 +22,7 @@ pub struct Logs {
     #[arg(long, env = "ADJUTANT_LOG", value_name = "FILTER", default_value = "info,sqlx=error")]
     log: String,
 
-    /// How it is logged; auto is text on a terminal, and else JSON
+    /// How it is logged: as text for people, or with all its fields as JSON; auto is text on a terminal, and else JSON
     #[arg(long, env = "ADJUTANT_LOG_FORMAT", value_name = "FORMAT", default_value = "auto")]
     log_format: Format,
 }
@@ -44,7 +47,7 @@ impl Logs {
         let layer = fmt::layer().with_writer(std::io::stderr);
         let layer = match (self.log_format, is_terminal) {
             (Format::Text, _) | (Format::Auto, true) => {
-                layer.with_ansi(is_terminal).with_target(false).boxed()
+                layer.with_ansi(is_terminal).event_format(Brief).boxed()
             }
             (Format::Json, _) | (Format::Auto, false) => layer.json().flatten_event(true).boxed(),
         };

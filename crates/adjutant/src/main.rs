@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod crew;
 mod logs;
+mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;

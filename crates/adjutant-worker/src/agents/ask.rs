@@ -11,7 +11,7 @@ use rand::RngExt;
 use tracing::Instrument;
 
 use crate::model::{CallError, Model, Reply, Retries, Retry};
-use crate::{End, Stop, Task, fault, payloads};
+use crate::{Cleared, End, Stop, Task, fault, payloads};
 
 /// A gate that stays closed for longer than this is not waited for in a slot: others can use it meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -34,12 +34,21 @@ pub(super) struct Question<'a> {
     pub(super) turns: &'a [StoredTurn],
 }
 
-pub(super) async fn ask(task: &Task, model: &Model, question: Question<'_>) -> Result<Asked, Stop> {
+/// `cleared` is what the turn before has asked already.
+pub(super) async fn ask(
+    task: &Task,
+    model: &Model,
+    question: Question<'_>,
+    mut cleared: Option<Cleared>,
+) -> Result<Asked, Stop> {
     let mut retries = Retries::default();
     loop {
         let permit = task.unless_leaving(model.permit()).await?;
         task.go_on()?;
-        let clearance = task.clearance(model.name()).await?;
+        let clearance = match cleared.take().and_then(Cleared::if_fresh) {
+            Some(clearance) => clearance,
+            None => task.clearance(model.name()).await?,
+        };
         if let Err(over) = within_budgets(&question, &clearance) {
             return Ok(Asked::Ended(question.give_up(FailureKind::Budget, over.to_string())));
         }

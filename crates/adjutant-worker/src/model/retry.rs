@@ -8,6 +8,8 @@ const TRIES: u32 = 8;
 const WITHIN: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// A provider that wants to be left alone for longer than this is away for everybody, and not waited for in a slot.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const FIRST_CLOSING: Duration = Duration::from_secs(1);
 
 /// The tries of one model call: says after each that failed whether there is another.
@@ -62,6 +64,9 @@ impl Retries {
             CallError::RateLimited { .. } => {
                 let closing = self.closings.next().unwrap_or(LONGEST_PAUSE);
                 self.unless_over(Retry::GateFor(asked_for.unwrap_or(closing)))
+            }
+            CallError::Passing { .. } if asked_for > Some(LONGEST_WAIT) => {
+                self.unless_over(Retry::GateFor(asked_for.unwrap_or(LONGEST_WAIT)))
             }
             CallError::Passing { .. } => {
                 let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
@@ -127,7 +132,14 @@ mod tests {
     fn what_the_provider_has_us_wait_is_not_counted() {
         let wait = Some(1000 * SECOND);
         assert_eq!(course(&limited(wait), SECOND)[..7], [Retry::GateFor(1000 * SECOND); 7]);
-        assert_eq!(course(&passing(wait), SECOND)[..7], [Retry::Again(1000 * SECOND); 7]);
+        assert_eq!(course(&passing(wait), SECOND)[..7], [Retry::GateFor(1000 * SECOND); 7]);
+    }
+
+    #[test]
+    fn a_provider_that_is_away_for_long_is_away_for_everybody() {
+        for (wait, retry) in [(10, Retry::Again(10 * SECOND)), (11, Retry::GateFor(11 * SECOND))] {
+            assert_eq!(Retries::default().after(&passing(Some(wait * SECOND)), SECOND), retry);
+        }
     }
 
     #[test]

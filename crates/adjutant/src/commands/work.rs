@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::Config;
 use crate::crew::Crew;
 use crate::logs;
+use crate::open_files;
 use crate::output::print_line;
 use crate::rehearsal::Rehearsals;
 use crate::signals::{Interrupted, Signals};
@@ -114,6 +115,7 @@ impl Work {
         concurrency: u16,
         config: &Config,
     ) -> anyhow::Result<Working> {
+        open_files::allow_all();
         let settings = self.settings(database_url.to_owned(), concurrency, config);
         if self.rehearse {
             let worker =

@@ -18,6 +18,7 @@ use self::model::{ANSWER, Model, Pace, TURNS};
 use self::report::{Costs, Crowd, Report};
 use super::progress;
 use super::report::Quantiles;
+use crate::open_files;
 use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
 use crate::worker_processes::{Playing, WorkerProcess};
 
@@ -46,8 +47,7 @@ pub struct Arguments {
 /// Loops that a session starts at once, as one orchestrator would.
 const PER_SESSION: usize = 5;
 const CONCURRENCY: u16 = 1000;
-/// Loops at once while single turns are timed: so few that no core is short.
-const FEW_AT_ONCE: i32 = 4;
+const ROUNDS: usize = 4;
 const SYSTEM_PROMPT: &str = "You take part in a measurement. Say what you are told to say, at length.";
 /// A run that takes longer than all others together has hung.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -61,7 +61,7 @@ struct Size {
     starts: Duration,
     /// The model's time for an answer.
     answer: Duration,
-    /// Loops whose turns are timed, and the inserts to compare them with.
+    /// Loops whose turns are timed, and the inserts to compare them with; in all rounds together.
     timed: usize,
     inserts: usize,
 }
@@ -71,7 +71,7 @@ const FULL: Size = Size {
     many: 1000,
     starts: Duration::from_secs(2),
     answer: Duration::from_secs(2),
-    timed: 160,
+    timed: 100,
     inserts: 200,
 };
 
@@ -80,11 +80,12 @@ const TINY: Size = Size {
     many: 20,
     starts: Duration::from_millis(100),
     answer: Duration::from_millis(100),
-    timed: 10,
-    inserts: 10,
+    timed: 20,
+    inserts: 20,
 };
 
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    open_files::allow_all();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
@@ -95,12 +96,12 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let bench =
         Bench { store: Store::open(&url, 4).await?, url: &url, model: &model, size, progress: &progress };
     let costs = bench.costs().await?;
-    let (few, many) = bench.crowds().await?;
+    let (few, many, round_trips_per_turn) = bench.crowds().await?;
     progress.finish_and_clear();
     bench.store.close().await;
     let version = postgres.server_version().to_owned();
     postgres.stop().await?;
-    Report::new(costs, few, many, version).print(arguments.json)
+    Report::new(costs, few, many, round_trips_per_turn, version).print(arguments.json)
 }
 
 struct Bench<'a> {
@@ -116,34 +117,29 @@ impl Bench<'_> {
         self.progress.set_message(what.to_owned());
     }
 
-    /// What a turn costs when nobody has to wait for anybody.
+    /// What a turn costs when nobody has to wait for anybody: one loop at a time. Loops and inserts take turns, so that
+    /// whatever else happens on this machine happens to both.
     async fn costs(&self) -> anyhow::Result<Costs> {
-        self.say("single inserts");
-        let mut times = self.inserts().await?;
-        self.say("single turns, a few at once");
-        let transactions = self.store.transactions().await?;
         let worker = self.start_worker().await?;
         self.warm_up().await?;
-        // All are there before the first begins, so that only what the worker commits is counted.
-        self.store.set_cap(0).await?;
-        let sessions = self.spawn(self.size.timed, Pace::Quick, Duration::ZERO).await?;
-        self.store.checkpoint().await?;
-        let commits = self.store.commits().await?;
-        self.store.set_cap(FEW_AT_ONCE).await?;
-        self.until_ended(&sessions).await?;
-        let commits = self.store.commits().await? - commits;
-        let turn_overhead = Quantiles::of(self.model.gaps(&name(Pace::Quick, self.size.timed)));
-        // Connections tell of their transactions when they are closed, at the latest.
+        let loops = self.size.timed / ROUNDS;
+        let (mut inserts, mut commits) = (Vec::new(), 0);
+        for round in 1..=ROUNDS {
+            self.say(&format!("single inserts and single turns, {round} of {ROUNDS}"));
+            inserts.extend(self.inserts().await?);
+            // All are there before the first begins, so that only what the worker commits is counted.
+            self.store.set_cap(0).await?;
+            let made = self.spawn(loops, Pace::Quick, Duration::ZERO).await?;
+            let before = self.store.commits().await?;
+            self.store.set_cap(1).await?;
+            self.until_ended(&made).await?;
+            commits += self.store.commits().await? - before;
+        }
         worker.stop().await?;
-        let transactions = self.store.transactions().await? - transactions;
-        self.say("single inserts");
-        times.extend(self.inserts().await?);
-        let turns = self.size.timed * TURNS;
         Ok(Costs {
-            commits_per_turn: per(commits, turns),
-            round_trips_per_turn: per(transactions, turns),
-            turn_overhead,
-            insert: Quantiles::of(times),
+            commits_per_turn: per(commits, loops * ROUNDS * TURNS),
+            turn_overhead: Quantiles::of(self.model.gaps(&name(Pace::Quick, loops))),
+            insert: Quantiles::of(inserts),
         })
     }
 
@@ -152,7 +148,7 @@ impl Bench<'_> {
         const WARM_UP: usize = 20;
         let mut insert = Insert::connect(self.url).await?;
         let mut times = Vec::new();
-        for _ in 0..self.size.inserts / 2 + WARM_UP {
+        for _ in 0..self.size.inserts / ROUNDS + WARM_UP {
             tokio::time::sleep(Duration::from_millis(10)).await;
             let began = Instant::now();
             insert.turn(ANSWER).await?;
@@ -161,9 +157,10 @@ impl Bench<'_> {
         Ok(times.split_off(WARM_UP))
     }
 
-    /// The same loops, few and many, in one worker.
-    async fn crowds(&self) -> anyhow::Result<(Crowd, Crowd)> {
+    /// The same loops, few and many, in one worker; and its round trips to the database for each of their turns.
+    async fn crowds(&self) -> anyhow::Result<(Crowd, Crowd, f64)> {
         self.store.set_cap(CONCURRENCY.into()).await?;
+        let before = self.store.transactions().await?;
         let worker = self.start_worker().await?;
         self.warm_up().await?;
         self.store.checkpoint().await?;
@@ -171,14 +168,17 @@ impl Bench<'_> {
         let few = self.crowd(&worker, self.size.few).await?;
         self.say(&format!("{} loops", self.size.many));
         let many = self.crowd(&worker, self.size.many).await?;
+        // Connections tell of their transactions when they are closed, at the latest.
         worker.stop().await?;
-        Ok((few, many))
+        let turns = (PER_SESSION + self.size.few + self.size.many) * TURNS;
+        let round_trips = per(self.store.transactions().await? - before, turns);
+        Ok((few, many, round_trips))
     }
 
     async fn crowd(&self, worker: &WorkerProcess, loops: usize) -> anyhow::Result<Crowd> {
         let peak = Peak::watch(worker.pid()?)?;
-        let sessions = self.spawn(loops, Pace::Slow, self.size.starts).await?;
-        let times = self.until_ended(&sessions).await?;
+        let made = self.spawn(loops, Pace::Slow, self.size.starts).await?;
+        let times = self.until_ended(&made).await?;
         Ok(Crowd {
             loops,
             rss_kib: peak.kib(),
@@ -194,15 +194,15 @@ impl Bench<'_> {
 
     /// So that connections have their plans.
     async fn warm_up(&self) -> anyhow::Result<()> {
-        let sessions = self.spawn(PER_SESSION, Pace::Warm, Duration::ZERO).await?;
-        self.until_ended(&sessions).await?;
+        let made = self.spawn(PER_SESSION, Pace::Warm, Duration::ZERO).await?;
+        self.until_ended(&made).await?;
         Ok(())
     }
 
-    async fn spawn(&self, loops: usize, pace: Pace, over: Duration) -> anyhow::Result<Vec<SessionId>> {
+    async fn spawn(&self, loops: usize, pace: Pace, over: Duration) -> anyhow::Result<Made> {
         let began = Instant::now();
         let sessions = loops.div_ceil(PER_SESSION);
-        let mut made = Vec::with_capacity(sessions);
+        let mut made = Made { sessions: Vec::new(), answers: self.model.answers() + loops * TURNS };
         for nth in 0..sessions {
             let due = began + over.mul_f64(share(nth, sessions));
             tokio::time::sleep_until(due.into()).await;
@@ -212,24 +212,32 @@ impl Bench<'_> {
             let count = PER_SESSION.min(loops - nth * PER_SESSION);
             let tasks: Vec<_> = (0..count).map(|n| task(&name(pace, loops), &format!("{id}/{n}"))).collect();
             self.store.spawn(session, &tasks, None).await?;
-            made.push(session);
+            made.sessions.push(session);
         }
         Ok(made)
     }
 
     /// The time of each loop, from its claim to its end, when all have ended.
-    async fn until_ended(&self, sessions: &[SessionId]) -> anyhow::Result<Vec<Duration>> {
+    async fn until_ended(&self, made: &Made) -> anyhow::Result<Vec<Duration>> {
         let began = Instant::now();
-        while self.store.has_unfinished().await? {
+        // The database is asked when there is something to hear, and has nothing else to do with us until then.
+        while self.model.answers() < made.answers || self.store.has_unfinished().await? {
             ensure!(began.elapsed() < PATIENCE, "the loops did not end within {PATIENCE:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let attempts = self.store.attempts(sessions).await?;
+        let attempts = self.store.attempts(&made.sessions).await?;
         ensure!(attempts.iter().all(|attempt| attempt.completed), "not all loops completed");
         let unexpected = self.model.unexpected();
         ensure!(unexpected == 0, "the model did not expect {unexpected} of the requests");
         Ok(attempts.into_iter().map(|attempt| attempt.time).collect())
     }
+}
+
+/// Loops that were spawned.
+struct Made {
+    sessions: Vec<SessionId>,
+    /// As many as the model has given in all, when it has given all of theirs.
+    answers: usize,
 }
 
 /// The first words of an assignment: which measurement it belongs to.

@@ -15,8 +15,8 @@ pub const TURNS: usize = 5;
 pub const ANSWER: &str = "The orchestrator delegates, the worker claims, the model answers, and each answer is stored \
     before anything else happens. Whoever dies, another goes on from there. ";
 
-/// While single turns are timed, the model is as fast as this: long enough that no turn waits for another.
-const QUICK: Duration = Duration::from_millis(50);
+/// While single turns are timed, the model is as fast as this.
+const QUICK: Duration = Duration::from_millis(20);
 
 /// How fast the model answers.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,11 @@ impl Model {
     /// A config with this model and nothing else.
     pub fn config(&self) -> &Path {
         self.config.path()
+    }
+
+    /// Answers that it has given.
+    pub fn answers(&self) -> usize {
+        self.server.tally().answered
     }
 
     pub fn unexpected(&self) -> usize {
