@@ -14,12 +14,16 @@ $$;
 -- neither a spawn nor the usual end pays for it.
 create index task_not_completed on task (id) where state in ('failed', 'cancelled');
 
+-- One step through a tenant's tasks, the newest first: the ids of up to p_limit that fit, among the next p_reach that the
+-- indexes find. Agent, model and words have no index, which every spawn would pay for: whoever asks for what is rare comes again
+-- with where this got to, and no step takes long. reached is null when there is nothing further.
 create function tasks_1(
     p_tenant text, p_state text, p_failure text, p_agent text, p_session text, p_model text,
-    p_since timestamptz, p_until timestamptz, p_q text, p_after uuid, p_limit bigint
+    p_since timestamptz, p_until timestamptz, p_q text, p_after uuid, p_limit bigint, p_reach bigint,
+    out ids uuid[], out reached uuid
 )
-returns setof task_history language plpgsql stable
-set plan_cache_mode = force_custom_plan set jit = off as $$
+language plpgsql stable
+set plan_cache_mode = force_custom_plan set jit = off set cursor_tuple_fraction = 1 as $$
 declare
     running uuid[] := array(select x.task from slot x where x.task is not null);
     stored text := case p_state when 'running' then 'queued' else p_state end;
@@ -27,11 +31,30 @@ declare
     -- An id or a task_id is meant to find its task, and nothing that merely mentions it.
     id_in_q uuid := case when p_q ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_q::uuid end;
     number_in_q integer := case when p_q ~ '^t_[0-9]{2,9}$' then substr(p_q, 3)::integer end;
+    words text := case when id_in_q is null and number_in_q is null then lower(p_q) end;
+    named uuid[] := array[id_in_q];
+    seen bigint := 0;
+    next record;
 begin
-    return query
-    select h.*
-    from (
-        select t.id
+    ids := '{}';
+    -- One look into each session. As a condition below it would be thought to be met soon, while those with a low number
+    -- are the oldest.
+    if number_in_q is not null then
+        named := array(
+            select t.id from session s join task t on t.session = s.id where s.tenant = p_tenant and t.number = number_in_q
+        );
+    end if;
+    for next in
+        select
+            t.id,
+            (p_agent is null or t.agent = p_agent)
+            and (p_model is null or coalesce(t.config ->> 'model' = p_model, false))
+            and (
+                words is null
+                or strpos(lower(t.agent), words) > 0
+                or coalesce(strpos(lower(t.label), words) > 0, false)
+                or starts_with(t.id::text, words)
+            ) as fits
         from session s
         join task t on t.session = s.id
         where s.tenant = p_tenant
@@ -44,20 +67,20 @@ begin
             and (p_state is distinct from 'running' or t.id = any(running))
             and (p_state is distinct from 'queued' or t.id <> all(running))
             and (p_failure is null or (t.state = 'failed' and t.failure = p_failure))
-            and (p_agent is null or t.agent = p_agent)
-            and (p_model is null or t.config ->> 'model' = p_model)
-            and (id_in_q is null or t.id = id_in_q)
-            and (number_in_q is null or t.number = number_in_q)
-            and (
-                p_q is null or id_in_q is not null or number_in_q is not null
-                or strpos(lower(t.agent), lower(p_q)) > 0 or strpos(lower(t.label), lower(p_q)) > 0
-                or starts_with(t.id::text, lower(p_q))
-            )
+            and ((id_in_q is null and number_in_q is null) or t.id = any(named))
         order by t.id desc
-        limit p_limit
-    ) page
-    join task_history h on h.id = page.id
-    order by h.id desc;
+        limit p_reach
+    loop
+        seen := seen + 1;
+        reached := next.id;
+        if next.fits then
+            ids := ids || next.id;
+            exit when cardinality(ids) = p_limit;
+        end if;
+    end loop;
+    if seen < p_reach and cardinality(ids) < p_limit then
+        reached := null;
+    end if;
 end $$;
 
 -- What a tenant's tasks came to, by agent, model and how they stand. A task counts with what it was spawned with.

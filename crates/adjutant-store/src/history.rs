@@ -1,5 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use adjutant_agent::{FailureKind, Refusal, TaskId, TaskState};
 use chrono::{DateTime, Utc};
@@ -11,6 +12,10 @@ use crate::{Result, Store};
 
 /// The most tasks that one page has.
 const MAX_PAGE: i64 = 1000;
+/// How many tasks one query looks at for those that no index finds.
+const REACH: i64 = 20_000;
+/// How long they are looked for before the page is given as it is.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Which tasks of a tenant are asked for. `None` is no condition.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,7 +59,8 @@ impl FromStr for Cursor {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Page {
     pub tasks: Vec<TaskEntry>,
-    /// Where the next page begins, if there is one.
+    /// Where the next page begins, if there is one. What is rare among very many tasks takes several pages, and some of
+    /// those may be short or empty: the last page is the one without this.
     pub next_cursor: Option<String>,
 }
 
@@ -128,10 +134,63 @@ pub(crate) fn usd(nanousd: i64) -> f64 {
 }
 
 impl Store {
-    /// A tenant's tasks, the newest first: at most `limit` of those after the cursor.
+    /// A tenant's tasks, the newest first: at most `limit` of those after the cursor. What takes long to find comes in several
+    /// pages.
     pub async fn tasks(&self, filter: &TaskFilter, after: Option<&Cursor>, limit: i64) -> Result<Page> {
         check(filter)?;
         let limit = limit.clamp(1, MAX_PAGE);
+        // One more tells whether there is a next page.
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX) + 1;
+        let (began, mut ids, mut reached) = (Instant::now(), Vec::new(), after.map(|cursor| cursor.0));
+        let next = loop {
+            let missing = i64::try_from(wanted - ids.len()).unwrap_or(1);
+            let (found, further) = self.step(filter, reached, missing).await?;
+            ids.extend(found);
+            reached = further;
+            if ids.len() == wanted {
+                ids.pop();
+                break ids.last().copied();
+            }
+            if reached.is_none() || began.elapsed() > PATIENCE {
+                break reached;
+            }
+        };
+        Ok(Page { tasks: self.entries(&ids).await?, next_cursor: next.map(|id| Cursor(id).to_string()) })
+    }
+
+    /// The next tasks that fit, and how far this looked; none if it saw the last one.
+    async fn step(
+        &self,
+        filter: &TaskFilter,
+        after: Option<Uuid>,
+        limit: i64,
+    ) -> Result<(Vec<Uuid>, Option<Uuid>)> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select ids as "ids!", reached
+                       from tasks_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"#,
+                    filter.tenant,
+                    filter.state.map(TaskState::as_str),
+                    filter.failure.map(FailureKind::as_str),
+                    filter.agent,
+                    filter.session,
+                    filter.model,
+                    filter.since,
+                    filter.until,
+                    filter.q,
+                    after,
+                    limit,
+                    if filter.is_by_index() { limit } else { REACH }
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        Ok((row.ids, row.reached))
+    }
+
+    async fn entries(&self, ids: &[Uuid]) -> Result<Vec<TaskEntry>> {
         let rows = self
             .call(async |connection| {
                 sqlx::query!(
@@ -142,33 +201,27 @@ impl Store {
                         output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", attempt as "attempt!",
                         parent, retry_of, continues, created_at as "created_at!", started_at,
                         last_activity_at as "last_activity_at!", finished_at, collected_at
-                       from tasks_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"#,
-                    filter.tenant,
-                    filter.state.map(TaskState::as_str),
-                    filter.failure.map(FailureKind::as_str),
-                    filter.agent,
-                    filter.session,
-                    filter.model,
-                    filter.since,
-                    filter.until,
-                    filter.q,
-                    after.map(|cursor| cursor.0),
-                    // One more tells whether there is a next page.
-                    limit + 1
+                       from task_history
+                       where id = any($1)
+                       order by id desc"#,
+                    ids
                 )
                 .fetch_all(connection)
                 .await
             })
             .await?;
-        let mut tasks = Vec::with_capacity(rows.len());
+        let mut entries = Vec::with_capacity(rows.len());
         for row in rows {
-            tasks.push(entry_of!(row));
+            entries.push(entry_of!(row));
         }
-        let length = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = tasks.len() > length;
-        tasks.truncate(length);
-        let next_cursor = tasks.last().filter(|_| more).map(|last| Cursor(last.id.0).to_string());
-        Ok(Page { tasks, next_cursor })
+        Ok(entries)
+    }
+}
+
+impl TaskFilter {
+    /// Whether every task that is looked at is one that is asked for.
+    fn is_by_index(&self) -> bool {
+        self.agent.is_none() && self.model.is_none() && self.q.is_none()
     }
 }
 
