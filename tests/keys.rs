@@ -1,7 +1,9 @@
 //! Keys of the API and the limits of tenants.
 
 use adjutant_agent::{ErrorCode, SessionId};
-use adjutant_store::{IdempotencyKey, NewKey, NewSession, NewTask, Store, TenantLimits, TenantUsage};
+use adjutant_store::{
+    IdempotencyKey, NewKey, NewSession, NewTask, NewWorker, Store, TenantLimits, TenantUsage,
+};
 use chrono::{TimeDelta, Utc};
 use uuid::Uuid;
 
@@ -210,8 +212,9 @@ async fn children_are_never_refused_by_a_tenants_limits() {
     let session = world.session().await;
     let store = world.store.within(in_all(1));
     store.spawn(session, &[task()], None).await.unwrap();
-    let worker = store.register(&adjutant_store::NewWorker { name: "w".to_owned(), ..Default::default() });
-    let claim = world.claim_one(&worker.await.unwrap()).await;
+    let worker =
+        store.register(&NewWorker { name: "limited".to_owned(), ..NewWorker::default() }).await.unwrap();
+    let claim = world.claim_one(&worker).await;
     claim.lease.spawn(&[task(), task()], None).await.unwrap();
     assert_eq!(
         world.store.tenant_usage("tenant").await.unwrap(),

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sample::says;
-use crate::{AgentSpec, Message, ToolOutput};
+use crate::{AgentSpec, Conversation, Message, ToolOutput, TurnKind};
 
 /// A limit of 7000 tokens, a target of 3500.
 const WINDOW: Window = Window { context_tokens: 10_000, max_output_tokens: 2_500 };
