@@ -4,6 +4,7 @@
 
 mod agent_files;
 mod budgets;
+mod continuations;
 mod cut_short;
 mod deaths;
 mod drains;

@@ -196,6 +196,12 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "draft_without_fence", edits: &[("draft_1", "    where e.lease = any(held)\n", "")] },
     Mutant { name: "stored_answer_shown_as_draft", edits: &[("cancel_1", " and d.answer = x.answers + 1", "")] },
     Mutant { name: "drafts_wait", edits: &[("draft_1", " skip locked", "")] },
+    Mutant { name: "tenant_counted_without_its_lock", edits: &[("lock_tenant_1", "perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));", "")] },
+    Mutant { name: "answers_refused_to_full_tenants", edits: &[("spawn_within_1", "    if first = (select s.next_number from session s where s.id = p_session) then\n        return;\n    end if;\n", "")] },
+    Mutant { name: "revoked_keys_accepted", edits: &[("use_key_1", " and revoked_at is null", "")] },
+    Mutant { name: "expired_keys_accepted", edits: &[("use_key_1", " and (expires_at is null or expires_at > now())", "")] },
+    Mutant { name: "history_of_all_tenants", edits: &[("tasks_1", "s.tenant = p_tenant", "true")] },
+    Mutant { name: "stats_of_all_tenants", edits: &[("stats_1", "s.tenant = p_tenant", "true")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

@@ -14,6 +14,7 @@ words! {
         InvalidModel = "INVALID_MODEL",
         InvalidTool = "INVALID_TOOL",
         KeyNotFound = "KEY_NOT_FOUND",
+        MaxSessionsExceeded = "MAX_SESSIONS_EXCEEDED",
         MaxTasksExceeded = "MAX_TASKS_EXCEEDED",
         PromptTooLarge = "PROMPT_TOO_LARGE",
         SessionAlreadyExists = "SESSION_ALREADY_EXISTS",

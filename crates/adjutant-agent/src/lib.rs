@@ -8,6 +8,7 @@ mod budget;
 mod context_call;
 mod conversation;
 mod definition;
+mod earlier;
 mod envelope;
 mod error_code;
 mod fields;
@@ -36,6 +37,7 @@ pub use conversation::Conversation;
 pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,
 };
+pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};

@@ -139,7 +139,7 @@ fn was_asked_again(turns: &[StoredTurn]) -> bool {
     turns.iter().any(|stored| stored.turn.kind == TurnKind::AskAgain)
 }
 
-fn max_turns(agent: &AgentSpec) -> usize {
+pub(crate) fn max_turns(agent: &AgentSpec) -> usize {
     usize::try_from(agent.max_turns).unwrap_or(0).max(1)
 }
 

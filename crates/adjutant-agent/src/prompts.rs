@@ -20,6 +20,9 @@ pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the work
 /// The result of a call whose turn was the last.
 pub const NOT_MADE: &str = "This call was not made.";
 
+/// The result of a call that the task before this one may have made, and whose outcome it did not live to see.
+pub const UNFINISHED: &str = "There is no result of this call: the task ended before one was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
+
 /// What is appended to a result that is longer than `spec` shows.
 pub const TRUNCATED: &str = "\n[truncated — full response exceeded 1000 token limit]";
 

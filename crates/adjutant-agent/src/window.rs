@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use crate::{Answer, Arguments, Block, Conversation, StoredTurn, TurnKind, prompts};
+use crate::conversation::Said;
+use crate::{Answer, Arguments, Block, StoredTurn, prompts};
 
 /// What fits into a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,23 +59,25 @@ pub(crate) struct Room(Vec<Vec<Form>>);
 impl Room {
     /// Goes through all requests up to the one that is to be made now. Each is as long as the provider said that the one
     /// before it was, with its answer, and a guess for what has come since; without a provider's figures all is guessed.
-    pub fn make(conversation: &Conversation<'_>, system: &str, turns: &[StoredTurn], kind: TurnKind) -> Self {
-        let forms = turns.iter().map(|stored| vec![Form::Whole; stored.turn.answer.tool_uses().count()]);
-        let mut room = Self(forms.collect());
-        let Some(window) = conversation.window else { return room };
-        let mut size = tokens(system.len()) + tokens(conversation.assignment.len());
-        for (index, stored) in turns.iter().enumerate() {
-            let usage = &stored.turn.usage;
+    /// `opening` is in bytes: the system prompt and the first message.
+    pub fn make(window: Option<Window>, opening: usize, conversation: &[Said<'_>]) -> Self {
+        let calls = |said: &Said<'_>| said.stored.turn.answer.tool_uses().count();
+        let mut room = Self(conversation.iter().map(|said| vec![Form::Whole; calls(said)]).collect());
+        let Some(window) = window else { return room };
+        let mut size = tokens(opening) + 1;
+        for (index, said) in conversation.iter().enumerate() {
+            let usage = &said.stored.turn.usage;
             size = if usage.input_tokens > 0 {
                 usage.input_tokens.saturating_add(usage.output_tokens)
             } else {
-                size.saturating_add(tokens(bytes_of(&stored.turn.answer)))
+                size.saturating_add(tokens(bytes_of(&said.stored.turn.answer)))
             };
-            let results = stored.tool_results.iter().map(|result| tokens(result.content.len())).sum::<i64>();
-            let ask = conversation.ask_after(turns, index, kind).map_or(0, |text| tokens(text.len()));
-            size = size.saturating_add(results).saturating_add(ask);
+            let results =
+                said.stored.tool_results.iter().map(|result| tokens(result.content.len())).sum::<i64>();
+            let then = said.then.map_or(0, |text| tokens(text.len()));
+            size = size.saturating_add(results).saturating_add(then);
             if size > window.limit() {
-                size = room.shrink(&turns[..=index], size, &window);
+                size = room.shrink(&conversation[..=index], size, &window);
             }
         }
         room
@@ -95,10 +98,12 @@ impl Room {
     }
 
     /// Makes a conversation of so many tokens shorter, and says how long it is then.
-    fn shrink(&mut self, turns: &[StoredTurn], mut size: i64, window: &Window) -> i64 {
-        let Some(latest) = turns.iter().rposition(StoredTurn::wants_tools) else { return size };
-        for (index, stored) in turns[..latest].iter().enumerate() {
-            for (nth, bytes) in result_bytes(stored).enumerate() {
+    fn shrink(&mut self, conversation: &[Said<'_>], mut size: i64, window: &Window) -> i64 {
+        let Some(latest) = conversation.iter().rposition(|said| said.stored.wants_tools()) else {
+            return size;
+        };
+        for (index, said) in conversation[..latest].iter().enumerate() {
+            for (nth, bytes) in result_bytes(said.stored).enumerate() {
                 if size <= window.target() {
                     return size;
                 }
@@ -109,7 +114,7 @@ impl Room {
                 }
             }
         }
-        if size > window.limit() { self.cut(latest, &turns[latest], size, window) } else { size }
+        if size > window.limit() { self.cut(latest, conversation[latest].stored, size, window) } else { size }
     }
 
     /// Cuts the longest of the latest results, which the model has not used yet, to one length: the longest that will do.

@@ -4,7 +4,7 @@ use adjutant_agent::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Agent, IdempotencyKey, NewTask, Result, Spawned, Store};
+use crate::{IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,7 @@ impl Store {
     ) -> Result<NewTask> {
         check_task(&new.task.assignment)?;
         let (agent, model) = self.agent_and_model(session, &new.task.agent).await?;
-        let spec = spec_at_spawn(new, &agent, model, operator);
+        let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
         Ok(NewTask {
             agent_version: agent.version,
             config: config(&spec)?,
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-fn check_task(task: &str) -> std::result::Result<(), Refusal> {
+pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
     if task.trim().is_empty() {
         return Err(Refusal::invalid("task", "is required and must not be empty"));
     }
@@ -87,13 +87,13 @@ fn check_task(task: &str) -> std::result::Result<(), Refusal> {
     Ok(())
 }
 
-fn spec_at_spawn(
+/// What a task is spawned with: what the agent is, what the spawn says instead, and no more than the operator allows.
+pub(crate) fn spec_at_spawn(
     new: &NewDelegation,
-    agent: &Agent,
+    mut spec: AgentSpec,
     model: Option<String>,
     operator: &Operator,
 ) -> AgentSpec {
-    let mut spec = agent.definition.spec.clone();
     if spec.model.is_empty() {
         spec.model = model.unwrap_or_else(|| operator.default_model.clone());
     }
@@ -111,7 +111,7 @@ fn spec_at_spawn(
     spec
 }
 
-fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
+pub(crate) fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
     match serde_json::to_value(spec) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Ok(Map::new()),
@@ -121,19 +121,7 @@ fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use adjutant_agent::AgentDefinition;
-
     use super::*;
-
-    fn agent(spec: AgentSpec) -> Agent {
-        let definition = AgentDefinition {
-            name: "analyst".to_owned(),
-            description: "Analyses".to_owned(),
-            on_worker_loss: Default::default(),
-            spec,
-        };
-        Agent { definition, version: 1 }
-    }
 
     fn timeout(
         spawn: Option<f64>,
@@ -142,9 +130,9 @@ mod tests {
         most: Option<f64>,
     ) -> Option<f64> {
         let new = NewDelegation { timeout_s: spawn, ..NewDelegation::default() };
-        let agent = agent(AgentSpec { timeout_s: agents, ..AgentSpec::default() });
+        let agent = AgentSpec { timeout_s: agents, ..AgentSpec::default() };
         let operator = Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
-        spec_at_spawn(&new, &agent, None, &operator).timeout_s
+        spec_at_spawn(&new, agent, None, &operator).timeout_s
     }
 
     #[test]
@@ -161,9 +149,9 @@ mod tests {
     #[test]
     fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
         let model = |agents: &str, session: Option<&str>| {
-            let agent = agent(AgentSpec { model: agents.to_owned(), ..AgentSpec::default() });
+            let agent = AgentSpec { model: agents.to_owned(), ..AgentSpec::default() };
             let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
-            spec_at_spawn(&NewDelegation::default(), &agent, session.map(str::to_owned), &operator).model
+            spec_at_spawn(&NewDelegation::default(), agent, session.map(str::to_owned), &operator).model
         };
         assert_eq!(model("agent's", Some("session's")), "agent's");
         assert_eq!(model("", Some("session's")), "session's");
@@ -175,8 +163,8 @@ mod tests {
         let own = Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
         let given = Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
         let new = NewDelegation { budget: given, ..NewDelegation::default() };
-        let agent = agent(AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() });
-        let spec = spec_at_spawn(&new, &agent, None, &Operator::default());
+        let agent = AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() };
+        let spec = spec_at_spawn(&new, agent, None, &Operator::default());
         assert_eq!(
             spec.budget,
             Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) }

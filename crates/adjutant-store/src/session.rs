@@ -1,4 +1,5 @@
 use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId};
+use sqlx::{Connection, PgConnection};
 
 use crate::batch::check_name;
 use crate::text::refuse_nul_in;
@@ -41,28 +42,10 @@ impl Store {
             refuse_nul_in("model", model)?;
             check_name("model", model)?;
         }
-        let made = self
-            .call(async |connection| {
-                sqlx::query_scalar!(
-                    "insert into session (
-                 tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd
-             )
-             values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8)
-             on conflict (tenant, name) do nothing
-             returning id",
-                    new.tenant,
-                    new.name,
-                    new.max_active,
-                    new.max_queued,
-                    new.model,
-                    new.budget.max_input_tokens,
-                    new.budget.max_output_tokens,
-                    new.budget.max_cost_nanousd
-                )
-                .fetch_optional(connection)
-                .await
-            })
-            .await?;
+        let made = match self.limits.max_sessions {
+            None => self.call(async |connection| insert(connection, new).await).await?,
+            Some(most) => self.call(async |connection| insert_within(connection, new, most).await).await?,
+        };
         match made {
             Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
             None => Err(Refusal::new(
@@ -88,4 +71,41 @@ impl Store {
             }
         }
     }
+}
+
+async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result<Option<i64>> {
+    sqlx::query_scalar!(
+        "insert into session (
+             tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd
+         )
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8)
+         on conflict (tenant, name) do nothing
+         returning id",
+        new.tenant,
+        new.name,
+        new.max_active,
+        new.max_queued,
+        new.model,
+        new.budget.max_input_tokens,
+        new.budget.max_output_tokens,
+        new.budget.max_cost_nanousd
+    )
+    .fetch_optional(connection)
+    .await
+}
+
+/// The limit is looked at when the session is made: that a name is taken is said even to who has too many.
+async fn insert_within(
+    connection: &mut PgConnection,
+    new: &NewSession,
+    most: i64,
+) -> sqlx::Result<Option<i64>> {
+    let mut transaction = connection.begin().await?;
+    sqlx::query!("select lock_tenant_1($1)", new.tenant).execute(&mut *transaction).await?;
+    let made = insert(&mut transaction, new).await?;
+    if made.is_some() {
+        sqlx::query!("select check_sessions_1($1, $2)", new.tenant, most).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(made)
 }

@@ -106,35 +106,85 @@ async fn spawn(
     let pools: BTreeSet<_> =
         tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
     let notices = store.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool).chain(delays));
-    let spawned = store
-        .call(async |connection| {
-            sqlx::query!(
-                r#"select id as "id!", number as "number!", state as "state!", queue_position
+    let order = Order { session, tasks: Value::Array(rows), key, notices };
+    let made = match (parent, store.limits.of_tasks()) {
+        (None, Some(most)) => order.place_within(store, most).await?,
+        (Some(_), _) | (None, None) => order.place(store, parent).await?,
+    };
+    made.into_iter().map(Made::spawned).collect()
+}
+
+/// Tasks that can be made, as far as one can tell without the database.
+struct Order<'a> {
+    session: SessionId,
+    tasks: Value,
+    key: Option<IdempotencyKey<'a>>,
+    notices: Vec<String>,
+}
+
+impl Order<'_> {
+    async fn place(&self, store: &Store, parent: Option<&Lease>) -> Result<Vec<Made>> {
+        store
+            .call(async |connection| {
+                sqlx::query_as!(
+                    Made,
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position
            from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8)"#,
-                session.0,
-                Value::Array(rows),
-                key.map(|key| key.key),
-                key.map(|key| key.body),
-                parent.map(|lease| lease.task.0),
-                parent.map(|lease| lease.id.0),
-                parent.map(|lease| lease.slot),
-                &notices,
-            )
-            .fetch_all(connection)
-            .await
-        })
-        .await?;
-    spawned
-        .into_iter()
-        .map(|row| {
-            Ok(Spawned {
-                id: TaskId(row.id),
-                number: TaskNumber(row.number),
-                state: crate::status::known(&row.state)?,
-                queue_position: row.queue_position,
+                    self.session.0,
+                    self.tasks,
+                    self.key.map(|key| key.key),
+                    self.key.map(|key| key.body),
+                    parent.map(|lease| lease.task.0),
+                    parent.map(|lease| lease.id.0),
+                    parent.map(|lease| lease.slot),
+                    &self.notices,
+                )
+                .fetch_all(connection)
+                .await
             })
+            .await
+    }
+
+    /// Under limits of the session's tenant: for those that do not wait, and for all.
+    async fn place_within(&self, store: &Store, (max_active, max_queued): (i64, i64)) -> Result<Vec<Made>> {
+        store
+            .call(async |connection| {
+                sqlx::query_as!(
+                    Made,
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position
+                   from spawn_within_1($1, $2, $3, $4, $5, sha256($6), $7)"#,
+                    max_active,
+                    max_queued,
+                    self.session.0,
+                    self.tasks,
+                    self.key.map(|key| key.key),
+                    self.key.map(|key| key.body),
+                    &self.notices,
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await
+    }
+}
+
+/// What `spawn_1` answers.
+struct Made {
+    id: Uuid,
+    number: i32,
+    state: String,
+    queue_position: Option<i32>,
+}
+
+impl Made {
+    fn spawned(self) -> Result<Spawned> {
+        Ok(Spawned {
+            id: TaskId(self.id),
+            number: TaskNumber(self.number),
+            state: crate::status::known(&self.state)?,
+            queue_position: self.queue_position,
         })
-        .collect()
+    }
 }
 
 /// A task as `spawn_1` reads it.

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::calls::Calls;
 use crate::notice::Notices;
-use crate::{Result, schema};
+use crate::{Result, TenantLimits, schema};
 
 /// How long a connection may take.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
@@ -35,6 +35,7 @@ impl Connections {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) limits: TenantLimits,
     calls: Arc<Calls>,
 }
 
@@ -60,7 +61,13 @@ impl Store {
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
         schema::check(&pool).await?;
         let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
-        Ok(Self { notices: Notices::over(calls.clone()), pool, calls })
+        Ok(Self { notices: Notices::over(calls.clone()), pool, limits: TenantLimits::default(), calls })
+    }
+
+    /// A store that makes no session and no task beyond these limits, whoever calls. Children of tasks are never refused by
+    /// them. A tenant with limits spawns one call at a time; without, limits cost nothing.
+    pub fn within(&self, limits: TenantLimits) -> Self {
+        Self { limits, ..self.clone() }
     }
 
     /// Waits until every notice is sent and every connection is closed.

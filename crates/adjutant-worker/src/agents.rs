@@ -38,7 +38,9 @@ impl Agents {
     async fn run_turns(&self, task: &mut Task, agent: &AgentSpec, model: &Model) -> Result<End, Stop> {
         self.tools_are_there(task, agent).await?;
         let assignment = task.assignment().text.clone();
-        let conversation = Conversation { agent, assignment: &assignment, window: window(model) };
+        let earlier = task.earlier_tasks().await?;
+        let conversation =
+            Conversation { agent, earlier: &earlier, assignment: &assignment, window: window(model) };
         let mut turns = task.turns().await?;
         let mut cleared = None;
         loop {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
+use adjutant_agent::{ContextCall, EarlierTask, SessionId, StoredTurn, TaskId, ToolResult, Turn};
 use adjutant_store::{Assignment, Clearance, Error, IdempotencyKey, Lease, NewTask, Spawned};
 use tokio_util::sync::CancellationToken;
 
@@ -118,6 +118,11 @@ impl Task {
             return Ok(Vec::new());
         }
         self.insist(|| self.lease.store().turns(self.id())).await
+    }
+
+    /// What the tasks have stored that this one continues, the oldest first.
+    pub async fn earlier_tasks(&self) -> Result<Vec<EarlierTask>, Stop> {
+        self.insist(|| self.lease.store().earlier_tasks(&self.assignment.config)).await
     }
 
     /// Stores the next turn, and renews the lease. After this its model call is never made again.

@@ -145,14 +145,14 @@ proptest! {
     fn going_on_elsewhere_is_the_same_as_never_having_stopped(
         script in answers(), agent in agents(), window in windows(), fate in fates(),
     ) {
-        let conversation = Conversation { agent: &agent, assignment: "Find it.", window };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window };
         let calm = run(&conversation, &script, Fate::kind());
         prop_assert_eq!(run(&conversation, &script, fate), calm);
     }
 
     #[test]
     fn a_loop_asks_for_turns_then_once_more_then_for_a_summary(script in answers(), agent in agents()) {
-        let conversation = Conversation { agent: &agent, assignment: "Find it.", window: None };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None };
         let course = run(&conversation, &script, Fate::kind());
         let count = |kind| course.asked.iter().filter(|(asked, _)| *asked == kind).count();
         prop_assert!(count(TurnKind::Turn) <= usize::try_from(agent.max_turns).unwrap());

@@ -11,7 +11,7 @@ fn with_summary() -> AgentSpec {
 }
 
 fn conversation(agent: &AgentSpec) -> Conversation<'_> {
-    Conversation { agent, assignment: "Find it.", window: None }
+    Conversation { agent, earlier: &[], assignment: "Find it.", window: None }
 }
 
 fn request_of<'a>(agent: &'a AgentSpec, turns: &'a [StoredTurn], expected: TurnKind) -> Request<'a> {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sample::says;
-use crate::{AgentSpec, Message, ToolOutput};
+use crate::{AgentSpec, Conversation, Message, ToolOutput, TurnKind};
 
 /// A limit of 7000 tokens, a target of 3500.
 const WINDOW: Window = Window { context_tokens: 10_000, max_output_tokens: 2_500 };
@@ -18,7 +18,7 @@ fn looked(bytes: usize) -> StoredTurn {
 }
 
 fn outputs<'a>(window: Option<Window>, agent: &'a AgentSpec, turns: &'a [StoredTurn]) -> Vec<ToolOutput<'a>> {
-    let conversation = Conversation { agent, assignment: "Find it.", window };
+    let conversation = Conversation { agent, earlier: &[], assignment: "Find it.", window };
     let messages = conversation.request(turns, TurnKind::Turn).messages.into_iter();
     let results = messages.filter_map(|message| match message {
         Message::ToolResults(outputs) => Some(outputs),
@@ -71,7 +71,8 @@ fn the_providers_figures_count_more_than_a_guess() {
 fn what_has_left_stays_away_and_the_start_stays_the_same_for_many_turns() {
     let agent = agent();
     let turns: Vec<_> = (0..60).map(|_| looked(1_500)).collect();
-    let conversation = Conversation { agent: &agent, assignment: "Find it.", window: Some(WINDOW) };
+    let conversation =
+        Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: Some(WINDOW) };
     let mut changes = 0;
     for made in 1..turns.len() {
         let before = conversation.request(&turns[..made], TurnKind::Turn).messages;
@@ -108,7 +109,8 @@ fn the_latest_are_cut_in_the_middle_when_nothing_else_helps() {
     assert!((14_500..=15_750).contains(&cut.len()), "three quarters of the room: {}", cut.len());
 
     let later = [turns[0].clone(), turns[1].clone(), says("Found").stopped(crate::StopReason::MaxTokens)];
-    let conversation = Conversation { agent: &agent, assignment: "Find it.", window: Some(WINDOW) };
+    let conversation =
+        Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: Some(WINDOW) };
     let now = conversation.request(&turns, TurnKind::Turn).messages;
     let then = conversation.request(&later, TurnKind::Turn).messages;
     assert!(then[..now.len()] == now, "and stay as they were cut");

@@ -1,0 +1,162 @@
+//! Tasks that come from others: a retry does the same again, and what continues a task goes on with its conversation. Both are
+//! spawned like any other; what they come from is in their configuration, where their worker finds it.
+
+use adjutant_agent::{
+    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+};
+use serde_json::{Map, Value};
+use sqlx::types::Json;
+
+use crate::delegate::{check_task, config, spec_at_spawn};
+use crate::status::known;
+use crate::{Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store};
+
+const RETRY_OF: &str = "retry_of";
+const CONTINUES: &str = "continues";
+
+/// A task that others can come from, as it was spawned.
+struct Origin {
+    id: TaskId,
+    session: SessionId,
+    task: NewTask,
+}
+
+impl Store {
+    /// Does a tenant's task that has ended once more, as it was spawned: with the same assignment and configuration, but
+    /// without waiting for what it depended on.
+    pub async fn retry_task(
+        &self,
+        tenant: &str,
+        task: TaskId,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Spawned> {
+        let (session, number) = self.find_task(tenant, task).await?;
+        let origin = self.origin(session, number, "retried").await?;
+        let retry = with_origin(origin.task, RETRY_OF, origin.id);
+        one(self.spawn(origin.session, &[retry], key).await?)
+    }
+
+    /// Gives a new task to the agent of one that has ended: it begins with that one's conversation, and goes on with the new
+    /// assignment. An agent that is named takes over as it is now; without a name it is the one that the task had, as it was.
+    pub async fn continue_task(
+        &self,
+        session: SessionId,
+        number: TaskNumber,
+        new: &NewDelegation,
+        operator: &Operator,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Spawned> {
+        let origin = self.origin(session, number, "continued").await?;
+        let task = if new.task.agent.is_empty() {
+            check_task(&new.task.assignment)?;
+            let spec = as_spawned(Value::Object(origin.task.config))?;
+            NewTask {
+                agent: origin.task.agent,
+                agent_version: origin.task.agent_version,
+                config: config(&spec_at_spawn(new, spec, None, operator))?,
+                on_worker_loss: origin.task.on_worker_loss,
+                ..new.task.clone()
+            }
+        } else {
+            self.task_for_agent(session, new, operator).await?
+        };
+        one(self.spawn(session, &[with_origin(task, CONTINUES, origin.id)], key).await?)
+    }
+
+    /// What was said in the tasks that a task with this configuration continues, the oldest first.
+    pub async fn earlier_tasks(&self, config: &Value) -> Result<Vec<EarlierTask>> {
+        let Some(last) = config.get(CONTINUES).and_then(Value::as_str).and_then(|id| id.parse().ok()) else {
+            return Ok(Vec::new());
+        };
+        let rows = self.origins_of(TaskId(last)).await?;
+        let mut earlier = Vec::with_capacity(rows.len());
+        for (task, config, assignment) in rows {
+            earlier.push(EarlierTask {
+                agent: as_spawned(config)?,
+                assignment,
+                turns: self.turns(task).await?,
+            });
+        }
+        Ok(earlier)
+    }
+
+    /// A task, the one that it continues, and so on; the oldest first.
+    async fn origins_of(&self, last: TaskId) -> Result<Vec<(TaskId, Value, String)>> {
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"with recursive line as (
+                           select t.id, t.config, t.assignment, 1 as back from task t where t.id = $1
+                           union all
+                           select t.id, t.config, t.assignment, line.back + 1
+                           from line
+                           join task t on t.id = config_id(line.config, 'continues')
+                       )
+                       select id as "id!", config as "config!", assignment as "assignment!" from line order by back desc"#,
+                    last.0
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        Ok(rows.into_iter().map(|row| (TaskId(row.id), row.config, row.assignment)).collect())
+    }
+
+    async fn origin(&self, session: SessionId, number: TaskNumber, verb: &str) -> Result<Origin> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select id, agent, agent_version, config as "config: Json<Map<String, Value>>", assignment, label,
+                        metadata as "metadata: Json<Map<String, Value>>", pool, priority,
+                        on_worker_loss as "on_worker_loss!: String", max_failures, parent is not null as "is_child!",
+                        finished_at is not null as "has_ended!"
+                       from task
+                       where session = $1 and number = $2"#,
+                    session.0,
+                    number.0
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        let missing = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"));
+        let row = row.ok_or_else(missing)?;
+        if row.is_child {
+            let why =
+                format_args!("{number} is a child of another task and cannot be {verb} without its parent");
+            return Err(Refusal::invalid("task_id", why).into());
+        }
+        if !row.has_ended {
+            let why = format!("Task {number} has not ended yet, and can be {verb} only then");
+            return Err(Refusal::new(ErrorCode::TaskNotReady, why).into());
+        }
+        let on_worker_loss: OnWorkerLoss = known(&row.on_worker_loss)?;
+        let task = NewTask {
+            agent: row.agent,
+            agent_version: row.agent_version,
+            config: row.config.0,
+            assignment: row.assignment,
+            label: row.label,
+            metadata: row.metadata.0,
+            pool: row.pool,
+            priority: row.priority,
+            on_worker_loss,
+            max_failures: row.max_failures,
+            ..NewTask::default()
+        };
+        Ok(Origin { id: TaskId(row.id), session, task })
+    }
+}
+
+fn with_origin(mut task: NewTask, field: &str, origin: TaskId) -> NewTask {
+    task.config.insert(field.to_owned(), Value::String(origin.to_string()));
+    task
+}
+
+fn as_spawned(config: Value) -> Result<AgentSpec> {
+    serde_json::from_value(config).map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
+}
+
+fn one(mut spawned: Vec<Spawned>) -> Result<Spawned> {
+    spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
+}

@@ -1,0 +1,154 @@
+use adjutant_agent::{ErrorCode, Refusal};
+use chrono::{DateTime, Utc};
+use rand::RngExt;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::batch::check_name;
+use crate::text::refuse_nul_in;
+use crate::{Result, Store};
+
+/// What every secret begins with, so that people and scanners know one when they see it.
+const PREFIX: &str = "adj_";
+const SCOPES: [&str; 3] = ["delegate", "read", "admin"];
+
+/// A key to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewKey {
+    pub tenant: String,
+    /// What its owner calls it.
+    pub name: String,
+    /// Of `delegate`, `read` and `admin`.
+    pub scopes: Vec<String>,
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// A key of the API, without its secret, which nobody has but whoever it was given to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ApiKey {
+    pub id: Uuid,
+    pub tenant: String,
+    pub name: String,
+    pub scopes: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub expires_at: Option<DateTime<Utc>>,
+    /// To the minute.
+    pub last_used_at: Option<DateTime<Utc>>,
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// Makes a key. Its secret is in this answer and nowhere else: only a digest of it is stored.
+    pub async fn create_key(&self, new: &NewKey) -> Result<(ApiKey, String)> {
+        for (field, text) in [("tenant", &new.tenant), ("name", &new.name)] {
+            refuse_nul_in(field, text)?;
+            check_name(field, text)?;
+        }
+        check_scopes(&new.scopes)?;
+        if new.expires_at.is_some_and(|at| at <= Utc::now()) {
+            return Err(Refusal::invalid("expires_at", "must be in the future").into());
+        }
+        let secret = new_secret();
+        let key = self
+            .call(async |connection| {
+                sqlx::query_as!(
+                    ApiKey,
+                    "insert into api_key (id, tenant, name, digest, scopes, expires_at)
+                     values ($1, $2, $3, $4, $5, $6)
+                     returning id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at",
+                    Uuid::now_v7(),
+                    new.tenant,
+                    new.name,
+                    digest(&secret),
+                    &new.scopes,
+                    new.expires_at
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        Ok((key, secret))
+    }
+
+    /// The key with this secret, if it is good now: neither revoked nor expired.
+    pub async fn key(&self, secret: &str) -> Result<Option<ApiKey>> {
+        if !secret.starts_with(PREFIX) {
+            return Ok(None);
+        }
+        self.call(async |connection| {
+            sqlx::query_as!(
+                ApiKey,
+                r#"select id as "id!", tenant as "tenant!", name as "name!", scopes as "scopes!",
+                    created_at as "created_at!", expires_at, last_used_at, revoked_at
+                   from use_key_1($1)"#,
+                digest(secret)
+            )
+            .fetch_optional(connection)
+            .await
+        })
+        .await
+    }
+
+    /// All keys, or a tenant's, the oldest first; those that are no longer good among them.
+    pub async fn keys(&self, tenant: Option<&str>) -> Result<Vec<ApiKey>> {
+        self.call(async |connection| {
+            sqlx::query_as!(
+                ApiKey,
+                "select id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at
+                 from api_key
+                 where $1::text is null or tenant = $1
+                 order by created_at, id",
+                tenant
+            )
+            .fetch_all(connection)
+            .await
+        })
+        .await
+    }
+
+    /// Makes a key worthless from now on. Revoking twice is revoking once.
+    pub async fn revoke_key(&self, id: Uuid) -> Result<ApiKey> {
+        let revoked = self
+            .call(async |connection| {
+                sqlx::query_as!(
+                    ApiKey,
+                    "update api_key set revoked_at = coalesce(revoked_at, now())
+                     where id = $1
+                     returning id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at",
+                    id
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        revoked.ok_or_else(|| Refusal::new(ErrorCode::KeyNotFound, format!("API key not found: {id}")).into())
+    }
+
+    /// Whether a key was ever made. One that was revoked counts: losing the last key does not open the door.
+    pub async fn has_keys(&self) -> Result<bool> {
+        self.call(async |connection| {
+            sqlx::query_scalar!(r#"select exists (select from api_key) as "has!""#)
+                .fetch_one(connection)
+                .await
+        })
+        .await
+    }
+}
+
+fn check_scopes(scopes: &[String]) -> std::result::Result<(), Refusal> {
+    if scopes.is_empty() || !scopes.iter().all(|scope| SCOPES.contains(&scope.as_str())) {
+        return Err(Refusal::invalid("scopes", format_args!("must be some of: {}", SCOPES.join(", "))));
+    }
+    Ok(())
+}
+
+fn new_secret() -> String {
+    let random: [u8; 32] = rand::rng().random();
+    random.iter().fold(PREFIX.to_owned(), |secret, byte| secret + &format!("{byte:02x}"))
+}
+
+/// Made here, so that a secret never reaches the database or its log.
+fn digest(secret: &str) -> Vec<u8> {
+    Sha256::digest(secret.as_bytes()).to_vec()
+}

@@ -1,0 +1,168 @@
+use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskId, TaskNumber, WorkerId};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::history::entry_of;
+use crate::{Result, Store, TaskEntry};
+
+/// A task with everything that is known of it, for whoever looks into the past.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskRecord {
+    #[serde(flatten)]
+    pub entry: TaskEntry,
+    pub root: TaskId,
+    pub depth: i16,
+    pub metadata: Value,
+    /// What it was spawned with, but for the agent's system prompt, which only its author sees.
+    pub config: Value,
+    pub timeout_s: Option<f64>,
+    pub pool: String,
+    pub priority: i16,
+    pub not_before: Option<DateTime<Utc>>,
+    pub waiting_for: Option<String>,
+    /// The tasks of its session that had to complete first.
+    pub depends_on: Vec<String>,
+    /// How many of the tenant's tasks are before it, while it is queued.
+    pub queue_position: Option<i32>,
+    pub assignment: String,
+    pub result: Option<String>,
+    pub summary: Option<String>,
+    pub partial_result: Option<String>,
+    pub traceparent: Option<String>,
+    /// Who ran it, the one that runs it now included.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// One claim of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttemptRecord {
+    pub attempt: i32,
+    pub worker: WorkerId,
+    /// Missing once nobody knows the worker any more.
+    pub worker_name: Option<String>,
+    /// How it ended: in the words of a task's state, or as `released` or `lost`; none while it runs.
+    pub outcome: Option<String>,
+    /// Model answers that it added.
+    pub turns: i32,
+    pub claimed_at: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// Where a tenant's task is. Another tenant's is as unknown as one that never was.
+    pub async fn find_task(&self, tenant: &str, task: TaskId) -> Result<(SessionId, TaskNumber)> {
+        let found = self
+            .call(async |connection| {
+                sqlx::query!(
+                    "select t.session, t.number
+                     from task t
+                     join session s on s.id = t.session
+                     where t.id = $1 and s.tenant = $2",
+                    task.0,
+                    tenant
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        let found = found.ok_or_else(|| not_found(task))?;
+        Ok((SessionId(found.session), TaskNumber(found.number)))
+    }
+
+    /// Everything of a tenant's task. Another tenant's is as unknown as one that never was.
+    pub async fn task(&self, tenant: &str, task: TaskId) -> Result<TaskRecord> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select
+                        h.id as "id!", h.session_id as "session_id!", h.number as "number!", h.agent as "agent!",
+                        h.agent_version as "agent_version!", h.label, h.model, h.state as "state!", h.failure, h.error,
+                        h.turns_used as "turns_used!", h.input_tokens as "input_tokens!",
+                        h.output_tokens as "output_tokens!", h.cost_nanousd as "cost_nanousd!",
+                        h.attempt as "attempt!", h.parent, h.retry_of, h.continues, h.created_at as "created_at!",
+                        h.started_at, h.last_activity_at as "last_activity_at!", h.finished_at, h.collected_at,
+                        h.root as "root!", h.depth as "depth!", h.metadata as "metadata!",
+                        t.config - '{system_prompt, retry_of, continues}'::text[] as "config!", h.timeout_s,
+                        h.pool as "pool!", h.priority as "priority!", h.not_before, h.waiting_for,
+                        h.assignment as "assignment!", h.result, h.summary, h.partial_result, h.traceparent,
+                        array(
+                            select task_name(d.number)
+                            from awaited a
+                            join task d on d.id = a.on_task
+                            where a.task = t.id and a.kind = 'dependency'
+                            order by d.number
+                        ) as "depends_on!",
+                        (select p.place from queue_positions_1(t.session, array[t.id]) p) as queue_position
+                       from task_history h
+                       join task t on t.id = h.id
+                       where h.id = $1 and h.tenant = $2"#,
+                    task.0,
+                    tenant
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        let row = row.ok_or_else(|| not_found(task))?;
+        let attempts = self.attempts_of(task).await?;
+        Ok(TaskRecord {
+            root: TaskId(row.root),
+            depth: row.depth,
+            metadata: row.metadata,
+            config: row.config,
+            timeout_s: row.timeout_s,
+            pool: row.pool,
+            priority: row.priority,
+            not_before: row.not_before,
+            waiting_for: row.waiting_for,
+            depends_on: row.depends_on,
+            queue_position: row.queue_position,
+            assignment: row.assignment,
+            result: row.result,
+            summary: row.summary,
+            partial_result: row.partial_result,
+            traceparent: row.traceparent,
+            attempts,
+            entry: entry_of!(row),
+        })
+    }
+
+    async fn attempts_of(&self, task: TaskId) -> Result<Vec<AttemptRecord>> {
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select
+                        a.attempt as "attempt!", a.worker as "worker!", w.name as "name?", a.outcome, a.turns as "turns!",
+                        a.claimed_at as "claimed_at!", a.ended_at
+                       from (
+                           select attempt, worker, outcome::text, turns, claimed_at, ended_at from attempt where task = $1
+                           union all
+                           select attempt, worker, null, answers - answers_at_claim, claimed_at, null
+                           from slot
+                           where task = $1
+                       ) a
+                       left join worker w on w.id = a.worker
+                       order by a.attempt"#,
+                    task.0
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        let record = rows.into_iter().map(|row| AttemptRecord {
+            attempt: row.attempt,
+            worker: WorkerId(row.worker),
+            worker_name: row.name,
+            outcome: row.outcome,
+            turns: row.turns,
+            claimed_at: row.claimed_at,
+            ended_at: row.ended_at,
+        });
+        Ok(record.collect())
+    }
+}
+
+pub(crate) fn not_found(task: TaskId) -> Refusal {
+    Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}"))
+}
