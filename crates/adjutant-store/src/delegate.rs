@@ -1,10 +1,14 @@
 use adjutant_agent::{
-    AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
-    estimate_tokens,
+    AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, TaskId,
+    TaskNumber, estimate_tokens,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{Agent, IdempotencyKey, NewTask, Result, Spawned, Store};
+use crate::batch::check_batch;
+use crate::spawn::to_row;
+use crate::status::known;
+use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -15,10 +19,12 @@ pub struct NewDelegation {
     pub timeout_s: Option<f64>,
     /// Limits that are here count instead of the agent's.
     pub budget: Budget,
+    /// Instead of the agent's.
+    pub summary_prompt: Option<String>,
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Operator {
     /// The model of agents that have none, in sessions that have none.
     pub default_model: String,
@@ -47,9 +53,51 @@ impl Store {
         operator: &Operator,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
-        let task = self.task_for_agent(session, new, operator).await?;
-        let mut spawned = self.spawn(session, &[task], key).await?;
-        spawned.pop().ok_or_else(|| crate::Error::Unexpected(sqlx::Error::RowNotFound))
+        let mut spawned = self.delegate_all(session, std::slice::from_ref(new), operator, key).await?;
+        spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
+    }
+
+    /// Gives tasks to agents of the session, all or none, in one round trip.
+    pub async fn delegate_all(
+        &self,
+        session: SessionId,
+        new: &[NewDelegation],
+        operator: &Operator,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Vec<Spawned>> {
+        if let Some(key) = key {
+            key.check()?;
+        }
+        let tasks: Vec<NewTask> = new.iter().map(|new| new.task.clone()).collect();
+        tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
+        check_batch(&tasks)?;
+        let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
+        let (operator, notices) = (json(operator)?, self.notices_of(&tasks));
+        let spawned = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position
+                       from delegate_1($1, $2, $3, $4, sha256($5), $6)"#,
+                    session.0,
+                    Value::Array(rows),
+                    operator,
+                    key.map(|key| key.key),
+                    key.map(|key| key.body),
+                    &notices,
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        let spawned = spawned.into_iter().map(|row| {
+            Ok(Spawned {
+                id: TaskId(row.id),
+                number: TaskNumber(row.number),
+                state: known(&row.state)?,
+                queue_position: row.queue_position,
+            })
+        });
+        spawned.collect()
     }
 
     /// A task that carries the configuration of the agent that it names: what a batch is made of.
@@ -61,7 +109,7 @@ impl Store {
     ) -> Result<NewTask> {
         check_task(&new.task.assignment)?;
         let (agent, model) = self.agent_and_model(session, &new.task.agent).await?;
-        let spec = spec_at_spawn(new, &agent, model, operator);
+        let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
         Ok(NewTask {
             agent_version: agent.version,
             config: config(&spec)?,
@@ -71,7 +119,23 @@ impl Store {
     }
 }
 
-fn check_task(task: &str) -> std::result::Result<(), Refusal> {
+/// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
+fn row(new: &NewDelegation) -> Result<Value> {
+    let mut row = to_row(&new.task)?;
+    if let Some(text) = &new.summary_prompt {
+        crate::text::refuse_nul_in("summary_prompt", text)?;
+    }
+    row["summary_prompt"] = json(&new.summary_prompt)?;
+    row["timeout_s"] = json(&new.timeout_s)?;
+    row["budget"] = json(&new.budget)?;
+    Ok(row)
+}
+
+fn json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+}
+
+pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
     if task.trim().is_empty() {
         return Err(Refusal::invalid("task", "is required and must not be empty"));
     }
@@ -87,17 +151,19 @@ fn check_task(task: &str) -> std::result::Result<(), Refusal> {
     Ok(())
 }
 
-fn spec_at_spawn(
+/// What a task is spawned with: what the agent is, what the spawn says instead, and no more than the operator allows.
+/// `spec_at_spawn_1` is the same rule where the agent is, which saves [`Store::delegate`] a round trip; a test compares them.
+pub(crate) fn spec_at_spawn(
     new: &NewDelegation,
-    agent: &Agent,
+    mut spec: AgentSpec,
     model: Option<String>,
     operator: &Operator,
 ) -> AgentSpec {
-    let mut spec = agent.definition.spec.clone();
     if spec.model.is_empty() {
         spec.model = model.unwrap_or_else(|| operator.default_model.clone());
     }
     spec.max_turns = spec.max_turns.min(operator.max_turns_ceiling);
+    spec.summary_prompt = new.summary_prompt.clone().or(spec.summary_prompt);
     let wanted = new.timeout_s.or(spec.timeout_s).or(operator.default_timeout_s);
     spec.timeout_s = match (wanted, operator.max_timeout_s) {
         (Some(wanted), Some(most)) => Some(wanted.min(most)),
@@ -111,7 +177,7 @@ fn spec_at_spawn(
     spec
 }
 
-fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
+pub(crate) fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
     match serde_json::to_value(spec) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Ok(Map::new()),
@@ -121,19 +187,7 @@ fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use adjutant_agent::AgentDefinition;
-
     use super::*;
-
-    fn agent(spec: AgentSpec) -> Agent {
-        let definition = AgentDefinition {
-            name: "analyst".to_owned(),
-            description: "Analyses".to_owned(),
-            on_worker_loss: Default::default(),
-            spec,
-        };
-        Agent { definition, version: 1 }
-    }
 
     fn timeout(
         spawn: Option<f64>,
@@ -142,9 +196,9 @@ mod tests {
         most: Option<f64>,
     ) -> Option<f64> {
         let new = NewDelegation { timeout_s: spawn, ..NewDelegation::default() };
-        let agent = agent(AgentSpec { timeout_s: agents, ..AgentSpec::default() });
+        let agent = AgentSpec { timeout_s: agents, ..AgentSpec::default() };
         let operator = Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
-        spec_at_spawn(&new, &agent, None, &operator).timeout_s
+        spec_at_spawn(&new, agent, None, &operator).timeout_s
     }
 
     #[test]
@@ -161,9 +215,9 @@ mod tests {
     #[test]
     fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
         let model = |agents: &str, session: Option<&str>| {
-            let agent = agent(AgentSpec { model: agents.to_owned(), ..AgentSpec::default() });
+            let agent = AgentSpec { model: agents.to_owned(), ..AgentSpec::default() };
             let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
-            spec_at_spawn(&NewDelegation::default(), &agent, session.map(str::to_owned), &operator).model
+            spec_at_spawn(&NewDelegation::default(), agent, session.map(str::to_owned), &operator).model
         };
         assert_eq!(model("agent's", Some("session's")), "agent's");
         assert_eq!(model("", Some("session's")), "session's");
@@ -175,8 +229,8 @@ mod tests {
         let own = Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
         let given = Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
         let new = NewDelegation { budget: given, ..NewDelegation::default() };
-        let agent = agent(AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() });
-        let spec = spec_at_spawn(&new, &agent, None, &Operator::default());
+        let agent = AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() };
+        let spec = spec_at_spawn(&new, agent, None, &Operator::default());
         assert_eq!(
             spec.budget,
             Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) }

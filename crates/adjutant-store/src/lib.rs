@@ -26,6 +26,7 @@
 
 mod agents;
 mod archive;
+mod await_ends;
 mod batch;
 mod bench;
 mod calls;
@@ -45,6 +46,8 @@ mod lease;
 mod listen;
 mod look;
 mod notice;
+mod progress;
+mod read_result;
 mod release;
 mod renew;
 mod schema;
@@ -67,8 +70,9 @@ mod worker;
 
 pub use adjutant_agent::OnWorkerLoss;
 pub use agents::{Agent, Redefinition};
+pub use await_ends::{Ends, EndsAwaited, Patience};
 pub use bench::{Bare, EndedAttempt, Insert};
-pub use cancel::Cancelled;
+pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;
 pub use claim::{Assignment, Claim};
 pub use clearance::{Account, Clearance};
@@ -82,6 +86,8 @@ pub use lease::Lease;
 pub use listen::{Listener, News};
 pub use look::Look;
 pub use notice::Whom;
+pub use progress::Progress;
+pub use read_result::ResultPage;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};

@@ -61,6 +61,8 @@ pub struct BatchCall {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchItem {
+    /// What the others of the batch call it.
+    pub name: Option<String>,
     pub agent: String,
     pub task: String,
     pub depends_on: Vec<ItemDependency>,
@@ -123,7 +125,13 @@ impl BatchCall {
             let depends_on = depends_on.collect::<Result<_, _>>().map_err(|refusal| at(place, &refusal))?;
             let mut options = draft.options;
             options.queue |= queue;
-            tasks.push(BatchItem { agent: draft.agent, task: draft.task, depends_on, options });
+            tasks.push(BatchItem {
+                name: draft.name.map(str::to_owned),
+                agent: draft.agent,
+                task: draft.task,
+                depends_on,
+                options,
+            });
         }
         Ok(Self { tasks, idempotency_key: idempotency_key(fields)? })
     }
@@ -268,13 +276,12 @@ fn summary_prompt(fields: &mut Fields) -> Result<Option<String>, Refusal> {
 
 fn metadata(fields: &mut Fields) -> Result<Map<String, Value>, Refusal> {
     let Some(metadata) = fields.object("metadata")? else { return Ok(Map::new()) };
-    let metadata = Value::Object(metadata.clone());
-    let bytes = metadata.to_string().len();
-    match metadata {
-        Value::Object(metadata) if bytes <= MAX_METADATA_BYTES => Ok(metadata),
-        _ => Err(Refusal::invalid(
+    let bytes = Value::Object(metadata.clone()).to_string().len();
+    if bytes > MAX_METADATA_BYTES {
+        return Err(Refusal::invalid(
             "metadata",
             format_args!("has {bytes} bytes as JSON and may have {MAX_METADATA_BYTES}"),
-        )),
+        ));
     }
+    Ok(metadata.clone())
 }
