@@ -196,7 +196,7 @@ async fn a_task_for_nobody_or_of_the_wrong_size_is_refused() {
     let operator = Operator::default();
     for (new, code) in [
         (delegation("nobody", "Do it."), ErrorCode::AgentNotFound),
-        (delegation("nul\0", "Do it."), ErrorCode::AgentNotFound),
+        (delegation("nul\0", "Do it."), ErrorCode::InvalidArgument),
         (delegation("a", " \n"), ErrorCode::InvalidArgument),
         (delegation("a", &"x".repeat(4004)), ErrorCode::TaskTooLarge),
         (delegation("a", "nul\0"), ErrorCode::InvalidArgument),
