@@ -196,7 +196,7 @@ async fn a_task_for_nobody_or_of_the_wrong_size_is_refused() {
     let operator = Operator::default();
     for (new, code) in [
         (delegation("nobody", "Do it."), ErrorCode::AgentNotFound),
-        (delegation("nul\0", "Do it."), ErrorCode::AgentNotFound),
+        (delegation("nul\0", "Do it."), ErrorCode::InvalidArgument),
         (delegation("a", " \n"), ErrorCode::InvalidArgument),
         (delegation("a", &"x".repeat(4004)), ErrorCode::TaskTooLarge),
         (delegation("a", "nul\0"), ErrorCode::InvalidArgument),
@@ -223,4 +223,62 @@ async fn a_tool_that_no_worker_has_mentioned_for_a_day_is_unknown() {
     assert_eq!(world.store.tools().await.unwrap(), [changed]);
     world.store.publish_tools(&[]).await.unwrap();
     assert_eq!(world.store.unknown_tools(&[]).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
+    let world = World::new().await;
+    let own = AgentSpec {
+        model: "agent's".to_owned(),
+        max_turns: 100,
+        summary_prompt: Some("In short?".to_owned()),
+        timeout_s: Some(2.5),
+        budget: Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None },
+        ..AgentSpec::default()
+    };
+    let rich = AgentDefinition { spec: own, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
+    world.store.publish_agents(&[agent("plain", "one"), rich]).await.unwrap();
+    let worker = world.worker().await;
+    world.store.set_cap(100).await.unwrap();
+    let given = Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
+    let operators = [
+        Operator { default_model: "config's".to_owned(), ..Operator::default() },
+        Operator {
+            default_timeout_s: Some(3.0),
+            max_timeout_s: Some(0.5),
+            max_turns_ceiling: 7,
+            ..Operator::default()
+        },
+    ];
+    for model in [None, Some("session's".to_owned())] {
+        let session = world.session_with(|session| session.model = model).await;
+        for (name, operator) in
+            ["plain", "rich"].iter().flat_map(|name| operators.iter().map(move |o| (*name, o)))
+        {
+            for (timeout_s, budget, summary_prompt) in
+                [(None, Budget::default(), None), (Some(9.0), given, Some("Briefly?".to_owned()))]
+            {
+                let task =
+                    NewTask { agent: name.to_owned(), assignment: "x".to_owned(), ..NewTask::default() };
+                let new = NewDelegation { task, timeout_s, budget, summary_prompt };
+                let in_two = world.store.task_for_agent(session, &new, operator).await.unwrap();
+                world.store.delegate(session, &new, operator, None).await.unwrap();
+                let claim = world.claim_one(&worker).await;
+                let of = |config: serde_json::Value| serde_json::from_value::<AgentSpec>(config).unwrap();
+                assert_eq!(
+                    of(claim.assignment.config),
+                    of(serde_json::Value::Object(in_two.config)),
+                    "{name}, {operator:?}, {new:?}"
+                );
+                let (version, rule): (i32, String) =
+                    sqlx::query_as("select agent_version, on_worker_loss::text from task where id = $1")
+                        .bind(claim.lease.task().0)
+                        .fetch_one(&world.sql)
+                        .await
+                        .unwrap();
+                assert_eq!((version, rule.as_str()), (in_two.agent_version, in_two.on_worker_loss.as_str()));
+                claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+            }
+        }
+    }
 }

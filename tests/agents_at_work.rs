@@ -14,4 +14,4 @@ mod logs;
 mod model_failures;
 mod tool_calls;
 mod tool_server;
-mod workplace;
+pub mod workplace;

@@ -31,6 +31,7 @@ mod schema;
 mod script_model;
 mod shared_context;
 mod spawn;
+mod spec;
 mod sweep;
 mod telemetry;
 mod turn_over;

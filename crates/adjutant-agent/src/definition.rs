@@ -190,7 +190,7 @@ fn max_turns(asked: Option<i64>, limits: &DefinitionLimits) -> Result<i32, Refus
     Ok(i32::try_from(asked).unwrap_or(i32::MAX).min(limits.max_turns.max(1)))
 }
 
-fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
+pub(crate) fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
     if number.is_finite() && number > 0.0 {
         Ok(number)
     } else {
@@ -198,7 +198,7 @@ fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
     }
 }
 
-fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i64>, Refusal> {
+pub(crate) fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i64>, Refusal> {
     match number {
         Some(..0) => Err(Refusal::invalid(field, "must not be negative")),
         Some(0..) | None => Ok(number),
@@ -214,7 +214,8 @@ pub fn nanousd(field: &str, usd: f64) -> Result<i64, Refusal> {
     })
 }
 
-fn usd(nanousd: i64) -> Option<f64> {
+/// Billionths of a US dollar in dollars, as near as a float comes to it.
+pub fn usd(nanousd: i64) -> Option<f64> {
     nanousd.to_string().parse::<f64>().ok().map(|nanos| nanos / 1e9)
 }
 

@@ -24,6 +24,7 @@ words! {
         TaskNotFound = "TASK_NOT_FOUND",
         TaskNotReady = "TASK_NOT_READY",
         TaskTooLarge = "TASK_TOO_LARGE",
+        ToolNotFound = "TOOL_NOT_FOUND",
         ValueTooLarge = "VALUE_TOO_LARGE",
     }
 }

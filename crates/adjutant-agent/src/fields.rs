@@ -29,6 +29,67 @@ impl<'a> Fields<'a> {
         text_in(name, value)
     }
 
+    /// A text that has something in it.
+    pub(crate) fn filled(&mut self, name: &str) -> Result<&'a str, Refusal> {
+        let text = match self.take(name) {
+            Some(value) => text_in(name, value)?,
+            None => "",
+        };
+        if text.trim().is_empty() {
+            return Err(Refusal::invalid(name, "is required and must not be empty"));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn text_if_any(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
+        self.take(name).map(|value| text_in(name, value)).transpose()
+    }
+
+    /// A text of 1 to so many characters.
+    pub(crate) fn short_text(&mut self, name: &str, longest: usize) -> Result<Option<&'a str>, Refusal> {
+        let text = self.text_if_any(name)?;
+        match text.map(|text| text.chars().count()) {
+            Some(chars) if chars == 0 || chars > longest => {
+                Err(Refusal::invalid(name, format_args!("must have 1 to {longest} characters")))
+            }
+            Some(_) | None => Ok(text),
+        }
+    }
+
+    pub(crate) fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
+    }
+
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_f64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a number"))
+    }
+
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| Refusal::invalid(name, "must be true or false"))
+    }
+
+    pub(crate) fn array(&mut self, name: &str) -> Result<Option<&'a [Value]>, Refusal> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        value
+            .as_array()
+            .map(|items| Some(items.as_slice()))
+            .ok_or_else(|| Refusal::invalid(name, "must be an array"))
+    }
+
+    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
+        let Some(items) = self.array(name)? else { return Ok(None) };
+        items.iter().map(|item| text_in(name, item)).collect::<Result<_, _>>().map(Some)
+    }
+
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<&'a Map<String, Value>>, Refusal> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        refuse_nul(name, value)?;
+        value.as_object().map(Some).ok_or_else(|| Refusal::invalid(name, "must be an object"))
+    }
+
     /// Ends the reading: a field that nobody asked for is refused by its name.
     pub(crate) fn end(mut self) -> Result<(), Refusal> {
         self.0.sort_unstable_by_key(|(name, _)| *name);
@@ -46,4 +107,19 @@ pub(crate) fn text_in<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refus
         return Err(Refusal::invalid(name, "must not contain a NUL character"));
     }
     Ok(text)
+}
+
+/// Refuses a NUL wherever it is in the value, in names too.
+fn refuse_nul(name: &str, value: &Value) -> Result<(), Refusal> {
+    match value {
+        Value::String(_) => text_in(name, value).map(|_| ()),
+        Value::Array(items) => items.iter().try_for_each(|item| refuse_nul(name, item)),
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| {
+            if key.contains('\0') {
+                return Err(Refusal::invalid(name, "must not contain a NUL character"));
+            }
+            refuse_nul(name, value)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
 }

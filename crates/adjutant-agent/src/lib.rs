@@ -22,6 +22,7 @@ mod request;
 #[cfg(test)]
 mod sample;
 mod spec;
+mod subagent_call;
 mod tokens;
 mod tool;
 mod tool_schemas;
@@ -35,7 +36,7 @@ pub use budget::{BudgetLimit, BudgetScope, OverBudget};
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use conversation::Conversation;
 pub use definition::{
-    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,
+    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd, usd,
 };
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
@@ -46,6 +47,11 @@ pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
 pub use request::{Message, Request, ToolOutput};
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
+pub use subagent_call::{
+    BatchCall, BatchItem, CancelCall, CollectCall, ContinueCall, DefineCall, ItemDependency, LONGEST_WAIT,
+    MAX_IDEMPOTENCY_KEY_CHARS, ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions,
+    WaitCall, WaitMode, check_idempotency_key, request_body,
+};
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, ToolDefinition};
 pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Replay, ToolDefinition};
+use crate::{Replay, SubagentAction, ToolDefinition};
 
 /// The name of the tool that an agent never gets.
 pub const SUBAGENT: &str = "subagent";
@@ -33,8 +33,8 @@ pub fn subagent_tool() -> ToolDefinition {
         description: "Delegates work to specialist agents that run on their own. See who there is (list_agents) or define a new agent, spawn a task, do other work, wait for it, and collect its result. An agent sees its own instructions and the task, not this conversation.".to_owned(),
         input_schema: object(json!({
             "action": words(
-                &["list_agents", "define", "spawn", "status", "collect", "wait", "read", "cancel", "continue"],
-                "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped."),
+                &SubagentAction::ALL.iter().map(|action| action.as_str()).collect::<Vec<_>>(),
+                "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped. batch: many spawns at once, all or none."),
             "name": text("For define: 1 to 64 characters of a-z, 0-9, _ and -."),
             "description": text("For define: what the agent is for, on one line."),
             "system_prompt": text("For define: the agent's instructions, at most 4000 tokens."),
@@ -44,15 +44,26 @@ pub fn subagent_tool() -> ToolDefinition {
             "extends": text("For define: an agent from which everything is taken that you do not give."),
             "system_prompt_append": text("For define with extends: what is added to its instructions."),
             "replace": { "type": "boolean", "description": "For define: replace the agent of this name that you defined before." },
+            "on_worker_loss": words(&["resume", "fail"], "For define: what becomes of a task whose machine dies; it is resumed elsewhere if you say nothing."),
             "agent": text("For spawn: the agent's name."),
             "task": text("For spawn and continue: what is to be done, at most 1000 tokens. Put longer context into shared_context and name its keys."),
-            "queue": { "type": "boolean", "description": "For spawn: wait for room instead of being refused when too many tasks run." },
+            "tasks": {
+                "type": "array",
+                "items": item(),
+                "description": "For batch: 1 to 100 tasks, each with agent, task and whatever else spawn takes. A name lets the others depend on it before it has a task_id.",
+            },
+            "queue": { "type": "boolean", "description": "For spawn, continue and batch: wait for room instead of being refused when too many tasks run." },
             "depends_on": texts("For spawn: tasks that must complete first."),
-            "timeout_s": number("number", "For spawn: the longest that the task may run. For wait: how long to wait, at most 45."),
-            "max_input_tokens": number("integer", "For spawn: the task stops when it has used so many."),
-            "max_output_tokens": number("integer", "For spawn: the task stops when it has used so many."),
-            "max_cost_usd": number("number", "For spawn: the task stops when it has cost so much."),
-            "idempotency_key": text("For spawn and collect: the same key gets the same answer, and nothing happens twice."),
+            "timeout_s": number("number", "For spawn, continue and define: the longest that the task may run, in seconds. For wait: how long to wait, 30 if you say nothing and at most 45."),
+            "max_input_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many."),
+            "max_output_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many."),
+            "max_cost_usd": number("number", "For spawn, continue and define: the task stops when it has cost so much."),
+            "summary_prompt": text("For spawn, continue and define: what the agent is asked when it is done; its answer becomes the summary."),
+            "priority": number("integer", "For spawn and continue: -100 to 100, higher is sooner; 0 if you say nothing."),
+            "delay_s": number("number", "For spawn and continue: do not start before so many seconds have passed."),
+            "label": text("For spawn and continue: a name for people to recognise the task by, at most 200 characters."),
+            "metadata": { "type": "object", "description": "For spawn and continue: anything that you want to find again with the task, at most 16 KiB." },
+            "idempotency_key": text("For spawn, collect, continue and batch: the same key gets the same answer, and nothing happens twice."),
             "task_id": text("For status, collect, read, cancel and continue: what spawn returned."),
             "task_ids": texts("For wait: the tasks to wait for; all that are active if you name none."),
             "mode": words(&["any", "all"], "For wait: until one of them has ended (the default), or all."),
@@ -61,6 +72,31 @@ pub fn subagent_tool() -> ToolDefinition {
         })),
         replay: Replay::Unsafe,
     }
+}
+
+/// A task of a batch: what `spawn` takes, but for the key, which is the batch's.
+fn item() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": text("What other tasks of this batch call it in depends_on: 1 to 64 characters of a-z, 0-9, _ and -."),
+            "agent": text("The agent's name."),
+            "task": text("What is to be done, at most 1000 tokens."),
+            "queue": { "type": "boolean", "description": "Wait for room instead of being refused." },
+            "depends_on": texts("Tasks that must complete first: task ids, or names of this batch."),
+            "timeout_s": number("number", "The longest that the task may run, in seconds."),
+            "max_input_tokens": number("integer", "The task stops when it has used so many."),
+            "max_output_tokens": number("integer", "The task stops when it has used so many."),
+            "max_cost_usd": number("number", "The task stops when it has cost so much."),
+            "summary_prompt": text("What the agent is asked when it is done; its answer becomes the summary."),
+            "priority": number("integer", "-100 to 100, higher is sooner."),
+            "delay_s": number("number", "Do not start before so many seconds have passed."),
+            "label": text("A name for people to recognise the task by, at most 200 characters."),
+            "metadata": { "type": "object", "description": "Anything that you want to find again with the task, at most 16 KiB." },
+        },
+        "required": ["agent", "task"],
+        "additionalProperties": false,
+    })
 }
 
 fn object(properties: Value) -> Value {

@@ -1,8 +1,12 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use adjutant_agent::DefinitionLimits;
+use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId};
 use adjutant_store::{Operator, Store};
 use serde_json::Value;
+
+use crate::sessions::Sessions;
+use crate::{Caller, Dialect, Result, note, spec};
 
 /// What the operator's config says that a call has to know.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +15,23 @@ pub struct Policy {
     pub definitions: DefinitionLimits,
     /// The models by name; agents and sessions may name no other.
     pub models: Vec<String>,
+    /// Other names for them; `*` stands for every name that is not there.
+    pub model_aliases: BTreeMap<String, String>,
+}
+
+impl Policy {
+    /// The model of this name, or the one that the operator lets it stand for.
+    pub fn model(&self, name: &str) -> std::result::Result<&str, Refusal> {
+        let alias = || self.model_aliases.get(name).or_else(|| self.model_aliases.get("*"));
+        self.models.iter().find(|model| *model == name).or_else(alias).map(String::as_str).ok_or_else(|| {
+            let start: String = name.chars().take(64).collect();
+            let models = self.models.join(", ");
+            Refusal::new(
+                ErrorCode::InvalidModel,
+                format!("model: there is no model {start:?}; there are: {models}"),
+            )
+        })
+    }
 }
 
 /// Where calls are answered, whatever wire they came over.
@@ -18,6 +39,7 @@ pub struct Policy {
 pub struct Desk {
     pub(crate) store: Store,
     pub(crate) policy: Arc<Policy>,
+    sessions: Arc<Sessions>,
 }
 
 /// A tool called by an orchestrator, as its source writes it.
@@ -32,6 +54,46 @@ pub struct ToolCall {
 
 impl Desk {
     pub fn new(store: Store, policy: Policy) -> Self {
-        Self { store, policy: Arc::new(policy) }
+        Self { store, policy: Arc::new(policy), sessions: Arc::default() }
+    }
+
+    /// Answers a tool call in the words of its dialect, and notes it in the log: who, what and how it stands, never what was
+    /// said.
+    pub async fn call(
+        &self,
+        caller: &Caller,
+        session: &str,
+        call: ToolCall,
+        dialect: Dialect,
+    ) -> Result<Value> {
+        let answer = match dialect {
+            Dialect::Spec => self.answer(caller, session, &call).await,
+        };
+        note::call(session, &call, &answer);
+        answer
+    }
+
+    async fn answer(&self, caller: &Caller, session: &str, call: &ToolCall) -> Result<Value> {
+        let request = spec::Request::read(call)?;
+        if let Some(known) = self.sessions.known(&caller.tenant, session) {
+            match self.perform(known, &request).await {
+                Err(error) if error.code() == Some(ErrorCode::SessionNotFound) => {
+                    self.sessions.forget(&caller.tenant, session);
+                }
+                answer => return answer,
+            }
+        }
+        let id = self.session(caller, session).await?;
+        self.perform(id, &request).await
+    }
+
+    async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {
+        // What cannot be stored cannot be there.
+        if name.contains('\0') {
+            return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
+        }
+        let id = self.store.session(&caller.tenant, name).await?.id;
+        self.sessions.remember(&caller.tenant, name, id);
+        Ok(id)
     }
 }

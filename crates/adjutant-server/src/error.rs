@@ -1,4 +1,4 @@
-use adjutant_agent::Refusal;
+use adjutant_agent::{ErrorCode, Refusal};
 
 /// Why a call has no answer, split by what becomes of it at the edge.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,16 @@ impl From<adjutant_store::Error> for Error {
             adjutant_store::Error::LeaseLost(_)
             | adjutant_store::Error::Schema(_)
             | adjutant_store::Error::Unexpected(_) => Self::Internal(error),
+        }
+    }
+}
+
+impl Error {
+    /// The code of a refusal.
+    pub(crate) fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code),
+            Self::Unavailable(_) | Self::Internal(_) => None,
         }
     }
 }

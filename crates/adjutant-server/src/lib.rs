@@ -6,10 +6,15 @@
 
 mod caller;
 mod desk;
+mod dialect;
 mod error;
+mod note;
+mod sessions;
+mod spec;
 
 pub use caller::{Caller, Scope};
 pub use desk::{Desk, Policy, ToolCall};
+pub use dialect::Dialect;
 pub use error::Error;
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -57,14 +57,16 @@ impl Store {
         Ok(version)
     }
 
-    /// The agents that a session can give tasks to, by name, without their system prompts: a list of them may be long.
+    /// The agents that a session can give tasks to, by name, without their system prompts: a list of them may be long. One
+    /// without a model has the session's, if it has one.
     pub async fn agents(&self, session: SessionId) -> Result<Vec<Agent>> {
         let agents = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select version as "version!",
-                        definition #- '{spec, system_prompt}' as "definition!: Json<AgentDefinition>"
-                       from agents_1($1)"#,
+                    r#"select a.version as "version!", s.model,
+                        a.definition #- '{spec, system_prompt}' as "definition!: Json<AgentDefinition>"
+                       from agents_1($1) a
+                       left join session s on s.id = $1"#,
                     session.0
                 )
                 .fetch_all(connection)
@@ -73,7 +75,13 @@ impl Store {
             .await?;
         Ok(agents
             .into_iter()
-            .map(|row| Agent { definition: row.definition.0, version: row.version })
+            .map(|row| {
+                let mut definition = row.definition.0;
+                if definition.spec.model.is_empty() {
+                    definition.spec.model = row.model.unwrap_or_default();
+                }
+                Agent { definition, version: row.version }
+            })
             .collect())
     }
 

@@ -1,7 +1,8 @@
-use adjutant_agent::{LeaseId, TaskId, TaskState};
+use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber, TaskState};
+use sqlx::types::Json;
 
 use crate::status::known;
-use crate::{Result, Store};
+use crate::{Progress, Result, Store};
 
 /// What a cancel found or did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +16,39 @@ pub struct Cancelled {
     pub leases: Vec<LeaseId>,
 }
 
+/// A task that was to be cancelled, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelledTask {
+    pub progress: Progress,
+    /// Whether this call cancelled it; a task that had ended stays as it was.
+    pub changed: bool,
+    pub partial_result: Option<String>,
+}
+
 impl Store {
+    /// As [`Store::cancel`], for whoever knows the task by its number; one that was collected is not found.
+    pub async fn cancel_by_number(&self, session: SessionId, number: TaskNumber) -> Result<CancelledTask> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select cancelled as "cancelled!", partial_result, leases as "leases!",
+                        progress as "progress!: Json<Progress>"
+                       from cancel_by_number_1($1, $2)"#,
+                    session.0,
+                    number.0
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        self.notices.lost(row.leases.into_iter().map(LeaseId).collect());
+        Ok(CancelledTask {
+            progress: row.progress.0,
+            changed: row.cancelled,
+            partial_result: row.partial_result,
+        })
+    }
+
     /// Cancels the task and everything below it, running or not, in one transaction.
     pub async fn cancel(&self, task: TaskId) -> Result<Cancelled> {
         let row = self.call(async |connection| sqlx::query!(

@@ -2,9 +2,12 @@ use adjutant_agent::{
     AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
     estimate_tokens,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{IdempotencyKey, NewTask, Result, Spawned, Store};
+use crate::batch::check_batch;
+use crate::spawn::{Made, to_row};
+use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -15,10 +18,12 @@ pub struct NewDelegation {
     pub timeout_s: Option<f64>,
     /// Limits that are here count instead of the agent's.
     pub budget: Budget,
+    /// Instead of the agent's.
+    pub summary_prompt: Option<String>,
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Operator {
     /// The model of agents that have none, in sessions that have none.
     pub default_model: String,
@@ -47,9 +52,47 @@ impl Store {
         operator: &Operator,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
-        let task = self.task_for_agent(session, new, operator).await?;
-        let mut spawned = self.spawn(session, &[task], key).await?;
-        spawned.pop().ok_or_else(|| crate::Error::Unexpected(sqlx::Error::RowNotFound))
+        let mut spawned = self.delegate_all(session, std::slice::from_ref(new), operator, key).await?;
+        spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
+    }
+
+    /// Gives tasks to agents of the session, all or none, in one round trip.
+    pub async fn delegate_all(
+        &self,
+        session: SessionId,
+        new: &[NewDelegation],
+        operator: &Operator,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Vec<Spawned>> {
+        if let Some(key) = key {
+            key.check()?;
+        }
+        let tasks: Vec<NewTask> = new.iter().map(|new| new.task.clone()).collect();
+        tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
+        check_batch(&tasks)?;
+        let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
+        let (operator, notices) = (json(operator)?, self.notices_of(&tasks));
+        let most = self.limits.of_tasks();
+        let made = self
+            .call(async |connection| {
+                sqlx::query_as!(
+                    Made,
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position
+                       from delegate_1($1, $2, $3, $4, sha256($5), $6, $7, $8)"#,
+                    session.0,
+                    Value::Array(rows),
+                    operator,
+                    key.map(|key| key.key),
+                    key.map(|key| key.body),
+                    &notices,
+                    most.map(|(active, _)| active),
+                    most.map(|(_, queued)| queued),
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        made.into_iter().map(Made::spawned).collect()
     }
 
     /// A task that carries the configuration of the agent that it names: what a batch is made of.
@@ -71,6 +114,22 @@ impl Store {
     }
 }
 
+/// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
+fn row(new: &NewDelegation) -> Result<Value> {
+    let mut row = to_row(&new.task)?;
+    if let Some(text) = &new.summary_prompt {
+        crate::text::refuse_nul_in("summary_prompt", text)?;
+    }
+    row["summary_prompt"] = json(&new.summary_prompt)?;
+    row["timeout_s"] = json(&new.timeout_s)?;
+    row["budget"] = json(&new.budget)?;
+    Ok(row)
+}
+
+fn json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+}
+
 pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
     if task.trim().is_empty() {
         return Err(Refusal::invalid("task", "is required and must not be empty"));
@@ -88,6 +147,7 @@ pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
 }
 
 /// What a task is spawned with: what the agent is, what the spawn says instead, and no more than the operator allows.
+/// `spec_at_spawn_1` is the same rule where the agent is, which saves [`Store::delegate`] a round trip; a test compares them.
 pub(crate) fn spec_at_spawn(
     new: &NewDelegation,
     mut spec: AgentSpec,
@@ -98,6 +158,7 @@ pub(crate) fn spec_at_spawn(
         spec.model = model.unwrap_or_else(|| operator.default_model.clone());
     }
     spec.max_turns = spec.max_turns.min(operator.max_turns_ceiling);
+    spec.summary_prompt = new.summary_prompt.clone().or(spec.summary_prompt);
     let wanted = new.timeout_s.or(spec.timeout_s).or(operator.default_timeout_s);
     spec.timeout_s = match (wanted, operator.max_timeout_s) {
         (Some(wanted), Some(most)) => Some(wanted.min(most)),

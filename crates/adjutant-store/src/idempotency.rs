@@ -1,7 +1,7 @@
-use adjutant_agent::Refusal;
+use adjutant_agent::{MAX_IDEMPOTENCY_KEY_CHARS, Refusal, check_idempotency_key};
 
-use crate::batch::check_name;
-use crate::text::refuse_nul_in;
+/// What stands before the key of a task that spawns children: its id and a slash.
+const PARENT_CHARS: usize = 37;
 
 /// Makes a call answerable again: the same key with the same body gets the first answer, for 24 hours.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +13,18 @@ pub struct IdempotencyKey<'a> {
 
 impl IdempotencyKey<'_> {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        refuse_nul_in("idempotency_key", self.key)?;
-        check_name("idempotency_key", self.key)
+        check_idempotency_key(self.key)
+    }
+
+    /// A parent's keys are its own, and stored behind its id.
+    pub(crate) fn check_for_children(&self) -> Result<(), Refusal> {
+        let longest = MAX_IDEMPOTENCY_KEY_CHARS - PARENT_CHARS;
+        if self.key.chars().count() > longest {
+            return Err(Refusal::invalid(
+                "idempotency_key",
+                format_args!("must have 1 to {longest} characters"),
+            ));
+        }
+        self.check()
     }
 }

@@ -26,6 +26,7 @@
 
 mod agents;
 mod archive;
+mod await_ends;
 mod batch;
 mod bench;
 mod calls;
@@ -50,6 +51,8 @@ mod listen;
 mod look;
 mod notice;
 mod record;
+mod progress;
+mod read_result;
 mod release;
 mod renew;
 mod schema;
@@ -75,8 +78,9 @@ mod worker;
 
 pub use adjutant_agent::OnWorkerLoss;
 pub use agents::{Agent, Redefinition};
+pub use await_ends::{Ends, EndsAwaited, Patience};
 pub use bench::{Bare, EndedAttempt, Insert};
-pub use cancel::Cancelled;
+pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;
 pub use claim::{Assignment, Claim};
 pub use clearance::{Account, Clearance};
@@ -94,6 +98,8 @@ pub use listen::{Listener, News};
 pub use look::Look;
 pub use notice::Whom;
 pub use record::{AttemptRecord, TaskRecord};
+pub use progress::Progress;
+pub use read_result::ResultPage;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};

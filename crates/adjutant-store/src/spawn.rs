@@ -81,6 +81,14 @@ impl Store {
     ) -> Result<Vec<Spawned>> {
         spawn(self, session, tasks, key, None).await
     }
+
+    /// Whom a spawn of these tasks tells with its commit.
+    pub(crate) fn notices_of(&self, tasks: &[NewTask]) -> Vec<String> {
+        let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(Whom::Delayed);
+        let pools: BTreeSet<_> =
+            tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
+        self.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool).chain(delays))
+    }
 }
 
 impl Lease {
@@ -98,14 +106,11 @@ async fn spawn(
     parent: Option<&Lease>,
 ) -> Result<Vec<Spawned>> {
     if let Some(key) = key {
-        key.check()?;
+        if parent.is_some() { key.check_for_children()? } else { key.check()? }
     }
     check_batch(tasks)?;
     let rows = tasks.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
-    let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(Whom::Delayed);
-    let pools: BTreeSet<_> =
-        tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
-    let notices = store.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool).chain(delays));
+    let notices = store.notices_of(tasks);
     let order = Order { session, tasks: Value::Array(rows), key, notices };
     let made = match (parent, store.limits.of_tasks()) {
         (None, Some(most)) => order.place_within(store, most).await?,
@@ -169,7 +174,7 @@ impl Order<'_> {
 }
 
 /// What `spawn_1` answers.
-struct Made {
+pub(crate) struct Made {
     id: Uuid,
     number: i32,
     state: String,
@@ -177,7 +182,7 @@ struct Made {
 }
 
 impl Made {
-    fn spawned(self) -> Result<Spawned> {
+    pub(crate) fn spawned(self) -> Result<Spawned> {
         Ok(Spawned {
             id: TaskId(self.id),
             number: TaskNumber(self.number),
@@ -207,7 +212,7 @@ struct Row<'a> {
     traceparent: Option<&'a str>,
 }
 
-fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
+pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
     let depends_on = task.depends_on.iter().map(|dependency| match dependency {
         Dependency::Task(number) => number.0,
         // `check_batch` has seen that it is below MAX_BATCH.

@@ -1,0 +1,112 @@
+//! How tasks are shown: the source's words for their states, and our own fields beside them.
+
+use adjutant_agent::{FailureKind, SPEC_VIEW, Spent, TaskState, usd};
+use adjutant_store::{Progress, Spawned, Status};
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Map, Value, json};
+
+/// The error of a task that was cancelled: the source knows only failures.
+const CANCELLED: &str = "Task cancelled";
+
+/// The source has three words: whatever has not ended is running.
+pub(super) fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued | TaskState::Running | TaskState::Waiting => "running",
+        TaskState::Completed => "completed",
+        TaskState::Failed | TaskState::Cancelled => "failed",
+    }
+}
+
+/// A task that was made, as `spawn` answers.
+pub(super) fn spawned(spawned: &Spawned, agent: &str, label: Option<&str>) -> Map<String, Value> {
+    let mut fields = Fields::default();
+    fields.put("task_id", spawned.number.to_string());
+    fields.put("id", spawned.id.to_string());
+    fields.put("agent", agent);
+    fields.put("status", word(spawned.state));
+    fields.put_if("label", label);
+    fields.phase(spawned.state, spawned.queue_position);
+    fields.0
+}
+
+/// How a task stands, as `status` answers: never its result.
+pub(super) fn progress(progress: &Progress) -> Map<String, Value> {
+    let status = &progress.status;
+    let mut fields = Fields(task(status));
+    fields.phase(status.state, progress.queue_position);
+    fields.put("created_at", utc(status.created_at));
+    fields.put("last_activity_at", utc(status.last_activity_at));
+    fields.put_if("completed_at", status.finished_at.map(utc));
+    fields.0
+}
+
+/// What every answer about one task has. The error is there exactly when it failed.
+pub(super) fn task(status: &Status) -> Map<String, Value> {
+    let mut fields = Fields::default();
+    fields.put("task_id", status.number.to_string());
+    fields.put("id", status.id.to_string());
+    fields.put("agent", status.agent.as_str());
+    fields.put("status", word(status.state));
+    fields.put("turns_used", status.turns_used);
+    fields.put_if("label", status.label.as_deref());
+    fields.put_if("error", error(status));
+    fields.put_if("failure", status.failure.map(FailureKind::as_str));
+    fields.spent(status.spent);
+    fields.0
+}
+
+/// A text that may be long, under this name: cut as the source says, with the length of the whole beside it.
+pub(super) fn text(answer: &mut Map<String, Value>, name: &str, text: &str) {
+    let shown = SPEC_VIEW.of(text);
+    answer.insert(name.to_owned(), json!(shown.text));
+    if shown.truncated {
+        answer.insert("truncated".to_owned(), json!(true));
+        answer.insert("result_chars".to_owned(), json!(shown.result_chars));
+    }
+}
+
+fn error(status: &Status) -> Option<&str> {
+    match status.state {
+        TaskState::Failed => status.error.as_deref(),
+        TaskState::Cancelled => Some(CANCELLED),
+        TaskState::Queued | TaskState::Running | TaskState::Waiting | TaskState::Completed => None,
+    }
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    fn put_if(&mut self, name: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    /// What a task that has not ended is doing, and when it is worth asking again.
+    fn phase(&mut self, state: TaskState, queue_position: Option<i32>) {
+        let after_ms = match state {
+            TaskState::Queued => 1_000 + 500 * queue_position.unwrap_or(0).clamp(0, 18),
+            TaskState::Running => 2_000,
+            TaskState::Waiting => 5_000,
+            TaskState::Completed | TaskState::Failed | TaskState::Cancelled => return,
+        };
+        self.put("phase", state.as_str());
+        self.put_if("queue_position", queue_position);
+        self.put("poll_after_ms", after_ms);
+    }
+
+    fn spent(&mut self, spent: Spent) {
+        self.put("input_tokens", spent.input_tokens);
+        self.put("output_tokens", spent.output_tokens);
+        self.put_if("cost_usd", usd(spent.cost_nanousd));
+    }
+}
+
+fn utc(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}

@@ -1,0 +1,235 @@
+//! spawn and status.
+
+use adjutant_agent::{ErrorCode, SessionId};
+use serde_json::{Value, json};
+
+use super::office::{Office, assert_has, assert_lacks};
+use super::over_every_wire;
+use crate::world::{race, turn};
+
+over_every_wire! {
+    row_0_14_a_spawn_answers_at_once_and_counts_its_tasks,
+    row_0_15_a_task_is_given_its_agent_and_its_assignment,
+    row_0_16_a_status_never_has_the_result,
+    row_0_21_a_task_has_4003_characters_at_most,
+    row_0_22_the_sixth_is_refused_and_the_uncollected_do_not_count,
+    row_0_28_what_is_unknown_has_its_own_code,
+    row_g_2_a_queued_task_says_how_many_are_before_it,
+    row_g_3_with_queue_the_sixth_waits,
+    row_g_6_turns_are_counted_while_the_task_runs,
+    row_g_26_a_spawn_may_say_its_own_limits,
+    row_g_31_a_task_starts_after_what_it_depends_on,
+    row_g_32_the_same_key_makes_one_task,
+    row_g_32_a_refusal_is_never_frozen,
+}
+
+fn spawn(more: Value) -> Value {
+    let mut arguments = json!({"action": "spawn", "agent": "writer", "task": "Do it."});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    arguments
+}
+
+async fn row_0_14_a_spawn_answers_at_once_and_counts_its_tasks(office: Office) {
+    for number in ["t_01", "t_02", "t_03"] {
+        let answer = office.call(spawn(json!({"label": "é"}))).await;
+        assert_has(
+            &answer,
+            json!({"task_id": number, "agent": "writer", "status": "running", "phase": "queued", "label": "é"}),
+        );
+        assert!(answer["id"].as_str().unwrap().parse::<uuid::Uuid>().is_ok());
+        assert_lacks(&answer, &["result", "error", "turns_used"]);
+    }
+}
+
+async fn row_0_15_a_task_is_given_its_agent_and_its_assignment(office: Office) {
+    let metadata = json!({"ticket": 7});
+    let answer = office
+        .call(spawn(
+            json!({"agent": "researcher", "task": "Look: \u{1f980}", "metadata": metadata, "priority": 3}),
+        ))
+        .await;
+    let claim = office.claim().await;
+    assert_eq!(claim.assignment.text, "Look: \u{1f980}");
+    assert_eq!(
+        claim.assignment.config,
+        json!({"system_prompt": "You are researcher.", "tools": ["fetch", "shared_context"], "model": "main", "max_turns": 10})
+    );
+    let (label, stored, priority): (Option<String>, Value, i16) =
+        sqlx::query_as("select label, metadata, priority from task where id = $1::uuid")
+            .bind(answer["id"].as_str().unwrap())
+            .fetch_one(&office.world.sql)
+            .await
+            .unwrap();
+    assert_eq!((label, stored, priority), (None, metadata, 3));
+}
+
+async fn row_0_16_a_status_never_has_the_result(office: Office) {
+    let done = office.completed("The result.").await;
+    let status = office.status(&done).await;
+    assert_has(
+        &status,
+        json!({"task_id": "t_01", "agent": "writer", "status": "completed", "turns_used": 0, "input_tokens": 0, "cost_usd": 0.0}),
+    );
+    assert_lacks(&status, &["result", "error", "phase", "queue_position", "poll_after_ms", "failure"]);
+    let failed = office.failed(Some("Half.")).await;
+    let status = office.status(&failed).await;
+    assert_has(
+        &status,
+        json!({"status": "failed", "failure": "max_turns",
+            "error": "Max turns exceeded without producing a final response"}),
+    );
+    assert_lacks(&status, &["result", "phase"]);
+    let running = office.spawn("x").await;
+    let status = office.status(&running).await;
+    assert_has(
+        &status,
+        json!({"status": "running", "turns_used": 0, "phase": "queued", "queue_position": 0}),
+    );
+    assert_lacks(&status, &["result", "error", "completed_at"]);
+    for field in ["last_activity_at", "created_at"] {
+        assert!(status[field].as_str().unwrap().ends_with('Z'), "{status}");
+    }
+    assert!(status["poll_after_ms"].as_i64().unwrap() > 0);
+}
+
+async fn row_0_21_a_task_has_4003_characters_at_most(office: Office) {
+    let task = |chars| spawn(json!({"task": "é".repeat(chars)}));
+    office.refused(task(4_004), ErrorCode::TaskTooLarge).await;
+    office.call(task(4_003)).await;
+}
+
+async fn row_0_22_the_sixth_is_refused_and_the_uncollected_do_not_count(office: Office) {
+    for _ in 0..3 {
+        office.completed("done").await;
+    }
+    for _ in 0..5 {
+        office.call(spawn(json!({}))).await;
+    }
+    office.refused(spawn(json!({})), ErrorCode::MaxTasksExceeded).await;
+    office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    office.call(spawn(json!({}))).await;
+}
+
+async fn row_0_28_what_is_unknown_has_its_own_code(office: Office) {
+    for agent in ["nobody", "Nobody", "é"] {
+        let message = office.refused(spawn(json!({"agent": agent})), ErrorCode::AgentNotFound).await;
+        assert!(message.contains(agent), "{message}");
+    }
+    for action in ["status", "collect", "cancel", "read"] {
+        for id in ["t_01", "t_99", "nonsense"] {
+            office.refused(json!({"action": action, "task_id": id}), ErrorCode::TaskNotFound).await;
+        }
+    }
+}
+
+async fn row_g_2_a_queued_task_says_how_many_are_before_it(office: Office) {
+    for before in 0..3 {
+        assert_has(
+            &office.call(spawn(json!({}))).await,
+            json!({"phase": "queued", "queue_position": before}),
+        );
+    }
+    let _running = office.claim().await;
+    assert_has(&office.status("t_01").await, json!({"phase": "running", "status": "running"}));
+    assert_lacks(&office.status("t_01").await, &["queue_position"]);
+    assert_has(&office.status("t_03").await, json!({"phase": "queued", "queue_position": 1}));
+}
+
+async fn row_g_3_with_queue_the_sixth_waits(office: Office) {
+    for _ in 0..5 {
+        office.call(spawn(json!({}))).await;
+    }
+    let sixth = office.call(spawn(json!({"queue": true}))).await;
+    assert_has(
+        &sixth,
+        json!({"task_id": "t_06", "status": "running", "phase": "queued", "queue_position": 5}),
+    );
+    office.refused(spawn(json!({"queue": false})), ErrorCode::MaxTasksExceeded).await;
+}
+
+async fn row_g_6_turns_are_counted_while_the_task_runs(office: Office) {
+    office.call(spawn(json!({}))).await;
+    let mut claim = office.claim().await;
+    for turns in 1..=2 {
+        claim.lease.checkpoint(&turn("Thinking.")).await.unwrap();
+        assert_has(
+            &office.status("t_01").await,
+            json!({"turns_used": turns, "input_tokens": 10 * turns, "output_tokens": 2 * turns, "phase": "running"}),
+        );
+    }
+    claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+    assert_has(&office.collect("t_01").await, json!({"turns_used": 2, "cost_usd": 6e-8}));
+}
+
+async fn row_g_26_a_spawn_may_say_its_own_limits(office: Office) {
+    let limits = json!({"timeout_s": 60, "max_input_tokens": 50_000, "max_output_tokens": 5_000, "max_cost_usd": 0.25,
+        "summary_prompt": "In short?"});
+    office.call(spawn(limits)).await;
+    let config = office.claim().await.assignment.config;
+    assert_eq!(config["timeout_s"].as_f64(), Some(60.0));
+    assert_eq!(config["summary_prompt"], "In short?");
+    assert_eq!(
+        config["budget"],
+        json!({"max_input_tokens": 50_000, "max_output_tokens": 5_000, "max_cost_nanousd": 250_000_000})
+    );
+    let delayed = office.call(spawn(json!({"delay_s": 3600}))).await;
+    assert_has(&delayed, json!({"status": "running", "phase": "queued"}));
+    assert!(office.worker.claim(1).await.unwrap().is_empty(), "it is not yet time");
+}
+
+async fn row_g_31_a_task_starts_after_what_it_depends_on(office: Office) {
+    office.spawn("first").await;
+    office.spawn("second").await;
+    let third = office.call(spawn(json!({"depends_on": ["t_01", "t_02", "t_01"]}))).await;
+    assert_has(&third, json!({"status": "running", "phase": "waiting"}));
+    assert_lacks(&third, &["queue_position"]);
+    office.refused(spawn(json!({"depends_on": ["t_09"]})), ErrorCode::TaskNotFound).await;
+    let fourth = office.spawn_with(spawn(json!({"depends_on": ["t_03"]}))).await;
+    office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    office.collect("t_01").await;
+    office.call(json!({"action": "cancel", "task_id": "t_02"})).await;
+    for (task, error) in [("t_03", "Dependency t_02 cancelled"), (fourth.as_str(), "Dependency t_03 failed")]
+    {
+        assert_has(
+            &office.status(task).await,
+            json!({"status": "failed", "failure": "dependency", "error": error}),
+        );
+    }
+    let fifth = office.call(spawn(json!({"depends_on": ["t_01"]}))).await;
+    assert_has(&fifth, json!({"phase": "queued"}));
+}
+
+async fn row_g_32_the_same_key_makes_one_task(office: Office) {
+    let keyed = |task: &str| spawn(json!({"task": task, "idempotency_key": "k", "label": null}));
+    let racers = (0..8).map(|_| {
+        let (wire, arguments) = (office.wire.clone(), keyed("x"));
+        async move {
+            let call = adjutant_server::ToolCall {
+                tool: "subagent".to_owned(),
+                arguments,
+                idempotency_key: None,
+                traceparent: None,
+            };
+            wire(super::office::SESSION.to_owned(), call).await
+        }
+    });
+    for (status, answer) in race(racers.collect()).await {
+        assert_eq!((status, &answer["task_id"]), (200, &json!("t_01")));
+    }
+    office.refused(keyed("y"), ErrorCode::IdempotencyConflict).await;
+    assert_eq!(office.world.count("select count(*) from task").await, 1);
+    // What has become of the agent since is no matter.
+    office.world.store.publish_agents(&[]).await.unwrap();
+    assert_has(&office.call(keyed("x")).await, json!({"task_id": "t_01", "agent": "writer"}));
+}
+
+async fn row_g_32_a_refusal_is_never_frozen(office: Office) {
+    for _ in 0..5 {
+        office.call(spawn(json!({}))).await;
+    }
+    let keyed = spawn(json!({"idempotency_key": "k"}));
+    office.refused(keyed.clone(), ErrorCode::MaxTasksExceeded).await;
+    office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    assert_eq!(office.call(keyed).await["task_id"], "t_06");
+    assert!(office.session_id().await > SessionId(0));
+}
