@@ -5,6 +5,8 @@ words! {
     ErrorCode {
         AgentAlreadyExists = "AGENT_ALREADY_EXISTS",
         AgentNotFound = "AGENT_NOT_FOUND",
+        BodyTooLarge = "BODY_TOO_LARGE",
+        Forbidden = "FORBIDDEN",
         IdempotencyConflict = "IDEMPOTENCY_CONFLICT",
         Internal = "INTERNAL",
         InvalidAction = "INVALID_ACTION",
@@ -15,7 +17,11 @@ words! {
         InvalidTool = "INVALID_TOOL",
         KeyNotFound = "KEY_NOT_FOUND",
         MaxTasksExceeded = "MAX_TASKS_EXCEEDED",
+        MethodNotAllowed = "METHOD_NOT_ALLOWED",
         PromptTooLarge = "PROMPT_TOO_LARGE",
+        RateLimited = "RATE_LIMITED",
+        RequestTimeout = "REQUEST_TIMEOUT",
+        RouteNotFound = "ROUTE_NOT_FOUND",
         SessionAlreadyExists = "SESSION_ALREADY_EXISTS",
         SessionArchived = "SESSION_ARCHIVED",
         SessionNotFound = "SESSION_NOT_FOUND",
@@ -23,6 +29,10 @@ words! {
         TaskNotFound = "TASK_NOT_FOUND",
         TaskNotReady = "TASK_NOT_READY",
         TaskTooLarge = "TASK_TOO_LARGE",
+        ToolNotFound = "TOOL_NOT_FOUND",
+        Unauthenticated = "UNAUTHENTICATED",
+        Unavailable = "UNAVAILABLE",
+        UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE",
         ValueTooLarge = "VALUE_TOO_LARGE",
     }
 }

@@ -37,6 +37,7 @@ pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,
 };
 pub use error_code::{ErrorCode, Refusal};
+pub use fields::{Fields, text_in};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};

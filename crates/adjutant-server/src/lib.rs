@@ -4,12 +4,20 @@
 //! desk, which knows nothing of HTTP: the same calls come over MCP. The server is stateless: any number of them share one
 //! database, and a client that loses one goes on at another.
 
+mod auth;
+mod body;
 mod caller;
 mod desk;
+mod dialect;
+mod door;
 mod error;
+mod rates;
+mod stand_in;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Policy, ToolCall};
+pub use desk::{Desk, Policy, SessionLimits, TenantLimits, ToolCall};
+pub use dialect::Dialect;
+pub use door::{Door, DoorSettings};
 pub use error::Error;
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -85,7 +85,7 @@ pub use notice::Whom;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
-pub use sessions::SessionEntry;
+pub use sessions::{SessionDetails, SessionEntry};
 pub use spawn::{Dependency, NewTask, Spawned};
 pub use status::Status;
 pub use store::{Connections, Store};

@@ -1,0 +1,186 @@
+//! The history of a tenant's tasks.
+
+use std::sync::Arc;
+
+use adjutant_agent::{ErrorCode, FailureKind, Fields, Refusal, TaskId, TaskState};
+use axum::extract::State;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use super::Shared;
+use super::request::{Options, Parameters, Place};
+use crate::{Caller, Result, Scope, stand_in};
+
+const PAGE: i64 = 50;
+const MAX_PAGE: i64 = 500;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/v1/tasks", get(list))
+        .route("/v1/tasks/{id}", get(show))
+        .route("/v1/tasks/{id}/turns", get(turns))
+        .route("/v1/tasks/{id}/cancel", post(cancel))
+        .route("/v1/tasks/{id}/retry", post(retry))
+}
+
+/// Which tasks are wanted.
+#[derive(Debug, Default, PartialEq)]
+#[expect(dead_code, reason = "read by the store's verbs, which are joined when they are merged")]
+struct Wanted {
+    /// Any of them.
+    states: Vec<TaskState>,
+    failure: Option<FailureKind>,
+    agent: Option<String>,
+    session: Option<String>,
+    model: Option<String>,
+    /// When it was made: from this time, and before that.
+    since: Option<DateTime<Utc>>,
+    until: Option<DateTime<Utc>>,
+    /// In its id, its label or its agent's name.
+    q: Option<String>,
+    cursor: Option<String>,
+    limit: i64,
+}
+
+impl Wanted {
+    fn read(mut parameters: Parameters) -> Result<Self, Refusal> {
+        let states = parameters.text("state")?.unwrap_or_default();
+        let time = "a time as 2026-01-31T12:00:00Z";
+        let wanted = Self {
+            states: states.split(',').filter(|word| !word.is_empty()).map(state).collect::<Result<_, _>>()?,
+            failure: parameters
+                .parsed("failure", &one_of(FailureKind::ALL.iter().map(|kind| kind.as_str())))?,
+            agent: parameters.text("agent")?,
+            session: parameters.text("session")?,
+            model: parameters.text("model")?,
+            since: parameters.parsed("since", time)?,
+            until: parameters.parsed("until", time)?,
+            q: parameters.text("q")?,
+            cursor: parameters.text("cursor")?,
+            limit: parameters.limit(PAGE, MAX_PAGE)?,
+        };
+        parameters.end()?;
+        Ok(wanted)
+    }
+}
+
+fn state(word: &str) -> Result<TaskState, Refusal> {
+    let known = one_of(TaskState::ALL.iter().map(|state| state.as_str()));
+    word.parse().map_err(|_| Refusal::invalid("state", format_args!("must be {known}")))
+}
+
+fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    format!("one of {}", words.collect::<Vec<_>>().join(", "))
+}
+
+/// What is not an id is no task's.
+fn id(place: &Place) -> Result<TaskId, Refusal> {
+    let text = place.get("id");
+    let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {text}"));
+    text.parse().map(TaskId).map_err(|_| not_found())
+}
+
+/// Search the history of tasks, the newest first
+#[utoipa::path(
+    get, path = "/v1/tasks", tag = "history",
+    params(
+        ("state" = Option<String>, Query, description = "One state, or several with commas."),
+        ("failure" = Option<String>, Query, description = "Why they failed."),
+        ("agent" = Option<String>, Query, min_length = 1),
+        ("session" = Option<String>, Query, min_length = 1),
+        ("model" = Option<String>, Query, min_length = 1),
+        ("since" = Option<DateTime<Utc>>, Query, description = "Made at this time or later."),
+        ("until" = Option<DateTime<Utc>>, Query, description = "Made before this time."),
+        ("q" = Option<String>, Query, description = "A part of the id, the label or the agent's name.", min_length = 1),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.", min_length = 1),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses((status = 200, description = "`tasks` and `next_cursor`.", body = Object))
+)]
+pub(super) async fn list(
+    State(_shared): State<Arc<Shared>>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Read])?;
+    let _wanted = Wanted::read(parameters)?;
+    stand_in::later()
+}
+
+/// Show a task
+#[utoipa::path(
+    get, path = "/v1/tasks/{id}", tag = "history",
+    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    responses((status = 200, description = "All that is known of it.", body = Object))
+)]
+pub(super) async fn show(
+    State(_shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    parameters: Parameters,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Read])?;
+    parameters.end()?;
+    let _id = id(&place)?;
+    stand_in::later()
+}
+
+/// Show the turns of a task, with the model's answers and the tools' results
+#[utoipa::path(
+    get, path = "/v1/tasks/{id}/turns", tag = "history",
+    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    responses((status = 200, description = "`turns`, the first one first.", body = Object))
+)]
+pub(super) async fn turns(
+    State(_shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    parameters: Parameters,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Read])?;
+    parameters.end()?;
+    let _id = id(&place)?;
+    stand_in::later()
+}
+
+/// Cancel a task, and everything below it
+#[utoipa::path(
+    post, path = "/v1/tasks/{id}/cancel", tag = "history",
+    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    responses((status = 200, description = "What it is now.", body = Object))
+)]
+pub(super) async fn cancel(
+    State(_shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    parameters: Parameters,
+    Options(body): Options,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Delegate])?;
+    parameters.end()?;
+    Fields::of(&body)?.end()?;
+    let _id = id(&place)?;
+    stand_in::later()
+}
+
+/// Try a task that has ended again, as a new task
+#[utoipa::path(
+    post, path = "/v1/tasks/{id}/retry", tag = "history",
+    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    responses((status = 200, description = "The new task.", body = Object))
+)]
+pub(super) async fn retry(
+    State(_shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    parameters: Parameters,
+    Options(body): Options,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Delegate])?;
+    parameters.end()?;
+    Fields::of(&body)?.end()?;
+    let _id = id(&place)?;
+    stand_in::later()
+}
