@@ -94,6 +94,7 @@ async fn up_runs_on_a_database_that_is_there_already() -> Result<()> {
     let running = Running::start(&mut adjutant(&["up", "--listen", "127.0.0.1:0", "--database-url", &url]))?;
     assert_eq!(running.about["cap"], 5);
     assert_eq!(running.about["database_url"], serde_json::Value::Null, "it may have a password in it");
+    assert!(running.about["url"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")));
     running.stop()
 }
 
@@ -117,6 +118,12 @@ fn what_cannot_be_done_is_said_in_one_line_and_the_exit_code() -> Result<()> {
         (&["migrate", "--database-url", "mysql://a@b/c"], &["database_url", "postgres://"]),
         (&["migrate", "--database-url", "postgres://127.0.0.1:1/x"], &["not available", "refused"]),
         (&["bench", "status", "--long", "0"], &["--long"]),
+        (&["serve"], &["--database-url"]),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://127.0.0.1:1/x"],
+            &["not available", "refused"],
+        ),
+        (&["serve", "--listen", "nowhere", "--database-url", "x"], &["--listen", "nowhere"]),
         (&["work"], &["--database-url"]),
         (&["work", "--database-url", "postgres://127.0.0.1:1/x"], &["cannot start the worker", "refused"]),
         (&["work", "--database-url", "x", "--concurrency", "0"], &["--concurrency"]),

@@ -15,6 +15,7 @@ mod config;
 mod dependencies;
 mod driver;
 mod fleet;
+mod http;
 mod idempotency;
 mod lease;
 mod model;

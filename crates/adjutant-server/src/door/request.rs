@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    fn of(uri: &Uri) -> Result<Self, Refusal> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Refusal> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| Refusal::invalid("query", "cannot be read"))?;
         for (nth, (name, value)) in pairs.iter().enumerate() {

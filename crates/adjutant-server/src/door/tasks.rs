@@ -27,7 +27,6 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 
 /// Which tasks are wanted.
 #[derive(Debug, Default, PartialEq)]
-#[expect(dead_code, reason = "read by the store's verbs, which are joined when they are merged")]
 struct Wanted {
     /// Any of them.
     states: Vec<TaskState>,
@@ -183,4 +182,55 @@ pub(super) async fn retry(
     Fields::of(&body)?.end()?;
     let _id = id(&place)?;
     stand_in::later()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(query: &str) -> Result<Wanted, String> {
+        let parameters = Parameters::of(&format!("/v1/tasks?{query}").parse().unwrap()).unwrap();
+        Wanted::read(parameters).map_err(|refusal| refusal.message)
+    }
+
+    #[test]
+    fn every_parameter_is_understood() {
+        let read = wanted(
+            "state=failed,cancelled&failure=timeout&agent=a&session=s&model=m&since=2026-01-31T12:00:00Z\
+             &until=2026-02-01T00:00:00%2B01:00&q=x&cursor=c&limit=7",
+        );
+        let expected = Wanted {
+            states: vec![TaskState::Failed, TaskState::Cancelled],
+            failure: Some(FailureKind::Timeout),
+            agent: Some("a".to_owned()),
+            session: Some("s".to_owned()),
+            model: Some("m".to_owned()),
+            since: "2026-01-31T12:00:00Z".parse().ok(),
+            until: "2026-01-31T23:00:00Z".parse().ok(),
+            q: Some("x".to_owned()),
+            cursor: Some("c".to_owned()),
+            limit: 7,
+        };
+        assert_eq!(read, Ok(expected));
+        assert_eq!(wanted(""), Ok(Wanted { limit: PAGE, ..Wanted::default() }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_by_its_name() {
+        for query in [
+            "state=done",
+            "state=",
+            "state=failed,x",
+            "failure=x",
+            "since=yesterday",
+            "until=2026-01-31",
+            "limit=0",
+            "agent=",
+            "colour=red",
+        ] {
+            let said = wanted(query).unwrap_err();
+            let name = query.split('=').next().unwrap();
+            assert!(said.starts_with(&format!("{name}: ")), "{query}: {said}");
+        }
+    }
 }
