@@ -21,7 +21,7 @@ async fn a_body_that_cannot_be_read_is_refused_and_nothing_is_written() {
         (String::new(), "body"),
         (" ".to_owned(), "body"),
         (write("x") + "{}", "body"),
-        (write("x").replace('}', ""), "value"),
+        (write("x").replace('}', ""), "body"),
         (write(r"\u0000"), "value"),
         (write(r"\ud800"), "value"),
         (r#"{"action": "write", "key": "a", "value": "x", "key": "b"}"#.to_owned(), "key"),

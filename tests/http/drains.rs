@@ -10,7 +10,7 @@ async fn a_request_that_is_under_way_is_answered_and_nothing_new_is_taken_in() {
     let world = World::new().await;
     let mut server = Server::on(&world);
     let mut under_way = TcpStream::connect(&server.address).await.unwrap();
-    let head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n";
+    let head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n";
     under_way.write_all(head.as_bytes()).await.unwrap();
     // Half a request, and a connection on which nothing is asked.
     under_way.write_all(br#"{"session_id""#).await.unwrap();

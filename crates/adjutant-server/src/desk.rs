@@ -14,7 +14,7 @@ pub struct Policy {
     /// The models by name; agents and sessions may name no other.
     pub models: Vec<String>,
     /// Other names for them; `*` stands for every name that is not there.
-    pub aliases: BTreeMap<String, String>,
+    pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
     pub tenants: TenantLimits,
 }
@@ -45,7 +45,7 @@ impl Policy {
     /// The model that a name means.
     pub fn model(&self, name: &str) -> Result<&str, Refusal> {
         let known = self.models.iter().find(|known| *known == name);
-        let known = known.or_else(|| self.aliases.get(name)).or_else(|| self.aliases.get("*"));
+        let known = known.or_else(|| self.model_aliases.get(name)).or_else(|| self.model_aliases.get("*"));
         known.map(String::as_str).ok_or_else(|| {
             let message = if self.models.is_empty() {
                 "model: this server's config has no models".to_owned()

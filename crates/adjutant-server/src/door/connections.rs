@@ -21,8 +21,8 @@ const HEAD: Duration = Duration::from_secs(60);
 
 const MAX_HEADERS: usize = 100;
 
-/// For the head of a request, all in all.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// For the head of a request, all in all; one read more may come in before it is noticed.
+const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// For requests that are under way when we stop: longer than any answer takes that does not wait.
 const GRACE: Duration = Duration::from_secs(20);

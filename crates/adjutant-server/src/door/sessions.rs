@@ -291,7 +291,7 @@ mod tests {
     fn new(body: Value) -> Result<NewSession, Refusal> {
         let policy = Policy {
             models: vec!["main".to_owned()],
-            aliases: [("sonnet".to_owned(), "main".to_owned())].into(),
+            model_aliases: [("sonnet".to_owned(), "main".to_owned())].into(),
             ..Policy::default()
         };
         read(&body, &policy, &Caller { tenant: "t".to_owned(), scopes: Vec::new() })

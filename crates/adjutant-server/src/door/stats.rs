@@ -3,6 +3,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::Shared;
@@ -16,14 +17,16 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 /// Counts, tokens and costs of the tenant's tasks
 #[utoipa::path(
     get, path = "/v1/stats", tag = "history",
+    params(("since" = Option<DateTime<Utc>>, Query, description = "Of tasks made at this time or later.")),
     responses((status = 200, description = "The numbers.", body = Object))
 )]
 pub(super) async fn show(
     State(_shared): State<Arc<Shared>>,
     caller: Caller,
-    parameters: Parameters,
+    mut parameters: Parameters,
 ) -> Result<Json<Value>> {
     caller.needs(&[Scope::Read])?;
+    let _since = parameters.parsed::<DateTime<Utc>>("since", "a time as 2026-01-31T12:00:00Z")?;
     parameters.end()?;
     stand_in::later()
 }

@@ -28,8 +28,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 /// Which tasks are wanted.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
-    /// Any of them.
-    states: Vec<TaskState>,
+    state: Option<TaskState>,
     failure: Option<FailureKind>,
     agent: Option<String>,
     session: Option<String>,
@@ -45,10 +44,9 @@ struct Wanted {
 
 impl Wanted {
     fn read(mut parameters: Parameters) -> Result<Self, Refusal> {
-        let states = parameters.text("state")?.unwrap_or_default();
         let time = "a time as 2026-01-31T12:00:00Z";
         let wanted = Self {
-            states: states.split(',').filter(|word| !word.is_empty()).map(state).collect::<Result<_, _>>()?,
+            state: parameters.parsed("state", &one_of(TaskState::ALL.iter().map(|state| state.as_str())))?,
             failure: parameters
                 .parsed("failure", &one_of(FailureKind::ALL.iter().map(|kind| kind.as_str())))?,
             agent: parameters.text("agent")?,
@@ -63,11 +61,6 @@ impl Wanted {
         parameters.end()?;
         Ok(wanted)
     }
-}
-
-fn state(word: &str) -> Result<TaskState, Refusal> {
-    let known = one_of(TaskState::ALL.iter().map(|state| state.as_str()));
-    word.parse().map_err(|_| Refusal::invalid("state", format_args!("must be {known}")))
 }
 
 fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
@@ -85,7 +78,7 @@ fn id(place: &Place) -> Result<TaskId, Refusal> {
 #[utoipa::path(
     get, path = "/v1/tasks", tag = "history",
     params(
-        ("state" = Option<String>, Query, description = "One state, or several with commas."),
+        ("state" = Option<String>, Query, description = "As it is stored."),
         ("failure" = Option<String>, Query, description = "Why they failed."),
         ("agent" = Option<String>, Query, min_length = 1),
         ("session" = Option<String>, Query, min_length = 1),
@@ -129,16 +122,22 @@ pub(super) async fn show(
 /// Show the turns of a task, with the model's answers and the tools' results
 #[utoipa::path(
     get, path = "/v1/tasks/{id}/turns", tag = "history",
-    params(("id" = String, Path, description = "Its `id`, a UUID.")),
-    responses((status = 200, description = "`turns`, the first one first.", body = Object))
+    params(
+        ("id" = String, Path, description = "Its `id`, a UUID."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.", min_length = 1),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 500),
+    ),
+    responses((status = 200, description = "`turns`, the first one first, and `next_cursor`.", body = Object))
 )]
 pub(super) async fn turns(
     State(_shared): State<Arc<Shared>>,
     caller: Caller,
     place: Place,
-    parameters: Parameters,
+    mut parameters: Parameters,
 ) -> Result<Json<Value>> {
     caller.needs(&[Scope::Read])?;
+    let _after = parameters.text("cursor")?;
+    let _limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
     let _id = id(&place)?;
     stand_in::later()
@@ -196,11 +195,11 @@ mod tests {
     #[test]
     fn every_parameter_is_understood() {
         let read = wanted(
-            "state=failed,cancelled&failure=timeout&agent=a&session=s&model=m&since=2026-01-31T12:00:00Z\
+            "state=failed&failure=timeout&agent=a&session=s&model=m&since=2026-01-31T12:00:00Z\
              &until=2026-02-01T00:00:00%2B01:00&q=x&cursor=c&limit=7",
         );
         let expected = Wanted {
-            states: vec![TaskState::Failed, TaskState::Cancelled],
+            state: Some(TaskState::Failed),
             failure: Some(FailureKind::Timeout),
             agent: Some("a".to_owned()),
             session: Some("s".to_owned()),
@@ -220,7 +219,7 @@ mod tests {
         for query in [
             "state=done",
             "state=",
-            "state=failed,x",
+            "state=failed,cancelled",
             "failure=x",
             "since=yesterday",
             "until=2026-01-31",

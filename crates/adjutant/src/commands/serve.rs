@@ -183,7 +183,7 @@ fn policy(config: &Config) -> Policy {
         },
         definitions: DefinitionLimits { max_turns: limits.max_turns_ceiling, ..DefinitionLimits::default() },
         models: config.models.keys().cloned().collect(),
-        aliases: config.model_names.aliases.clone(),
+        model_aliases: config.model_names.aliases.clone(),
         sessions: SessionLimits {
             max_active: limits.session_max_active,
             max_queued: limits.session_max_queued,
