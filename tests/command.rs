@@ -20,7 +20,7 @@ fn adjutant(arguments: &[&str]) -> Command {
 }
 
 fn up(dir: &TempDir) -> Result<Running> {
-    Running::start(adjutant(&["up", "--rehearse", "--data-dir"]).arg(dir.path()))
+    Running::start(adjutant(&["up", "--rehearse", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +71,7 @@ async fn stop_everything_with_a_full_queue_and_start_again_and_all_run_once_in_o
 fn two_ups_on_one_directory_are_one_too_many() -> Result<()> {
     let dir = TempDir::new()?;
     let running = up(&dir)?;
-    let said = refused(adjutant(&["up", "--data-dir"]).arg(dir.path()))?;
+    let said = refused(adjutant(&["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path()))?;
     assert_says(&said, &["in use by", &running.child.id().to_string()]);
     running.stop()
 }
@@ -80,7 +80,9 @@ fn two_ups_on_one_directory_are_one_too_many() -> Result<()> {
 fn up_on_a_directory_ignores_a_database_url_and_says_so() -> Result<()> {
     let dir = TempDir::new()?;
     let running = Running::start(
-        adjutant(&["up", "--data-dir"]).arg(dir.path()).env("DATABASE_URL", "postgres://nowhere.invalid/x"),
+        adjutant(&["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.path())
+            .env("DATABASE_URL", "postgres://nowhere.invalid/x"),
     )?;
     assert_says(&running.said()?, &["DATABASE_URL is ignored"]);
     running.stop()
@@ -89,9 +91,10 @@ fn up_on_a_directory_ignores_a_database_url_and_says_so() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn up_runs_on_a_database_that_is_there_already() -> Result<()> {
     let url = World::empty_database().await;
-    let running = Running::start(&mut adjutant(&["up", "--database-url", &url]))?;
+    let running = Running::start(&mut adjutant(&["up", "--listen", "127.0.0.1:0", "--database-url", &url]))?;
     assert_eq!(running.about["cap"], 5);
     assert_eq!(running.about["database_url"], serde_json::Value::Null, "it may have a password in it");
+    assert!(running.about["url"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")));
     running.stop()
 }
 
@@ -115,6 +118,12 @@ fn what_cannot_be_done_is_said_in_one_line_and_the_exit_code() -> Result<()> {
         (&["migrate", "--database-url", "mysql://a@b/c"], &["database_url", "postgres://"]),
         (&["migrate", "--database-url", "postgres://127.0.0.1:1/x"], &["not available", "refused"]),
         (&["bench", "status", "--long", "0"], &["--long"]),
+        (&["serve"], &["--database-url"]),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--database-url", "postgres://127.0.0.1:1/x"],
+            &["not available", "refused"],
+        ),
+        (&["serve", "--listen", "nowhere", "--database-url", "x"], &["--listen", "nowhere"]),
         (&["work"], &["--database-url"]),
         (&["work", "--database-url", "postgres://127.0.0.1:1/x"], &["cannot start the worker", "refused"]),
         (&["work", "--database-url", "x", "--concurrency", "0"], &["--concurrency"]),

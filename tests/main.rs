@@ -17,6 +17,7 @@ mod drafts;
 mod driver;
 mod fleet;
 mod history;
+mod http;
 mod idempotency;
 mod keys;
 mod lease;

@@ -5,6 +5,8 @@ words! {
     ErrorCode {
         AgentAlreadyExists = "AGENT_ALREADY_EXISTS",
         AgentNotFound = "AGENT_NOT_FOUND",
+        BodyTooLarge = "BODY_TOO_LARGE",
+        Forbidden = "FORBIDDEN",
         IdempotencyConflict = "IDEMPOTENCY_CONFLICT",
         Internal = "INTERNAL",
         InvalidAction = "INVALID_ACTION",
@@ -16,7 +18,11 @@ words! {
         KeyNotFound = "KEY_NOT_FOUND",
         MaxSessionsExceeded = "MAX_SESSIONS_EXCEEDED",
         MaxTasksExceeded = "MAX_TASKS_EXCEEDED",
+        MethodNotAllowed = "METHOD_NOT_ALLOWED",
         PromptTooLarge = "PROMPT_TOO_LARGE",
+        RateLimited = "RATE_LIMITED",
+        RequestTimeout = "REQUEST_TIMEOUT",
+        RouteNotFound = "ROUTE_NOT_FOUND",
         SessionAlreadyExists = "SESSION_ALREADY_EXISTS",
         SessionArchived = "SESSION_ARCHIVED",
         SessionNotFound = "SESSION_NOT_FOUND",
@@ -25,6 +31,9 @@ words! {
         TaskNotReady = "TASK_NOT_READY",
         TaskTooLarge = "TASK_TOO_LARGE",
         ToolNotFound = "TOOL_NOT_FOUND",
+        Unauthenticated = "UNAUTHENTICATED",
+        Unavailable = "UNAVAILABLE",
+        UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE",
         ValueTooLarge = "VALUE_TOO_LARGE",
     }
 }

@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId};
-use adjutant_store::{Operator, Store};
+use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::sessions::Sessions;
 use crate::{Caller, Dialect, Result, note, spec};
@@ -17,19 +18,35 @@ pub struct Policy {
     pub models: Vec<String>,
     /// Other names for them; `*` stands for every name that is not there.
     pub model_aliases: BTreeMap<String, String>,
+    pub sessions: SessionLimits,
+    pub tenants: TenantLimits,
+}
+
+/// What a session has if it says nothing, and the most that it may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimits {
+    pub max_active: i32,
+    pub max_queued: i32,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { max_active: 5, max_queued: 1000 }
+    }
 }
 
 impl Policy {
-    /// The model of this name, or the one that the operator lets it stand for.
+    /// The model that a name means.
     pub fn model(&self, name: &str) -> std::result::Result<&str, Refusal> {
-        let alias = || self.model_aliases.get(name).or_else(|| self.model_aliases.get("*"));
-        self.models.iter().find(|model| *model == name).or_else(alias).map(String::as_str).ok_or_else(|| {
-            let start: String = name.chars().take(64).collect();
-            let models = self.models.join(", ");
-            Refusal::new(
-                ErrorCode::InvalidModel,
-                format!("model: there is no model {start:?}; there are: {models}"),
-            )
+        let known = self.models.iter().find(|known| *known == name);
+        let known = known.or_else(|| self.model_aliases.get(name)).or_else(|| self.model_aliases.get("*"));
+        known.map(String::as_str).ok_or_else(|| {
+            let message = if self.models.is_empty() {
+                "model: this server's config has no models".to_owned()
+            } else {
+                format!("model: there is none of this name; there are: {}", self.models.join(", "))
+            };
+            Refusal::new(ErrorCode::InvalidModel, message)
         })
     }
 }
@@ -40,6 +57,8 @@ pub struct Desk {
     pub(crate) store: Store,
     pub(crate) policy: Arc<Policy>,
     sessions: Arc<Sessions>,
+    /// The process is about to end: what waits answers now, and its caller goes on elsewhere.
+    pub(crate) stopping: CancellationToken,
 }
 
 /// A tool called by an orchestrator, as its source writes it.
@@ -54,7 +73,8 @@ pub struct ToolCall {
 
 impl Desk {
     pub fn new(store: Store, policy: Policy) -> Self {
-        Self { store, policy: Arc::new(policy), sessions: Arc::default() }
+        let store = store.within(policy.tenants);
+        Self { store, policy: Arc::new(policy), sessions: Arc::default(), stopping: CancellationToken::new() }
     }
 
     /// Answers a tool call in the words of its dialect, and notes it in the log: who, what and how it stands, never what was
@@ -77,7 +97,7 @@ impl Desk {
         let request = spec::Request::read(call)?;
         if let Some(known) = self.sessions.known(&caller.tenant, session) {
             match self.perform(known, &request).await {
-                Err(error) if error.code() == Some(ErrorCode::SessionNotFound) => {
+                Err(error) if error.code() == ErrorCode::SessionNotFound => {
                     self.sessions.forget(&caller.tenant, session);
                 }
                 answer => return answer,

@@ -1,4 +1,15 @@
+use std::time::Duration;
+
 use adjutant_agent::{ErrorCode, Refusal};
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use uuid::Uuid;
+
+/// When to ask again, where nobody knows better: a task may end, and a database come back, at any time.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Why a call has no answer, split by what becomes of it at the edge.
 #[derive(Debug, thiserror::Error)]
@@ -6,6 +17,9 @@ pub enum Error {
     /// The caller's to mend: its code and its sentence are the answer.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The caller asks too often: the same call succeeds after this long.
+    #[error("too many requests; ask again in {} s", whole_seconds(*.0))]
+    TooOften(Duration),
     /// The database is away: the same call may succeed later.
     #[error("the database is not available")]
     Unavailable(#[source] adjutant_store::Error),
@@ -27,11 +41,171 @@ impl From<adjutant_store::Error> for Error {
 }
 
 impl Error {
-    /// The code of a refusal.
-    pub(crate) fn code(&self) -> Option<ErrorCode> {
+    pub(crate) fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Refused(Refusal::new(code, message))
+    }
+
+    /// The code that the caller reads.
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Refused(refusal) => Some(refusal.code),
-            Self::Unavailable(_) | Self::Internal(_) => None,
+            Self::Refused(refusal) => refusal.code,
+            Self::TooOften(_) => ErrorCode::RateLimited,
+            Self::Unavailable(_) => ErrorCode::Unavailable,
+            Self::Internal(_) => ErrorCode::Internal,
         }
+    }
+
+    /// The sentence that the caller reads. What is ours to mend is logged here, once, under an id that the caller can name.
+    pub fn into_message(self) -> String {
+        match self {
+            Self::Refused(refusal) => refusal.message,
+            Self::TooOften(_) => format!("T{}", &self.to_string()[1..]),
+            Self::Unavailable(_) => "The database is not available; ask again soon".to_owned(),
+            Self::Internal(inner) => internal(&inner),
+        }
+    }
+}
+
+/// Logs what went wrong on our side, and says what the caller may know of it.
+pub(crate) fn internal(what: &dyn std::fmt::Display) -> String {
+    let trace = Uuid::now_v7().simple();
+    tracing::error!(trace.id = %trace, "a call failed, and this is a bug: {what}");
+    format!("Internal error; the server's log has more under trace id {trace}")
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let code = self.code();
+        let after = match &self {
+            Self::TooOften(after) => *after,
+            Self::Refused(_) | Self::Unavailable(_) | Self::Internal(_) => SOON,
+        };
+        answer(code, &self.into_message(), after)
+    }
+}
+
+/// The one form that every error has.
+pub(crate) fn answer(code: ErrorCode, message: &str, after: Duration) -> Response {
+    let status = status(code);
+    let mut response = (status, Json(json!({"error": code, "message": message}))).into_response();
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(whole_seconds(after)));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+pub(crate) fn answer_now(code: ErrorCode, message: &str) -> Response {
+    answer(code, message, SOON)
+}
+
+/// Rounded up, so that nobody comes too early, and at least one.
+fn whole_seconds(after: Duration) -> u64 {
+    let more = u64::from(after.subsec_nanos() > 0);
+    after.as_secs().saturating_add(more).max(1)
+}
+
+/// The HTTP status of each code, as section H of the contract has it.
+pub(crate) fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::InvalidAction
+        | ErrorCode::InvalidAgentName
+        | ErrorCode::InvalidArgument
+        | ErrorCode::InvalidKey
+        | ErrorCode::InvalidModel
+        | ErrorCode::InvalidTool
+        | ErrorCode::PromptTooLarge
+        | ErrorCode::TaskTooLarge
+        | ErrorCode::ValueTooLarge => StatusCode::BAD_REQUEST,
+        ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+        ErrorCode::AgentNotFound
+        | ErrorCode::KeyNotFound
+        | ErrorCode::RouteNotFound
+        | ErrorCode::SessionNotFound
+        | ErrorCode::TaskNotFound
+        | ErrorCode::ToolNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        ErrorCode::AgentAlreadyExists
+        | ErrorCode::IdempotencyConflict
+        | ErrorCode::SessionAlreadyExists
+        | ErrorCode::SessionArchived
+        | ErrorCode::StoreFull
+        | ErrorCode::TaskNotReady => StatusCode::CONFLICT,
+        ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        ErrorCode::MaxTasksExceeded | ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use serde_json::Value;
+
+    use super::*;
+
+    async fn body(response: Response) -> Value {
+        serde_json::from_slice(&to_bytes(response.into_body(), 10_000).await.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_status_follows_from_the_form_of_the_code() {
+        for code in ErrorCode::ALL {
+            let (word, status) = (code.as_str(), status(*code).as_u16());
+            let expected = if word == "BODY_TOO_LARGE" {
+                413
+            } else if word.starts_with("INVALID_") || word.ends_with("_TOO_LARGE") {
+                400
+            } else if word.ends_with("_NOT_FOUND") {
+                404
+            } else if word.ends_with("_ALREADY_EXISTS") {
+                409
+            } else {
+                continue;
+            };
+            assert_eq!(status, expected, "{word}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_is_a_code_and_a_message_and_nothing_else() {
+        let response = Error::refused(ErrorCode::TaskNotFound, "Task not found: t_09").into_response();
+        assert_eq!(response.status(), 404);
+        assert!(response.headers().get(RETRY_AFTER).is_none());
+        assert_eq!(
+            body(response).await,
+            json!({"error": "TASK_NOT_FOUND", "message": "Task not found: t_09"})
+        );
+    }
+
+    #[tokio::test]
+    async fn what_may_succeed_later_says_when() {
+        for (error, status, after) in [
+            (Error::TooOften(Duration::from_millis(2_100)), 429, "3"),
+            (Error::refused(ErrorCode::MaxTasksExceeded, "5 tasks are active"), 429, "1"),
+        ] {
+            let response = error.into_response();
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[RETRY_AFTER], after);
+        }
+        let response = Error::TooOften(Duration::from_millis(10)).into_response();
+        assert_eq!(body(response).await["message"], "Too many requests; ask again in 1 s");
+    }
+
+    #[tokio::test]
+    async fn an_inner_error_never_leaves() {
+        let inner: adjutant_store::Error = Refusal::new(ErrorCode::Internal, "secret").into();
+        let response = Error::Internal(inner).into_response();
+        assert_eq!(response.status(), 500);
+        let body = body(response).await;
+        assert_eq!(body["error"], "INTERNAL");
+        let message = body["message"].as_str().unwrap();
+        assert!(message.contains("trace id") && !message.contains("secret"), "{message}");
     }
 }

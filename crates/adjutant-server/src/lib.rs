@@ -4,17 +4,22 @@
 //! desk, which knows nothing of HTTP: the same calls come over MCP. The server is stateless: any number of them share one
 //! database, and a client that loses one goes on at another.
 
+mod auth;
+mod body;
 mod caller;
 mod desk;
 mod dialect;
+mod door;
 mod error;
 mod note;
+mod rates;
 mod sessions;
 mod spec;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Policy, ToolCall};
+pub use desk::{Desk, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
+pub use door::{Door, DoorSettings};
 pub use error::Error;
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,7 +4,7 @@
 use adjutant_agent::{ContextAction, SHARED_CONTEXT, SUBAGENT, SubagentAction, TaskNumber, check_agent_name};
 use serde_json::Value;
 
-use crate::{Error, Result, ToolCall};
+use crate::{Result, ToolCall};
 
 pub(crate) fn call(session: &str, call: &ToolCall, answer: &Result<Value>) {
     let Some(action) = action(call) else { return refused(session, "unknown", &Value::Null, answer) };
@@ -45,12 +45,8 @@ fn one(session: &str, action: &str, answer: &Value) {
 }
 
 fn refused(session: &str, action: &str, arguments: &Value, answer: &Result<Value>) {
-    let code = match answer {
-        Ok(_) => return,
-        Err(Error::Refused(refusal)) => refusal.code.as_str(),
-        Err(Error::Unavailable(_)) => "UNAVAILABLE",
-        Err(Error::Internal(_)) => "INTERNAL",
-    };
+    let Err(error) = answer else { return };
+    let code = error.code().as_str();
     let task = arguments["task_id"].as_str().filter(|name| name.parse::<TaskNumber>().is_ok());
     let agent = arguments["agent"].as_str().filter(|name| check_agent_name(name).is_ok());
     tracing::info!(

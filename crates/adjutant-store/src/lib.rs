@@ -103,7 +103,7 @@ pub use read_result::ResultPage;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
-pub use sessions::SessionEntry;
+pub use sessions::{SessionDetails, SessionEntry};
 pub use spawn::{Dependency, NewTask, Spawned};
 pub use stats::{QueueStats, SlotStats, Stats, Sums};
 pub use status::Status;

@@ -64,6 +64,11 @@ impl Store {
         pool.close().await;
         Ok(Migrated { from, to })
     }
+
+    /// Whether the database answers, and its schema is still one that this program fits.
+    pub async fn fits(&self) -> Result<()> {
+        check(&self.pool).await
+    }
 }
 
 fn made_for() -> i64 {

@@ -1,8 +1,9 @@
 use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId};
+use serde_json::{Map, Value};
 use sqlx::{Connection, PgConnection};
 
 use crate::batch::check_name;
-use crate::text::refuse_nul_in;
+use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{Result, Store};
 
 /// A session to be made. `None` takes the schema's default.
@@ -18,6 +19,8 @@ pub struct NewSession {
     pub model: Option<String>,
     /// For all of its tasks together.
     pub budget: Budget,
+    /// Whatever its maker wants to find there again.
+    pub metadata: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +45,7 @@ impl Store {
             refuse_nul_in("model", model)?;
             check_name("model", model)?;
         }
+        refuse_nul("metadata", &Value::Object(new.metadata.clone()))?;
         let made = match self.limits.max_sessions {
             None => self.call(async |connection| insert(connection, new).await).await?,
             Some(most) => self.call(async |connection| insert_within(connection, new, most).await).await?,
@@ -76,9 +80,10 @@ impl Store {
 async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         "insert into session (
-             tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd
+             tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
+             metadata
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,
@@ -88,7 +93,8 @@ async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result
         new.model,
         new.budget.max_input_tokens,
         new.budget.max_output_tokens,
-        new.budget.max_cost_nanousd
+        new.budget.max_cost_nanousd,
+        Value::Object(new.metadata.clone())
     )
     .fetch_optional(connection)
     .await

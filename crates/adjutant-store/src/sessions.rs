@@ -1,3 +1,7 @@
+use adjutant_agent::{Budget, ErrorCode, Refusal, Spent};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
 use crate::{Result, Store};
 
 /// A session in a list of sessions.
@@ -8,6 +12,23 @@ pub struct SessionEntry {
     /// Of its shared context.
     pub key_count: i64,
     pub total_size_tokens: i64,
+}
+
+/// A session as its owner sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionDetails {
+    pub name: String,
+    pub model: Option<String>,
+    pub metadata: Value,
+    pub max_active: i32,
+    pub max_queued: i32,
+    pub budget: Budget,
+    pub spent: Spent,
+    /// Of its shared context.
+    pub key_count: i64,
+    pub total_size_tokens: i64,
+    pub created_at: DateTime<Utc>,
+    pub archived_at: Option<DateTime<Utc>>,
 }
 
 impl Store {
@@ -37,5 +58,53 @@ impl Store {
             })
             .await?;
         Ok(sessions)
+    }
+
+    /// Everything that there is to say about one session.
+    pub async fn session_details(&self, tenant: &str, name: &str) -> Result<SessionDetails> {
+        let found = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
+                        s.max_cost_nanousd, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
+                        context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"
+                       from session s
+                       cross join lateral (
+                           select count(*) as key_count, coalesce(sum(e.tokens), 0) as total_size_tokens
+                           from context_entry e
+                           where e.session = s.id
+                       ) context
+                       where s.tenant = $1 and s.name = $2"#,
+                    tenant,
+                    name
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        let Some(row) = found else {
+            return Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}")).into());
+        };
+        Ok(SessionDetails {
+            name: row.name,
+            model: row.model,
+            metadata: row.metadata,
+            max_active: row.max_active,
+            max_queued: row.max_queued,
+            budget: Budget {
+                max_input_tokens: row.max_input_tokens,
+                max_output_tokens: row.max_output_tokens,
+                max_cost_nanousd: row.max_cost_nanousd,
+            },
+            spent: Spent {
+                input_tokens: row.input_tokens,
+                output_tokens: row.output_tokens,
+                cost_nanousd: row.cost_nanousd,
+            },
+            key_count: row.key_count,
+            total_size_tokens: row.total_size_tokens,
+            created_at: row.created_at,
+            archived_at: row.archived_at,
+        })
     }
 }

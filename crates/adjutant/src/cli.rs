@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, completions, config, demo, limits, migrate, postgres, script_model, up, work};
+use crate::commands::{
+    bench, completions, config, demo, limits, migrate, postgres, script_model, serve, up, work,
+};
 
 /// Durable delegation for AI agents, on PostgreSQL.
 #[derive(Debug, Parser)]
@@ -15,6 +17,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Up(up::Arguments),
+    Serve(serve::Arguments),
     Work(work::Arguments),
     Limits(limits::Arguments),
     Demo(demo::Arguments),

@@ -46,7 +46,7 @@ impl Crew {
 
     /// The handler of a worker, and what tells everyone about it for as long as it is polled.
     pub fn into_parts(self, config: &Config) -> (Agents, Publication) {
-        let publication = Publication { config: config.clone(), toolbox: self.toolbox.clone() };
+        let publication = Publication { config: config.clone(), toolbox: Some(self.toolbox.clone()) };
         (Agents::new(self.models, self.toolbox), publication)
     }
 }
@@ -54,17 +54,30 @@ impl Crew {
 /// Tells the database which agents the config has and which tools this worker has, now and whenever that changes.
 pub struct Publication {
     config: Config,
-    toolbox: Arc<Toolbox>,
+    /// None of a process that is no worker.
+    toolbox: Option<Arc<Toolbox>>,
 }
 
 impl Publication {
+    /// Of a process that is no worker: it has the config's agents to tell of, and no tools.
+    pub fn of_agents(config: &Config) -> Self {
+        Self { config: config.clone(), toolbox: None }
+    }
+
     /// Once: after this, the agents can be given tasks.
     pub async fn begin(&self, store: &Store) -> Result<(), Error> {
-        store.publish_tools(&self.toolbox.catalogue()).await?;
+        self.publish_tools(store).await?;
         if self.has_agents() {
             store.publish_agents(&definitions(&self.config.agents)).await?;
         }
         Ok(())
+    }
+
+    async fn publish_tools(&self, store: &Store) -> Result<(), Error> {
+        match &self.toolbox {
+            Some(toolbox) => store.publish_tools(&toolbox.catalogue()).await,
+            None => Ok(()),
+        }
     }
 
     /// A process without a config has nothing to say about agents: it must not take away those of others.
@@ -75,28 +88,38 @@ impl Publication {
     /// From then on.
     pub async fn follow(self, store: Store) {
         let (sender, mut agents) = watch::channel(self.config.agents.clone());
-        let mut tools = self.toolbox.watch();
+        let mut tools = self.toolbox.as_ref().map(|toolbox| toolbox.watch());
         let watching = Watch::new(&self.config).run(EVERY, sender);
         let publishing = async {
             loop {
                 let published = tokio::select! {
-                    Ok(()) = tools.changed() => store.publish_tools(&self.toolbox.catalogue()).await,
+                    () = changed(&mut tools) => self.publish_tools(&store).await,
                     Ok(()) = agents.changed(), if self.has_agents() => {
                         let now = definitions(&agents.borrow_and_update());
                         store.publish_agents(&now).await
                     }
-                    () = tokio::time::sleep(REPEAT) => store.publish_tools(&self.toolbox.catalogue()).await,
+                    () = tokio::time::sleep(REPEAT) => self.publish_tools(&store).await,
                 };
                 if let Err(error) = published {
                     tracing::warn!("cannot tell of changed agents or tools, trying again: {error}");
                     tokio::time::sleep(AGAIN).await;
-                    tools.mark_changed();
+                    tools.iter_mut().for_each(watch::Receiver::mark_changed);
                     agents.mark_changed();
                 }
             }
         };
         tokio::join!(watching, publishing);
     }
+}
+
+/// Never, if there is nothing that could change.
+async fn changed<T>(tools: &mut Option<watch::Receiver<T>>) {
+    if let Some(tools) = tools
+        && tools.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn definitions(agents: &AgentFiles) -> Vec<AgentDefinition> {

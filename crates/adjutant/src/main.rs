@@ -38,6 +38,7 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => commands::up::run(arguments).await,
+        Command::Serve(arguments) => commands::serve::run(arguments).await,
         Command::Work(arguments) => commands::work::run(arguments).await,
         Command::Limits(arguments) => commands::limits::run(arguments).await,
         Command::Demo(arguments) => interruptible(commands::demo::run(arguments)).await,

@@ -24,7 +24,7 @@ impl Desk {
         let Some(parent) = draft.extends.take() else { return Ok(draft) };
         match self.store.agent(session, &parent).await.map_err(Error::from) {
             Ok(parent) => Ok(draft.extending(&parent.definition)),
-            Err(error) if error.code() == Some(ErrorCode::AgentNotFound) => {
+            Err(error) if error.code() == ErrorCode::AgentNotFound => {
                 let start: String = parent.chars().take(64).collect();
                 let sentence = format!("extends: agent not found: {start}");
                 Err(Refusal::new(ErrorCode::AgentNotFound, sentence).into())

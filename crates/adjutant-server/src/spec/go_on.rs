@@ -1,21 +1,23 @@
-//! PLACE HELD for `Store::continue_task`, which another branch has: its call belongs below, and this refusal goes.
-
-use adjutant_agent::{ContinueCall, ErrorCode, Refusal, SessionId};
+use adjutant_agent::{ContinueCall, SessionId};
 use serde_json::Value;
 
-use super::Request;
+use super::{Request, shown, spawn};
 use crate::{Desk, Result};
 
 impl Desk {
     /// A new task that starts from the conversation of one that has ended.
     pub(super) async fn go_on(
         &self,
-        _session: SessionId,
-        _call: &ContinueCall,
-        _request: &Request,
+        session: SessionId,
+        call: &ContinueCall,
+        request: &Request,
     ) -> Result<Value> {
-        // let new = spawn::delegation(&call.options, request).of("", &call.task, Vec::new());
-        // let spawned = self.store.continue_task(session, call.task_id, &new, &self.policy.operator, request.key()).await?;
-        Err(Refusal::new(ErrorCode::InvalidAction, "continue is not served yet").into())
+        // Without a name: the agent that the task had, as it was.
+        let new = spawn::delegation(&call.options, request).of("", &call.task, Vec::new());
+        let operator = &self.policy.operator;
+        let spawned =
+            self.store.continue_task(session, call.task_id, &new, operator, request.key()).await?;
+        let agent = self.store.progress(session, spawned.number).await?.agent;
+        Ok(Value::Object(shown::spawned(&spawned, &agent, call.options.label.as_deref())))
     }
 }

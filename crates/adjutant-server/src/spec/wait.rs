@@ -19,7 +19,9 @@ impl Desk {
         let mut watch = hub::watch(session);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = if left.is_zero() { Patience::LastLook } else { Patience::LookAgain };
+            // A process that is about to end answers early, and its caller goes on at another.
+            let is_last = left.is_zero() || self.stopping.is_cancelled();
+            let patience = if is_last { Patience::LastLook } else { Patience::LookAgain };
             let ends = self.store.look_for_ends(session, &mut awaited, patience).await?;
             if ends.met || patience == Patience::LastLook {
                 let tasks: Vec<Value> =
@@ -27,7 +29,11 @@ impl Desk {
                 return Ok(json!({ "tasks": tasks, "timed_out": !ends.met }));
             }
             // Whichever comes first: the next look finds out what it was.
-            let _ = tokio::time::timeout(left, watch.changed()).await;
+            tokio::select! {
+                () = watch.changed() => {}
+                () = tokio::time::sleep(left) => {}
+                () = self.stopping.cancelled() => {}
+            }
         }
     }
 }

@@ -8,5 +8,6 @@ pub mod limits;
 pub mod migrate;
 pub mod postgres;
 pub mod script_model;
+pub mod serve;
 pub mod up;
 pub mod work;

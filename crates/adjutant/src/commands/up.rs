@@ -7,6 +7,7 @@ use adjutant_store::Store;
 use anyhow::{Context, bail};
 use clap::Args;
 
+use crate::commands::serve::{Bound, Listen};
 use crate::commands::work::{self, Work};
 use crate::config::Config;
 use crate::logs;
@@ -20,14 +21,15 @@ const CONCURRENCY: u16 = 100;
 
 /// Run everything in one process, on a private PostgreSQL
 ///
-/// Starts the database, brings its schema up to date, and runs a worker with the models, tools and agents of the config until
-/// Ctrl-C, which drains it first. This release has no HTTP yet: tasks are delegated from Rust.
+/// Starts the database, brings its schema up to date, serves HTTP, and runs a worker with the models, tools and agents of the
+/// config until Ctrl-C, which drains both first.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant up                                  data in ~/.local/share/adjutant
   adjutant up --data-dir ./data                data in this folder
   adjutant up --config team.toml               with these models, agents and tools
+  adjutant up --listen 127.0.0.1:0             HTTP on a free port, which it prints
   adjutant up --database-url postgres://...    on a database that is there already
 ")]
 pub struct Arguments {
@@ -40,12 +42,15 @@ pub struct Arguments {
     database_url: Option<String>,
 
     #[command(flatten)]
+    listen: Listen,
+
+    #[command(flatten)]
     work: Work,
 
     #[command(flatten)]
     logs: logs::Logs,
 
-    /// Print one JSON object when ready: database_url (of a private database), schema, cap, worker
+    /// Print one JSON object when ready: url, database_url (of a private database), schema, cap, worker
     #[arg(long)]
     json: bool,
 }
@@ -54,9 +59,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.work.config()?;
     let _telemetry = telemetry::begin(&arguments.logs, Payloads::of(&config))?;
     config.log_warnings();
+    // Before anything is started that would have to be stopped again.
+    let bound = arguments.listen.bind(&config).await?;
     let given = arguments.database_url.clone().filter(|url| !url.is_empty());
     let place = match (&given, arguments.data_dir.clone()) {
-        (Some(url), None) => return run_on(url, None, &arguments, &config).await,
+        (Some(url), None) => return run_on(url, None, bound, &arguments, &config).await,
         (Some(_), Some(dir)) => {
             eprintln!("adjutant: --data-dir is given, so --database-url or DATABASE_URL is ignored");
             dir
@@ -66,7 +73,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let mut postgres = interruptible(PrivatePostgres::start(Place::Kept(place))).await?;
     let url = postgres.url(DATABASE);
-    let code = run_on(&url, Some(&mut postgres), &arguments, &config).await?;
+    let code = run_on(&url, Some(&mut postgres), bound, &arguments, &config).await?;
     postgres.stop().await?;
     Ok(code)
 }
@@ -74,6 +81,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn run_on(
     url: &str,
     mut private: Option<&mut PrivatePostgres>,
+    bound: Bound,
     arguments: &Arguments,
     config: &Config,
 ) -> anyhow::Result<ExitCode> {
@@ -81,17 +89,23 @@ async fn run_on(
     let mut signals = Signals::listen()?;
     let (schema, cap) = prepare(url, config).await?;
     let mut working = arguments.work.start(url, CONCURRENCY, config).await?;
+    let http = bound.url();
+    let mut serving = bound.serve(url, config).await?;
     // A URL that was given is not shown: it may have a password in it, and this line goes to logs.
     let shown = private.as_ref().map(|_| url);
     print_line(&if arguments.json {
-        serde_json::json!({"database_url": shown, "schema": schema, "cap": cap, "worker": working.worker.id()})
+        let worker = working.worker.id();
+        serde_json::json!({"url": http, "database_url": shown, "schema": schema, "cap": cap, "worker": worker})
             .to_string()
     } else {
         let look = shown.map(|url| format!(" Look inside with: psql '{url}'")).unwrap_or_default();
         let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
         let agents =
             if agents.is_empty() { "no agents".to_owned() } else { format!("agents {}", agents.join(", ")) };
-        format!("Ready: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{look}")
+        format!(
+            "Ready at {http}: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{look}\n{}",
+            next(&http)
+        )
     })?;
     let server_stopped = async {
         match &mut private {
@@ -101,10 +115,21 @@ async fn run_on(
     };
     tokio::select! {
         error = server_stopped => return Err(error),
+        error = serving.ended() => return Err(error),
         why = working.worker.stopped() => bail!("the worker ended by itself: {why}"),
         _ = signals.next() => {}
     }
-    work::drain(working.worker, arguments.work.grace(), &mut signals).await
+    let draining = work::drain(working.worker, arguments.work.grace(), &mut signals);
+    let (code, ()) = tokio::try_join!(draining, serving.drain())?;
+    Ok(code)
+}
+
+/// Where to go next.
+fn next(url: &str) -> String {
+    format!(
+        "Try it:  curl -s {url}/v1/sessions -H 'Content-Type: application/json' -d '{{\"session_id\": \"first\"}}'\n\
+         Then:    {url}/openapi.json says what there is; GET {url}/v1/tools has the tools for your model"
+    )
 }
 
 /// The schema's version, and the cap.

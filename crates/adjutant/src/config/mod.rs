@@ -14,6 +14,7 @@ mod load;
 mod nearest;
 mod problem;
 mod schema;
+mod server;
 mod tree;
 mod understand;
 pub mod watch;
@@ -47,6 +48,7 @@ pub struct Config {
     /// What agents may name, as far as it is known without asking MCP servers.
     pub tool_names: ToolNames,
     pub limits: Limits,
+    pub server: Server,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.
     pub log_payloads: bool,
@@ -78,6 +80,33 @@ impl Default for Limits {
             max_turns_ceiling: 25,
             task_timeout_s: None,
             task_timeout_max_s: None,
+        }
+    }
+}
+
+/// What holds for those who come in by HTTP; `None` is no limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    pub listen: String,
+    pub max_body_bytes: usize,
+    pub tenant_max_sessions: Option<i64>,
+    pub tenant_max_active: Option<i64>,
+    pub tenant_max_queued: Option<i64>,
+    /// At each server.
+    pub tenant_requests_per_s: Option<f64>,
+    pub session_status_per_s: Option<f64>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7433".to_owned(),
+            max_body_bytes: 1 << 20,
+            tenant_max_sessions: None,
+            tenant_max_active: None,
+            tenant_max_queued: None,
+            tenant_requests_per_s: None,
+            session_status_per_s: None,
         }
     }
 }

@@ -131,6 +131,14 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.task_timeout_s": Kind::Positive,
     "limits.task_timeout_max_s": Kind::Positive,
 
+    "server.listen": Kind::Text,
+    "server.max_body_bytes": Kind::Whole { least: 1024, most: 64 << 20 },
+    "server.tenant_max_sessions": at_least(1),
+    "server.tenant_max_active": at_least(1),
+    "server.tenant_max_queued": at_least(1),
+    "server.tenant_requests_per_s": Kind::Positive,
+    "server.session_status_per_s": Kind::Positive,
+
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };
 

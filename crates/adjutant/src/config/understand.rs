@@ -14,7 +14,7 @@ use super::known::{BUILT_IN, ModelNames, OF_FILES, ToolNames};
 use super::problem::{Findings, Place};
 use super::schema::dotted;
 use super::tree::{Node, Table, Value};
-use super::{Config, Limits};
+use super::{Config, Limits, server};
 
 /// What providers take as the name of a tool.
 const MAX_TOOL_NAME: usize = 64;
@@ -31,6 +31,7 @@ pub fn understand(
     let mut table = written.clone();
     resolve_paths(&mut table, base);
     let limits = limits(&table, findings);
+    let server = server::understand(&table, findings);
     let model_names = model_names(&table, findings);
     let models = models(&table, findings);
     let tool_names = tool_names(&table, findings);
@@ -52,6 +53,7 @@ pub fn understand(
         tools,
         tool_names,
         limits,
+        server,
         lease_seconds: lease.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(DEFAULT_LEASE_SECONDS),
         log_payloads: table.get("log_payloads").is_some_and(|node| node.value == Value::Flag(true)),
         warnings: Vec::new(),
@@ -62,7 +64,7 @@ pub fn understand(
 /// As `--lease-seconds` has it.
 pub const DEFAULT_LEASE_SECONDS: u64 = 30;
 
-fn section<'a>(table: &'a Table, path: &str) -> Option<&'a Table> {
+pub fn section<'a>(table: &'a Table, path: &str) -> Option<&'a Table> {
     path.split('.').try_fold(table, |table, part| table.get(part)?.as_table())
 }
 

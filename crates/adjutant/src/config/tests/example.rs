@@ -93,12 +93,13 @@ fn what_the_example_calls_a_default_is_one() {
         "[models.main]\nwire = 'openai'\nmax_tokens = 4096\nidle_timeout_s = 300\ntimeout_s = 1800\n\
          [tools.fetch]\nenabled = true\nmax_bytes = 2097152\ntimeout_s = 30\nallow_private = false\n\
          [limits]\ncap = 5\nsession_max_active = 5\nsession_max_queued = 1000\nmax_turns_ceiling = 25\n\
+         [server]\nlisten = '127.0.0.1:7433'\nmax_body_bytes = 1048576\n\
          [lease]\nseconds = 30\n",
     )])
     .load()
     .config;
     assert_eq!((bare.models, bare.tools, bare.limits), (said.models, said.tools, said.limits));
-    assert_eq!(bare.lease_seconds, said.lease_seconds);
+    assert_eq!((bare.server, bare.lease_seconds), (said.server, said.lease_seconds));
 }
 
 #[test]

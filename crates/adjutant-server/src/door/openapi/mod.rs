@@ -1,0 +1,204 @@
+//! `/openapi.json`. Paths, parameters and answers come from the routes themselves; what they have in common, errors, keys and
+//! the arguments of tools, is laid over them here.
+
+mod calls;
+mod errors;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::routing::get;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+use super::{Shared, Visitor, health, sessions, stats, tasks, tools};
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new().route("/openapi.json", get(show))
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Adjutant", description = "Durable delegation for AI agents."),
+    paths(
+        health::lives, health::ready, show,
+        sessions::create, sessions::list, sessions::show, sessions::archive, sessions::remove,
+        tools::definitions, tools::prompt, tools::call,
+        tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
+    ),
+    tags(
+        (name = "tools", description = "What an orchestrator calls."),
+        (name = "sessions", description = "What one orchestrator works in."),
+        (name = "history", description = "What became of tasks."),
+        (name = "operations", description = "For those who run it."),
+    )
+)]
+struct Routes;
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
+
+/// This document
+#[utoipa::path(get, path = "/openapi.json", tag = "operations", responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
+async fn show(_: Visitor) -> ([(HeaderName, &'static str); 1], &'static str) {
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
+}
+
+/// Paths that are answered without a key.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
+
+const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
+
+fn document() -> Value {
+    // A document that cannot be written would be a bug that every test of it finds.
+    let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
+    document["security"] = json!([{"key": []}]);
+    document["components"]["securitySchemes"] = json!({"key": {
+        "type": "http", "scheme": "bearer", "bearerFormat": "adj_...",
+        "description": "A key of `adjutant keys create`. Not needed on a loopback address as long as there is no key.",
+    }});
+    if let Some(paths) = document["paths"].as_object_mut() {
+        if let Some(call) = paths.remove(TOOL_PATH) {
+            for tool in [calls::subagent(), calls::shared_context()] {
+                paths.insert(TOOL_PATH.replace("{tool}", tool.name), tool_path(&call, &tool));
+            }
+        }
+        for (path, item) in paths {
+            for (method, operation) in item.as_object_mut().into_iter().flatten() {
+                complete(path, method, operation);
+            }
+        }
+    }
+    document["components"]["schemas"]["NewSession"] = calls::new_session();
+    document
+}
+
+/// The same route, as it is for one tool.
+fn tool_path(call: &Value, tool: &calls::Tool) -> Value {
+    let mut item = call.clone();
+    let operation = &mut item["post"];
+    operation["operationId"] = json!(format!("call_{}", tool.name));
+    operation["summary"] = json!(format!("Call {}", tool.name));
+    operation["requestBody"] = json!({"required": true, "content": {"application/json": {
+        "schema": {"oneOf": tool.actions}, "examples": tool.examples,
+    }}});
+    item
+}
+
+fn complete(path: &str, method: &str, operation: &mut Value) {
+    if operation["operationId"].as_str().is_none_or(|id| ["show", "list"].contains(&id))
+        || path.starts_with("/v1/")
+    {
+        // The names of functions are not unique; those of paths are.
+        let name = path.replace(['{', '}'], "").replace('/', "_");
+        operation["operationId"] = json!(format!("{method}{name}"));
+    }
+    if OPEN.contains(&path) {
+        operation["security"] = json!([]);
+    }
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        parameter_schema(parameter);
+    }
+    if method == "post" && operation.get("requestBody").is_none() {
+        operation["requestBody"] = optional_body(path);
+    }
+    let codes = errors::of(path, method);
+    for (status, answer) in errors::responses(&codes) {
+        operation["responses"][status] = answer;
+    }
+}
+
+/// What the macros cannot say of parameters.
+fn parameter_schema(parameter: &mut Value) {
+    let text = json!({"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"});
+    let schema = match parameter["name"].as_str().unwrap_or_default() {
+        "dialect" => json!({"type": "string", "enum": ["spec"], "default": "spec"}),
+        "format" => json!({"type": "string", "enum": ["anthropic", "openai", "mcp"], "default": "anthropic"}),
+        "failure" => json!({"type": "string", "enum": adjutant_agent::FailureKind::ALL}),
+        "state" => json!({"type": "string", "enum": adjutant_agent::TaskState::ALL}),
+        "since" | "until" => json!({"type": "string", "format": "date-time"}),
+        "id" => json!({"type": "string", "format": "uuid"}),
+        "Idempotency-Key" => {
+            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"})
+        }
+        "limit" => json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
+        _ => text,
+    };
+    parameter["schema"] = schema;
+}
+
+fn optional_body(path: &str) -> Value {
+    let schema = if path == "/v1/sessions" {
+        json!({"$ref": "#/components/schemas/NewSession"})
+    } else {
+        calls::nothing()
+    };
+    json!({"required": false, "content": {"application/json": {"schema": schema}}})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn operations(document: &Value) -> Vec<(String, &Value)> {
+        let paths = document["paths"].as_object().unwrap();
+        paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let item = item.as_object().unwrap().iter();
+                item.map(move |(method, operation)| (format!("{method} {path}"), operation))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_route_is_in_it_once_with_its_errors() {
+        let document = document();
+        let operations = operations(&document);
+        assert_eq!(operations.len(), 18, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        let ids: BTreeSet<_> =
+            operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
+        assert_eq!(ids.len(), operations.len(), "{ids:?}");
+        for (name, operation) in &operations {
+            let statuses: Vec<&String> = operation["responses"].as_object().unwrap().keys().collect();
+            assert!(statuses.iter().any(|status| status.starts_with('2')), "{name}");
+            if !OPEN.iter().any(|open| name.ends_with(open)) {
+                for status in ["400", "401", "403", "429", "500", "503"] {
+                    assert!(statuses.iter().any(|known| *known == status), "{name}: no {status}");
+                }
+            }
+            let path = name.split(' ').nth(1).unwrap();
+            for part in path.split('/').filter_map(|part| part.strip_prefix('{')) {
+                let part = part.trim_end_matches('}');
+                let parameters = operation["parameters"].as_array().unwrap();
+                assert!(
+                    parameters.iter().any(|one| one["name"] == part && one["required"] == true),
+                    "{name}: {part}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn references(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(fields) => {
+                    found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                    fields.values().for_each(|value| references(value, found));
+                }
+                Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let document = document();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(!found.is_empty());
+        for reference in found {
+            assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use adjutant_agent::{Refusal, SUBAGENT, ToolDefinition, prompts, shared_context_tool, subagent_tool};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::request::{Arguments, Parameters, Place};
+use crate::{Caller, Dialect, Error, Result, Scope, ToolCall};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/v1/tools", get(definitions))
+        .route("/v1/sessions/{session}/prompt", get(prompt))
+        .route("/v1/sessions/{session}/tools/{tool}", post(call))
+}
+
+fn dialect(parameters: &mut Parameters) -> Result<Dialect, Refusal> {
+    parameters.text("dialect")?.map_or(Ok(Dialect::default()), |word| word.parse())
+}
+
+/// Call a tool
+///
+/// The body is the tool's arguments, the answer is the tool's answer.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/tools/{tool}", tag = "tools",
+    params(
+        ("session" = String, Path, description = "Its `session_id`."),
+        ("dialect" = Option<String>, Query, description = "Whose contract the tool is of."),
+        ("Idempotency-Key" = Option<String>, Header, description = "For `spawn` and `collect`: the same key gets the same answer, and nothing happens twice. As the argument `idempotency_key`."),
+    ),
+    responses((status = 200, description = "The tool's answer.", body = Object))
+)]
+pub(super) async fn call(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    mut parameters: Parameters,
+    headers: HeaderMap,
+    Arguments(arguments): Arguments,
+) -> Result<Json<Value>> {
+    caller.needs(&[Scope::Delegate])?;
+    let dialect = dialect(&mut parameters)?;
+    parameters.end()?;
+    let session = place.get("session");
+    let call = ToolCall {
+        tool: place.get("tool").to_owned(),
+        arguments,
+        idempotency_key: idempotency_key(&headers)?,
+        traceparent: headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).map(str::to_owned),
+    };
+    let is_status = call.tool == SUBAGENT && call.arguments["action"] == "status";
+    if is_status && let Some(statuses) = &shared.statuses {
+        statuses.take((caller.tenant.clone(), session.to_owned())).map_err(Error::TooOften)?;
+    }
+    shared.desk.call(&caller, session, call, dialect).await.map(Json)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => Err(Refusal::invalid(
+            "Idempotency-Key",
+            "must have 1 to 255 characters, all of them visible ASCII",
+        )),
+    }
+}
+
+/// The tools' definitions, as a vendor's API takes them
+#[utoipa::path(
+    get, path = "/v1/tools", tag = "tools",
+    params(
+        ("dialect" = Option<String>, Query, description = "Whose contract the tools are of."),
+        ("format" = Option<String>, Query, description = "Whose API takes them; `anthropic` if nothing is said."),
+    ),
+    responses((status = 200, description = "The array to be sent to the model.", body = Vec<Object>))
+)]
+pub(super) async fn definitions(caller: Caller, mut parameters: Parameters) -> Result<Json<Vec<Value>>> {
+    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    let tools = match dialect(&mut parameters)? {
+        Dialect::Spec => [subagent_tool(), shared_context_tool()],
+    };
+    let format = parameters.text("format")?;
+    parameters.end()?;
+    let render: fn(ToolDefinition) -> Value = match format.as_deref() {
+        None | Some("anthropic") => {
+            |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+        }
+        Some("openai") => |tool| {
+            let function =
+                json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
+            json!({"type": "function", "function": function})
+        },
+        Some("mcp") => {
+            |tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema})
+        }
+        Some(_) => return Err(Refusal::invalid("format", "must be anthropic, openai or mcp").into()),
+    };
+    Ok(Json(tools.into_iter().map(render).collect()))
+}
+
+/// What an orchestrator should know to delegate well, with the agents that the session has
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/prompt", tag = "tools",
+    params(("session" = String, Path, description = "Its `session_id`.")),
+    responses((status = 200, description = "A text for its system prompt.", body = String, content_type = "text/plain"))
+)]
+pub(super) async fn prompt(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    place: Place,
+    parameters: Parameters,
+) -> Result<([(HeaderName, &'static str); 1], String)> {
+    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    parameters.end()?;
+    let store = &shared.desk.store;
+    let session = store.session(&caller.tenant, place.get("session")).await?;
+    let agents = store.agents(session.id).await?;
+    let agents = agents.iter().map(|agent| &agent.definition);
+    let prompt =
+        prompts::orchestrator_prompt(agents.map(|agent| (agent.name.as_str(), agent.description.as_str())));
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], prompt))
+}

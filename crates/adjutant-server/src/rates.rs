@@ -1,0 +1,103 @@
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Beyond so many, those that have been quiet are forgotten: they would be full again.
+const MANY: usize = 10_000;
+
+/// How often each of many may do something: a second's worth at once, then so many each second. Each process counts by itself.
+#[derive(Debug)]
+pub(crate) struct Rate<K> {
+    per_second: f64,
+    buckets: Mutex<HashMap<K, Bucket>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    /// What was left then.
+    tokens: f64,
+    at: Instant,
+}
+
+impl<K: Eq + Hash> Rate<K> {
+    pub(crate) fn new(per_second: f64) -> Self {
+        Self { per_second, buckets: Mutex::default() }
+    }
+
+    /// A second's worth, and at least one: less than one a second is still one at a time.
+    fn capacity(&self) -> f64 {
+        self.per_second.max(1.0)
+    }
+
+    fn tokens(&self, bucket: &Bucket, now: Instant) -> f64 {
+        let gained = now.saturating_duration_since(bucket.at).as_secs_f64() * self.per_second;
+        (bucket.tokens + gained).min(self.capacity())
+    }
+
+    /// Takes one of `key`'s, or says how long to wait for the next.
+    pub(crate) fn take(&self, key: K) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MANY && !buckets.contains_key(&key) {
+            buckets.retain(|_, bucket| self.tokens(bucket, now) < self.capacity());
+        }
+        let bucket = buckets.entry(key).or_insert(Bucket { tokens: self.capacity(), at: now });
+        let tokens = self.tokens(bucket, now);
+        if tokens < 1.0 {
+            let seconds = (1.0 - tokens) / self.per_second;
+            return Err(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(3600)));
+        }
+        *bucket = Bucket { tokens: tokens - 1.0, at: now };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seconds_worth_at_once_and_then_as_many_as_time_gives() {
+        let rate = Rate::new(3.0);
+        for _ in 0..3 {
+            assert_eq!(rate.take("one"), Ok(()));
+        }
+        let wait = rate.take("one").unwrap_err();
+        assert!(wait > Duration::from_millis(330) && wait < Duration::from_millis(340), "{wait:?}");
+        assert_eq!(rate.take("another"), Ok(()), "each has its own");
+        tokio::time::advance(wait + Duration::from_millis(1)).await;
+        assert_eq!(rate.take("one"), Ok(()));
+        assert!(rate.take("one").is_err());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(
+            (0..10).filter(|_| rate.take("one").is_ok()).count(),
+            3,
+            "a minute's quiet saves a second's worth"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_in_ten_seconds_is_one_at_a_time() {
+        let rate = Rate::new(0.1);
+        assert_eq!(rate.take(()), Ok(()));
+        assert!(rate.take(()).unwrap_err() > Duration::from_millis(9_900));
+        tokio::time::advance(Duration::from_millis(10_001)).await;
+        assert_eq!(rate.take(()), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_were_quiet_are_forgotten_and_those_that_were_not_are_not() {
+        let rate = Rate::new(1.0);
+        for key in 0..MANY - 1 {
+            rate.take(key).unwrap();
+        }
+        tokio::time::advance(Duration::from_secs(2)).await;
+        rate.take(MANY).unwrap();
+        rate.take(MANY + 1).unwrap();
+        assert_eq!(rate.buckets.lock().unwrap().len(), 2);
+        assert!(rate.take(MANY).is_err());
+    }
+}

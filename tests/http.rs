@@ -1,0 +1,10 @@
+//! `adjutant serve` as its clients meet it.
+
+mod bodies;
+mod client;
+mod doors;
+mod drains;
+mod limits;
+pub mod server;
+mod sessions;
+mod tools;

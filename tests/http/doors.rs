@@ -1,0 +1,96 @@
+//! Who is let in, and where there is nothing.
+
+use super::server::Server;
+use crate::private_postgres::process::{assert_says, refused};
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_a_web_page_of_others_is_not_let_in() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    let own = format!("Origin: http://{}", server.address);
+    server.request("GET", "/v1/sessions", &[&own], "").await.ok(200);
+    for headers in [
+        &["Host: evil.example"][..],
+        &["Origin: http://evil.example"],
+        &["Origin: null"],
+        &["Origin: http://localhost:3000"],
+    ] {
+        for path in ["/v1/sessions", "/openapi.json"] {
+            server.request("GET", path, headers, "").await.refused(403, "FORBIDDEN");
+        }
+        server.request("GET", "/healthz", headers, "").await.ok(200);
+    }
+    let preflight = server.request("OPTIONS", "/v1/sessions", &["Origin: http://evil.example"], "").await;
+    preflight.refused(405, "METHOD_NOT_ALLOWED");
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_none_is_not_let_in() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    for header in
+        ["Authorization: Bearer adj_nonsense", "Authorization: Bearer x", "Authorization: Basic YTpi"]
+    {
+        let answer = server.request("GET", "/v1/sessions", &[header], "").await;
+        let said = answer.refused(401, "UNAUTHENTICATED");
+        assert!(!said.contains("nonsense"), "{said}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_others_reach_needs_a_key_first() {
+    let world = World::new().await;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    let arguments = ["serve", "--listen", "0.0.0.0:0", "--database-url", world.url()];
+    let said = refused(command.args(arguments)).unwrap();
+    assert_says(&said, &["others can reach 0.0.0.0", "adjutant keys create", "127.0.0.1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_taken_is_said() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    let said =
+        refused(command.args(["serve", "--database-url", world.url(), "--listen", &server.address])).unwrap();
+    assert_says(&said, &[&server.address, "is taken", "--listen 127.0.0.1:0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_is_said_in_the_same_form() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    for path in ["/", "/v1", "/v1/sessions/", "/v1/nonsense", "/v2/sessions", "//"] {
+        server.get(path).await.refused(404, "ROUTE_NOT_FOUND");
+    }
+    for (method, path) in [
+        ("PUT", "/v1/sessions"),
+        ("POST", "/v1/tools"),
+        ("DELETE", "/healthz"),
+        ("GET", "/v1/sessions/s/archive"),
+    ] {
+        let answer = server.request(method, path, &[], "").await;
+        let said = answer.refused(405, "METHOD_NOT_ALLOWED");
+        assert!(said.contains(method), "{said}");
+        assert!(answer.header("allow").is_some(), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_ready_while_the_database_is_there_and_lives_without_it() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    server.get("/readyz").await.ok(200);
+    let about = server.get("/openapi.json").await.ok(200);
+    assert!(about["paths"]["/v1/sessions/{session}/tools/subagent"]["post"].is_object());
+    // The schema of a later release, which this one no longer fits.
+    sqlx::query("update schema_fit set oldest_release = 999999").execute(&world.sql).await.unwrap();
+    let answer = server.get("/readyz").await;
+    let said = answer.refused(503, "UNAVAILABLE");
+    assert!(said.contains("no longer fits"), "{said}");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    server.get("/healthz").await.ok(200);
+}

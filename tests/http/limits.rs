@@ -1,0 +1,46 @@
+use super::server::Server;
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_asks_too_often_is_told_when_to_come_back() {
+    let world = World::new().await;
+    // One now, and the next in hours: no slow machine makes it two.
+    let server = Server::with(&world, "[server]\ntenant_requests_per_s = 0.0001\n");
+    server.get("/v1/tools").await.ok(200);
+    let answer = server.get("/v1/tools").await;
+    answer.refused(429, "RATE_LIMITED");
+    let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((9_000..=10_000).contains(&after), "{after}");
+    server.get("/healthz").await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_status_of_one_session_is_limited() {
+    let world = World::new().await;
+    let server = Server::with(&world, "[server]\nsession_status_per_s = 0.0001\n");
+    for session in ["one", "two"] {
+        server.post("/v1/sessions", &format!(r#"{{"session_id": "{session}"}}"#)).await.ok(201);
+    }
+    let status = async |session: &str| {
+        let path = format!("/v1/sessions/{session}/tools/subagent");
+        server.post(&path, r#"{"action": "status", "task_id": "t_01"}"#).await
+    };
+    assert_ne!(status("one").await.status, 429);
+    status("one").await.refused(429, "RATE_LIMITED");
+    assert_ne!(status("two").await.status, 429);
+    server.post("/v1/sessions/one/tools/subagent", r#"{"action": "list_agents"}"#).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_that_makes_no_sense_is_refused_by_the_name_of_its_setting() {
+    let world = World::new().await;
+    for (setting, value) in [("listen", "'nowhere'"), ("max_body_bytes", "1"), ("tenant_requests_per_s", "0")]
+    {
+        let folder = tempfile::TempDir::new().unwrap();
+        let config = folder.path().join("adjutant.toml");
+        std::fs::write(&config, format!("[server]\n{setting} = {value}\n")).unwrap();
+        let mut command = super::server::serve(world.url());
+        let said = crate::private_postgres::process::refused(command.arg("--config").arg(config)).unwrap();
+        assert!(said.contains(&format!("server.{setting}: ")), "{said}");
+    }
+}
