@@ -101,8 +101,8 @@ async fn keys_are_listed_by_tenant() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_makes_no_sense_is_refused_by_the_name_of_its_field() {
     let world = World::new().await;
-    let changes: [(fn(&mut NewKey), &str); 6] = [
-        (|key| key.tenant.clear(), "tenant"),
+    let changes = [
+        ((|key| key.tenant.clear()) as fn(&mut NewKey), "tenant"),
         (|key| key.name.clear(), "name"),
         (|key| key.name.push('\0'), "name"),
         (|key| key.scopes.clear(), "scopes"),

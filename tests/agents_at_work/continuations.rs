@@ -6,6 +6,7 @@ use adjutant_store::{NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
 
 use super::workplace::{WIRES, Workplace, to};
+use crate::world::until;
 
 const BRIEF: &str = "[agents.brief]\ndescription = \"Has no time\"\nsystem_prompt = \"You are brief.\"\ntools = [\"lookup\"]\nmax_turns = 2\n";
 
@@ -30,7 +31,8 @@ fn said(request: &Recorded) -> Vec<(String, String)> {
                     _ => None,
                 }))
             }
-            other => assert!(other.is_null(), "{other}"),
+            Value::Null => {}
+            odd @ (Value::Bool(_) | Value::Number(_) | Value::Object(_)) => panic!("{odd}"),
         }
     }
     said
@@ -93,6 +95,8 @@ async fn who_continues_a_task_that_ran_out_of_turns_knows_all_that_was_said() {
 async fn a_task_that_was_cancelled_before_it_ran_can_be_continued() {
     let script = Script::new().on(When::last("Now do it.")).answer(text("Done."));
     let place = Workplace::with(script, |_| BRIEF.to_owned()).await;
+    place.world.store.set_cap(0).await.unwrap();
+    let _worker = place.worker();
     for wire in WIRES {
         let session = place.session(wire).await;
         let first = place.delegate(session, to("brief", &format!("Wait ({wire})"))).await;
@@ -101,16 +105,16 @@ async fn a_task_that_was_cancelled_before_it_ran_can_be_continued() {
         let store = &place.world.store;
         store.continue_task(session, TaskNumber(1), &more("Now do it."), &operator, None).await.unwrap();
     }
-    let _worker = place.worker();
+    place.world.store.set_cap(30).await.unwrap();
+    place.model.wait_for_requests(2).await;
     for wire in WIRES {
         let assignment = format!("Wait ({wire})");
-        place.model.wait_for_requests(2).await;
         let expected =
             [("user", assignment.as_str()), ("assistant", prompts::EMPTY_ANSWER), ("user", "Now do it.")];
         let expected = expected.map(|(role, text)| (role.to_owned(), text.to_owned()));
         assert_eq!(said(&place.model.requests_of(&assignment)[0]), expected, "the sides take turns");
     }
-    crate::world::until("both have ended", async || {
+    until("both have ended", async || {
         place.world.count("select count(*) from task where finished_at is null").await == 0
     })
     .await;
