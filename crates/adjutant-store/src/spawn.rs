@@ -175,10 +175,10 @@ impl Order<'_> {
 
 /// What `spawn_1` answers.
 pub(crate) struct Made {
-    id: Uuid,
-    number: i32,
-    state: String,
-    queue_position: Option<i32>,
+    pub(crate) id: Uuid,
+    pub(crate) number: i32,
+    pub(crate) state: String,
+    pub(crate) queue_position: Option<i32>,
 }
 
 impl Made {

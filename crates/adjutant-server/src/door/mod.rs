@@ -14,13 +14,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use adjutant_agent::ErrorCode;
-use axum::Router;
+use axum::{Json, Router};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use futures::FutureExt;
+use serde::Serialize;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
