@@ -14,6 +14,7 @@ mod command;
 mod config;
 mod dependencies;
 mod driver;
+mod events;
 mod fleet;
 mod idempotency;
 mod lease;

@@ -10,6 +10,7 @@ mod conversation;
 mod definition;
 mod envelope;
 mod error_code;
+mod event;
 mod fields;
 mod ids;
 mod key;
@@ -37,6 +38,7 @@ pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd,
 };
 pub use error_code::{ErrorCode, Refusal};
+pub use event::EventKind;
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};

@@ -6,10 +6,13 @@
 
 mod caller;
 mod desk;
+pub mod door;
 mod error;
+mod hub;
 
 pub use caller::{Caller, Scope};
 pub use desk::{Desk, Policy, ToolCall};
 pub use error::Error;
+pub use hub::{Hub, TextWatch, Watch};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -124,6 +124,7 @@ async fn spawn(
             .await
         })
         .await?;
+    store.audience.happened([session]);
     spawned
         .into_iter()
         .map(|row| {

@@ -5,6 +5,7 @@ use adjutant_agent::Refusal;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use crate::audience::Audience;
 use crate::calls::Calls;
 use crate::notice::Notices;
 use crate::{Result, schema};
@@ -35,6 +36,7 @@ impl Connections {
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) audience: Arc<Audience>,
     calls: Arc<Calls>,
 }
 
@@ -60,12 +62,14 @@ impl Store {
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
         schema::check(&pool).await?;
         let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
-        Ok(Self { notices: Notices::over(calls.clone()), pool, calls })
+        let (notices, audience) = (Notices::over(calls.clone()), Audience::over(calls.clone()));
+        Ok(Self { pool, notices, audience, calls })
     }
 
     /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
         self.notices.flush().await;
+        self.audience.flush().await;
         self.calls.close();
         self.pool.close().await;
     }

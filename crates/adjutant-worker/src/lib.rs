@@ -20,6 +20,7 @@
 //! What a task does is up to the [`Handler`].
 
 mod agents;
+mod announce;
 mod attempt;
 mod backend;
 mod claim;
@@ -33,6 +34,7 @@ pub mod payloads;
 mod poll;
 mod renew;
 mod report;
+mod saying;
 mod settings;
 mod station;
 mod task;

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{ContextCall, SessionId, StoredTurn, TaskId, ToolResult, Turn};
@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
-use crate::held::{Hold, lock};
+use crate::held::Hold;
+use crate::saying::Saying;
 use crate::station::backoff;
 use crate::{report, trace};
 
@@ -19,14 +20,15 @@ pub struct Task {
     pub(crate) lease: Lease,
     hold: Arc<Hold>,
     draining: CancellationToken,
-    /// What its model has said since its last turn was stored.
-    saying: Mutex<String>,
+    saying: Saying,
 }
 
 impl Task {
     pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
         let Claimed { claim, hold } = claimed;
-        Self { assignment: claim.assignment, lease: claim.lease, hold, draining, saying: Mutex::default() }
+        let (lease, assignment) = (claim.lease, claim.assignment);
+        let saying = Saying::of(lease.store().clone(), lease.session(), lease.task(), assignment.number);
+        Self { assignment, lease, hold, draining, saying }
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -50,20 +52,20 @@ impl Task {
         self.lease.answers()
     }
 
-    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer.
+    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer, and told to whoever
+    /// watches.
     pub fn says(&self, text: &str) {
-        lock(&self.saying).push_str(text);
+        self.saying.says(self.answers() + 1, text);
     }
 
     /// What was said is stored, or does not count.
     pub fn falls_silent(&self) {
-        lock(&self.saying).clear();
+        self.saying.falls_silent();
     }
 
     /// Text of an answer that did not come to its end.
     pub(crate) fn unfinished_text(&self) -> Option<String> {
-        let text = std::mem::take(&mut *lock(&self.saying));
-        (!text.trim().is_empty()).then_some(text)
+        self.saying.unfinished()
     }
 
     /// To be asked before every step that costs something: whether this worker may still do it.
@@ -122,10 +124,11 @@ impl Task {
         Err(Stop::LeaseLost)
     }
 
-    /// Stores what a tool call of the last turn gave, and renews the lease.
-    pub async fn tool_result(&self, result: &ToolResult) -> Result<(), Stop> {
+    /// Stores what a call of this tool in the last turn gave, and renews the lease; a tool that the agent does not have is
+    /// not named.
+    pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<(), Stop> {
         let asked_at = Instant::now();
-        self.insist(|| self.lease.tool_result(result)).await?;
+        self.insist(|| self.lease.tool_result(tool, result)).await?;
         self.hold.renewed(asked_at);
         Ok(())
     }
