@@ -6,6 +6,7 @@ use adjutant_server::Hub;
 use adjutant_store::Store;
 use serde_json::json;
 
+use super::hub::queries_in;
 use crate::fleet::load::rehearsal;
 use crate::fleet::process::{WorkerProcess, work};
 use crate::world::World;
@@ -24,6 +25,8 @@ async fn five_thousand_watches() {
     for _ in 0..WATCHES {
         sessions.push(world.session().await);
     }
+    let others: Vec<i32> =
+        sqlx::query_scalar("select pid from pg_stat_activity").fetch_all(&world.sql).await.unwrap();
     let hub = Hub::start(Store::open(world.url(), 2).await.unwrap(), world.url().to_owned());
     let before = resident_kb();
     let mut watches: Vec<_> = sessions.iter().map(|session| (*session, hub.watch(*session))).collect();
@@ -43,13 +46,8 @@ async fn five_thousand_watches() {
         .collect();
     tokio::time::sleep(Duration::from_secs(1)).await;
     println!("{} KB for {WATCHES} watches", resident_kb() - before);
-    let commits = "select xact_commit from pg_stat_database where datname = current_database()";
-    let from = world.count(commits).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    println!(
-        "{} transactions in 10 s while nothing happens (the worker's looks among them)",
-        world.count(commits).await - from
-    );
+    let queries = queries_in(&world, Duration::from_secs(10), &others).await;
+    println!("{queries} queries in 10 s while nothing happens");
 
     let clock: chrono::DateTime<chrono::Utc> =
         sqlx::query_scalar("select clock_timestamp()").fetch_one(&world.sql).await.unwrap();

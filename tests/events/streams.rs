@@ -1,26 +1,32 @@
 //! Streams over HTTP: history and what is new are one.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
+use adjutant_agent::SessionId;
 use adjutant_server::door::events::StreamLimits;
 use rand::RngExt;
 use serde_json::json;
-use std::sync::Arc;
 
 use super::front::{Front, Told, kinds};
 use crate::fleet::load::rehearsal;
-use crate::fleet::process::WorkerProcess;
+use crate::fleet::process::{WorkerProcess, work};
 use crate::world::{World, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tasks_stream_is_whole_over_a_killed_worker_and_another_server() {
     let world = World::new().await;
+    world.store.set_cap(0).await.unwrap();
     let session = world.session().await;
     let first = Front::open(&world).await;
-    let task = world.spawn_one(session, rehearsal(json!({"turns": 12, "turn_ms": 100}))).await.id;
-    let mut stream = first.task(task, "", None).await;
+    let task = world.spawn_one(session, rehearsal(json!({"turns": 12, "turn_ms": 200}))).await.id;
     let mut worker = WorkerProcess::on(world.url());
-    let mut told = stream.until("turn").await;
+    // It hears of the watcher before there is something to tell.
+    worker.says("notices come through").await;
+    let mut stream = first.task(task, "", None).await;
+    let mut told = stream.until("spawned").await;
+    world.store.set_cap(5).await.unwrap();
+    told.extend(stream.until("turn").await);
     worker.kill();
     drop((first, stream));
     let second = Front::open(&world).await;
@@ -47,32 +53,37 @@ async fn a_tasks_stream_is_whole_over_a_killed_worker_and_another_server() {
     assert_eq!(second.task(task, "?from=now", None).await.status, 204);
 }
 
+/// More than a session runs at once.
+const TASKS: usize = 80;
+
+/// Reads a session until all of its tasks have completed, and comes back after every few events, to any of the servers.
+async fn read(world: Arc<World>, fronts: Arc<[Front; 2]>, session: SessionId) -> Vec<Told> {
+    let (mut told, mut last, mut ended) = (Vec::new(), None::<String>, 0);
+    while ended < TASKS {
+        let (which, count) = (rand::rng().random_range(0..2), rand::rng().random_range(1..60));
+        let mut stream = fronts[which].session(&world, session, "", last.as_deref()).await;
+        for _ in 0..count {
+            let event = stream.next().await.expect("a session's stream does not end");
+            ended += usize::from(event.kind() == "completed");
+            told.push(event);
+            if ended == TASKS {
+                break;
+            }
+        }
+        last = stream.last_id;
+    }
+    told
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_that_come_back_anywhere_miss_nothing_and_see_nothing_twice() {
-    const TASKS: usize = 80;
     let world = Arc::new(World::new().await);
     world.store.set_cap(20).await.unwrap();
     let session = world.session_with(|session| session.max_active = Some(20)).await;
     let fronts = Arc::new([Front::open(&world).await, Front::open(&world).await]);
-    let read = async |world: Arc<World>, fronts: Arc<[Front; 2]>| {
-        let (mut told, mut last, mut ended) = (Vec::new(), None::<String>, 0);
-        while ended < TASKS {
-            let (which, count) = (rand::rng().random_range(0..2), rand::rng().random_range(1..60));
-            let mut stream = fronts[which].session(&world, session, "", last.as_deref()).await;
-            for _ in 0..count {
-                let event = stream.next().await.expect("a session's stream does not end");
-                ended += usize::from(event.kind() == "completed");
-                told.push(event);
-                if ended == TASKS {
-                    break;
-                }
-            }
-            last = stream.last_id;
-        }
-        told
-    };
-    let readers: Vec<_> = (0..8).map(|_| tokio::spawn(read(world.clone(), fronts.clone()))).collect();
-    let _fleet = [1, 2].map(|_| WorkerProcess::on(world.url()));
+    let readers: Vec<_> =
+        (0..8).map(|_| tokio::spawn(read(world.clone(), fronts.clone(), session))).collect();
+    let _fleet = [1, 2].map(|_| WorkerProcess::start(work(world.url()).args(["--lease-seconds", "30"])));
     world.store.spawn(session, &vec![rehearsal(json!({"turns": 3})); TASKS], None).await.unwrap();
     for reader in readers {
         whole(&reader.await.unwrap(), TASKS);

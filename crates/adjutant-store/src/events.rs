@@ -159,8 +159,11 @@ impl Store {
                 sqlx::query!(
                     r#"select k.session as "session!", n.newest as "newest!"
                        from unnest($1::bigint[], $2::bigint[]) k (session, number)
-                       left join session s on s.id = k.session
-                       cross join lateral (select coalesce(s.next_event - 1, 9223372036854775807) as newest) n
+                       cross join lateral (
+                           select coalesce(
+                               (select s.next_event - 1 from session s where s.id = k.session), 9223372036854775807
+                           ) as newest
+                       ) n
                        where n.newest > k.number"#,
                     &sessions,
                     &numbers
