@@ -10,7 +10,7 @@ mod deaths;
 mod drains;
 mod freezes;
 mod handlers;
-mod load;
+pub mod load;
 mod notices;
 pub mod process;
 mod proxy;

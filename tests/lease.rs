@@ -31,7 +31,7 @@ async fn a_stale_lease_cannot_store_a_turn_or_a_tool_result() {
     let (mut stale, mut current) = stale_and_current(&world).await;
     current.lease.checkpoint(&turn("mine")).await.unwrap();
     assert_lost(stale.lease.checkpoint(&turn("stale")).await);
-    assert_lost(stale.lease.tool_result(&tool_result("call")).await);
+    assert_lost(stale.lease.tool_result(Some("tool"), &tool_result("call")).await);
     let turns = world.store.turns(current.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].turn.answer.text().as_deref(), Some("mine"));
@@ -106,7 +106,7 @@ async fn a_checkpoint_renews_the_lease_and_is_visible_at_once() {
     claim.lease.checkpoint(&turn("one")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
     world.expire(claim.lease.id()).await;
-    claim.lease.tool_result(&tool_result("call")).await.unwrap();
+    claim.lease.tool_result(Some("tool"), &tool_result("call")).await.unwrap();
     assert!(worker.sweep(Duration::ZERO).await.unwrap().is_empty(), "renewed");
     let status = world.store.status(session, TaskNumber(1)).await.unwrap();
     assert_eq!((status.state, status.turns_used, status.spent.cost_nanousd), (TaskState::Running, 1, 30));
@@ -117,7 +117,11 @@ async fn what_a_model_gave_is_stored_whatever_is_in_it() {
     let world = World::new().await;
     let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("nul \0 inside")).await.unwrap();
-    claim.lease.tool_result(&ToolResult { content: "\0".to_owned(), ..tool_result("c\0") }).await.unwrap();
+    claim
+        .lease
+        .tool_result(Some("tool"), &ToolResult { content: "\0".to_owned(), ..tool_result("c\0") })
+        .await
+        .unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
     assert_eq!(turns[0].turn.answer.text().as_deref(), Some("nul \u{fffd} inside"));
     claim.lease.complete("res\0ult".to_owned(), None).write().await.unwrap();
@@ -155,7 +159,7 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("one")).await.unwrap();
     // What a worker does that never heard the answer: the same turn, under the same lease.
-    sqlx::query("select checkpoint_1($1, $2, $3, 1, $4)")
+    sqlx::query("select checkpoint_2($5, $1, $2, $3, 1, $4)")
         .bind(claim.lease.slot())
         .bind(claim.lease.task().0)
         .bind(claim.lease.id().0)
@@ -163,11 +167,16 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
             "kind": "turn", "message": {}, "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0,
             "cache_write_tokens": 0, "cost_nanousd": 0, "duration_ms": 0
         }))
+        .bind(session.0)
         .execute(&world.sql)
         .await
         .unwrap();
-    claim.lease.tool_result(&tool_result("call")).await.unwrap();
-    claim.lease.tool_result(&ToolResult { content: "43".to_owned(), ..tool_result("call") }).await.unwrap();
+    claim.lease.tool_result(Some("tool"), &tool_result("call")).await.unwrap();
+    claim
+        .lease
+        .tool_result(Some("tool"), &ToolResult { content: "43".to_owned(), ..tool_result("call") })
+        .await
+        .unwrap();
     let turns = world.store.turns(claim.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].tool_results, [tool_result("call")], "the first result stays");
@@ -251,7 +260,7 @@ async fn an_absurd_delay_or_call_id_ends_nobody() {
     let world = World::new().await;
     let (_, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("one")).await.unwrap();
-    claim.lease.tool_result(&tool_result(&"x".repeat(100_000))).await.unwrap();
+    claim.lease.tool_result(Some("tool"), &tool_result(&"x".repeat(100_000))).await.unwrap();
     claim.lease.release_for(Duration::MAX).write().await.unwrap();
     world.assert_sound().await;
 }

@@ -15,6 +15,7 @@ mod config;
 mod dependencies;
 mod drafts;
 mod driver;
+mod events;
 mod fleet;
 mod history;
 mod http;

@@ -183,7 +183,7 @@ impl Actor {
         let turn = (claim.lease.task(), claim.lease.answers(), claim.lease.attempt());
         self.ledger.turns.lock().unwrap().push(turn);
         let result = ToolResult { call: "call".to_owned(), ..ToolResult::default() };
-        let stored = claim.lease.tool_result(&result).await;
+        let stored = claim.lease.tool_result(Some("tool"), &result).await;
         if self.kept(stored) {
             self.held.push(claim);
         }

@@ -11,6 +11,7 @@ mod definition;
 mod earlier;
 mod envelope;
 mod error_code;
+mod event;
 mod fields;
 mod ids;
 mod key;
@@ -41,6 +42,7 @@ pub use definition::{
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use fields::{Fields, text_in};
+pub use event::EventKind;
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::sessions::Sessions;
-use crate::{Caller, Dialect, Result, note, spec};
+use crate::{Caller, Dialect, Hub, Result, note, spec};
 
 /// What the operator's config says that a call has to know.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +56,7 @@ impl Policy {
 pub struct Desk {
     pub(crate) store: Store,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) hub: Hub,
     sessions: Arc<Sessions>,
     /// The process is about to end: what waits answers now, and its caller goes on elsewhere.
     pub(crate) stopping: CancellationToken,
@@ -72,9 +73,9 @@ pub struct ToolCall {
 }
 
 impl Desk {
-    pub fn new(store: Store, policy: Policy) -> Self {
+    pub fn new(store: Store, hub: Hub, policy: Policy) -> Self {
         let store = store.within(policy.tenants);
-        Self { store, policy: Arc::new(policy), sessions: Arc::default(), stopping: CancellationToken::new() }
+        Self { store, hub, policy: Arc::new(policy), sessions: Arc::default(), stopping: CancellationToken::new() }
     }
 
     /// Answers a tool call in the words of its dialect, and notes it in the log: who, what and how it stands, never what was

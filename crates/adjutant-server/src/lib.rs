@@ -11,6 +11,7 @@ mod desk;
 mod dialect;
 mod door;
 mod error;
+mod hub;
 mod note;
 mod rates;
 mod sessions;
@@ -19,7 +20,8 @@ mod spec;
 pub use caller::{Caller, Scope};
 pub use desk::{Desk, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
-pub use door::{Door, DoorSettings};
+pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;
+pub use hub::{Hub, TextWatch, Watch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -31,6 +31,7 @@ impl Store {
                     .await
             })
             .await?;
+        self.audience.happened([session]);
         self.notices.lost(leases.into_iter().map(LeaseId).collect());
         Ok(())
     }

@@ -42,6 +42,7 @@ impl Store {
             })
             .await?;
         self.notices.lost(row.leases.into_iter().map(LeaseId).collect());
+        self.audience.happened([session]);
         Ok(CancelledTask {
             progress: row.progress.0,
             changed: row.cancelled,
@@ -51,13 +52,20 @@ impl Store {
 
     /// Cancels the task and everything below it, running or not, in one transaction.
     pub async fn cancel(&self, task: TaskId) -> Result<Cancelled> {
-        let row = self.call(async |connection| sqlx::query!(
-            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!" from cancel_1($1)"#,
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!",
+                (select session from task where id = $1) as session
+               from cancel_1($1)"#,
             task.0
         )
-        .fetch_one(connection).await).await?;
+        .fetch_one(connection).await
+            })
+            .await?;
         let leases: Vec<LeaseId> = row.leases.into_iter().map(LeaseId).collect();
         self.notices.lost(leases.clone());
+        self.audience.happened(row.session.map(SessionId));
         Ok(Cancelled {
             state: known(&row.state)?,
             changed: row.cancelled,

@@ -7,7 +7,7 @@ use crate::text::storable_json;
 use crate::{Clearance, Lease, Result};
 
 impl Lease {
-    /// Stores the next turn and renews the lease. After this the model call is never made again.
+    /// Stores the next turn with its event, and renews the lease. After this the model call is never made again.
     ///
     /// Asking again after an unanswered call stores the turn once.
     pub async fn checkpoint(&mut self, turn: &Turn) -> Result<()> {
@@ -16,7 +16,8 @@ impl Lease {
         self.store
             .call(async |connection| {
                 sqlx::query!(
-                    "select checkpoint_1($1, $2, $3, $4, $5)",
+                    "select checkpoint_2($1, $2, $3, $4, $5, $6)",
+                    self.session.0,
                     self.slot,
                     self.task.0,
                     self.id.0,
@@ -28,6 +29,7 @@ impl Lease {
             })
             .await?;
         self.answers = number;
+        self.store.audience.happened([self.session]);
         Ok(())
     }
 

@@ -92,6 +92,7 @@ impl Store {
                 .await
             })
             .await?;
+        self.audience.happened([session]);
         made.into_iter().map(Made::spawned).collect()
     }
 

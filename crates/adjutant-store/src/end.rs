@@ -1,4 +1,4 @@
-use adjutant_agent::{FailureKind, LeaseId, TaskId};
+use adjutant_agent::{FailureKind, LeaseId, SessionId, TaskId};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -11,6 +11,8 @@ use crate::{Await, Error, Lease, Result, Store, Whom};
 #[derive(Debug)]
 pub struct Ending {
     pub(crate) store: Store,
+    /// Unknown of one that was found by its slot.
+    pub(crate) session: Option<SessionId>,
     pub(crate) task: TaskId,
     pub(crate) lease: LeaseId,
     pub(crate) slot: i32,
@@ -41,7 +43,14 @@ impl Lease {
     }
 
     pub(crate) fn end(self, end: End) -> Ending {
-        Ending { store: self.store, task: self.task, lease: self.id, slot: self.slot, end }
+        Ending {
+            store: self.store,
+            session: Some(self.session),
+            task: self.task,
+            lease: self.id,
+            slot: self.slot,
+            end,
+        }
     }
 }
 
@@ -57,7 +66,8 @@ impl Ending {
     /// The same attempt, ended as a failure instead: for an outcome that cannot be stored.
     pub fn or_fail(&self, failure: FailureKind, error: String) -> Self {
         let end = End::Failed { failure, error: storable(error), partial_result: None };
-        Self { store: self.store.clone(), task: self.task, lease: self.lease, slot: self.slot, end }
+        let (store, Self { session, task, lease, slot, .. }) = (self.store.clone(), self);
+        Self { store, session: *session, task: *task, lease: *lease, slot: *slot, end }
     }
 
     /// Writes this one.
@@ -111,12 +121,20 @@ impl Store {
                 .await
             })
             .await?;
-        self.tell_of_delays(endings);
+        self.tell_of(endings);
         let tasks = |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
         Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
 
-    pub(crate) fn tell_of_delays(&self, endings: &[Ending]) {
+    /// Those who wait for a time, and those who watch. A worker's endings are written over any of its connections, and it
+    /// hears of watchers where its leases write.
+    pub(crate) fn tell_of(&self, endings: &[Ending]) {
+        for ending in endings {
+            match ending.session {
+                Some(session) => ending.store.audience.happened([session]),
+                None => ending.store.audience.happened_somewhere(),
+            }
+        }
         if endings.iter().any(|ending| matches!(ending.end, End::Released { delay_s: Some(_) })) {
             self.tell(Whom::Delayed);
         }

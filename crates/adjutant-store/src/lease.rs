@@ -1,6 +1,6 @@
 use adjutant_agent::{LeaseId, SessionId, TaskId};
 
-use crate::Store;
+use crate::{Begun, Store};
 
 /// The right to advance one task at one attempt. It cannot be copied; what ends the attempt consumes it.
 #[derive(Debug)]
@@ -26,6 +26,11 @@ impl Lease {
     /// The number of the slot that it is.
     pub fn slot(&self) -> i32 {
         self.slot
+    }
+
+    /// What its start is told by.
+    pub fn begun(&self) -> Begun {
+        Begun { slot: self.slot, task: self.task, lease: self.id, session: self.session }
     }
 
     /// Where it writes.

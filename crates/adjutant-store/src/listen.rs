@@ -1,6 +1,7 @@
-use adjutant_agent::{LeaseId, WorkerId};
+use adjutant_agent::{LeaseId, SessionId, WorkerId};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 
+use crate::audience::{EVENTS, LiveText, TEXT, WATCH, Watching, read_sessions};
 use crate::notice::{LOST, QUEUE, Whom};
 use crate::store::{connect, timeout};
 use crate::{Result, Store, Worker};
@@ -12,8 +13,16 @@ pub enum News {
     Queued { whom: Whom, lot: u32 },
     /// Leases were taken away.
     Lost(Vec<LeaseId>),
+    /// Somebody watches what happens.
+    Watched(Watching),
+    /// Something has happened, in these sessions if they are named.
+    Happened(Option<Vec<SessionId>>),
+    /// A model says something.
+    Said(LiveText),
     /// What we said to ourselves came back.
     Echo,
+    /// Of a release that has more to say.
+    Unknown,
 }
 
 /// A connection of its own that hears notices. It is a hint that arrives early, or never.
@@ -24,11 +33,20 @@ pub struct Listener {
 impl Listener {
     /// Connects for one worker. `url` may lead past a pooler that does not pass notices on.
     pub async fn connect(url: &str, worker: WorkerId) -> Result<Self> {
+        let own = own_channel(worker);
+        Self::hearing(url, &[QUEUE, LOST, WATCH, own.as_str()]).await
+    }
+
+    /// Connects for one who watches what happens.
+    pub async fn connect_watching(url: &str) -> Result<Self> {
+        Self::hearing(url, &[EVENTS, TEXT, WATCH]).await
+    }
+
+    async fn hearing(url: &str, channels: &[&str]) -> Result<Self> {
         let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
-        let own = own_channel(worker);
-        timeout(crate::store::CONNECT, listener.listen_all([QUEUE, LOST, own.as_str()])).await?;
+        timeout(crate::store::CONNECT, listener.listen_all(channels.iter().copied())).await?;
         Ok(Self { listener })
     }
 
@@ -43,6 +61,9 @@ impl Listener {
             LOST => News::Lost(
                 notice.payload().split(' ').filter_map(|id| id.parse().ok()).map(LeaseId).collect(),
             ),
+            EVENTS => News::Happened(read_sessions(notice.payload())),
+            WATCH => Watching::read(notice.payload()).map_or(News::Unknown, News::Watched),
+            TEXT => LiveText::read(notice.payload()).map_or(News::Unknown, News::Said),
             _ => News::Echo,
         })
     }

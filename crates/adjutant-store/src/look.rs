@@ -62,6 +62,13 @@ impl Worker {
 
     /// The release of a lease whose [`Lease`](crate::Lease) is out of reach.
     pub fn give_back(&self, slot: i32, task: TaskId, lease: LeaseId) -> Ending {
-        Ending { store: self.store.clone(), task, lease, slot, end: End::Released { delay_s: None } }
+        Ending {
+            store: self.store.clone(),
+            session: None,
+            task,
+            lease,
+            slot,
+            end: End::Released { delay_s: None },
+        }
     }
 }

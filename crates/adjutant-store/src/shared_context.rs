@@ -39,7 +39,7 @@ impl Lease {
                 sqlx::query!(
                     r#"select content as "content!", is_error as "is_error!", duration_ms as "duration_ms!", session_id,
                         written_by
-                       from task_context_1($1, $2, $3, $4, $5, $6, $7)"#,
+                       from task_context_2($1, $2, $3, $4, $5, $6, $7)"#,
                     self.session.0,
                     self.slot,
                     self.task.0,
@@ -52,6 +52,7 @@ impl Lease {
                 .await
             })
             .await?;
+        self.store.audience.happened([self.session]);
         if let (false, Some(session), Some(by)) = (row.is_error, &row.session_id, &row.written_by) {
             note(call, session, by, &serde_json::from_str(&row.content).map_err(unreadable)?);
         }

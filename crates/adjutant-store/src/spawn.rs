@@ -116,6 +116,7 @@ async fn spawn(
         (None, Some(most)) => order.place_within(store, most).await?,
         (Some(_), _) | (None, None) => order.place(store, parent).await?,
     };
+    store.audience.happened([session]);
     made.into_iter().map(Made::spawned).collect()
 }
 

@@ -5,6 +5,7 @@ use adjutant_agent::Refusal;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use crate::audience::Audience;
 use crate::calls::Calls;
 use crate::notice::Notices;
 use crate::{Result, TenantLimits, schema};
@@ -36,6 +37,7 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
     pub(crate) limits: TenantLimits,
+    pub(crate) audience: Arc<Audience>,
     calls: Arc<Calls>,
 }
 
@@ -61,7 +63,8 @@ impl Store {
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
         schema::check(&pool).await?;
         let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
-        Ok(Self { notices: Notices::over(calls.clone()), pool, limits: TenantLimits::default(), calls })
+        let (notices, audience) = (Notices::over(calls.clone()), Audience::over(calls.clone()));
+        Ok(Self { pool, notices, audience, limits: TenantLimits::default(), calls })
     }
 
     /// A store that makes no session and no task beyond these limits, whoever calls. Children of tasks are never refused by
@@ -73,6 +76,7 @@ impl Store {
     /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
         self.notices.flush().await;
+        self.audience.flush().await;
         self.calls.close();
         self.pool.close().await;
     }

@@ -27,6 +27,9 @@ impl Worker {
         .fetch_all(connection).await
             })
             .await?;
+        if !rows.is_empty() {
+            self.store.audience.happened_somewhere();
+        }
         Ok(rows.into_iter().map(|row| Swept { task: TaskId(row.task), ended: row.ended }).collect())
     }
 }

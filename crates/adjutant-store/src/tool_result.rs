@@ -1,28 +1,34 @@
 use adjutant_agent::ToolResult;
+use serde_json::json;
 
-use crate::text::storable;
+use crate::text::storable_json;
 use crate::{Lease, Result};
 
 impl Lease {
-    /// Stores what a tool call of the last turn gave, and renews the lease. The first result of a call stays.
-    pub async fn tool_result(&self, result: &ToolResult) -> Result<()> {
+    /// Stores what a call of `tool` in the last turn gave, with its event, and renews the lease. The first result of a call
+    /// stays. Without a name the tool is one that the agent does not have.
+    pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<()> {
+        let ToolResult { call, content, is_error, duration_ms } = result;
+        let body = storable_json(json!({
+            "call": call, "content": content, "is_error": is_error, "duration_ms": duration_ms,
+        }));
         self.store
             .call(async |connection| {
                 sqlx::query!(
-                    "select tool_result_1($1, $2, $3, $4, $5, $6, $7, $8)",
+                    "select tool_result_2($1, $2, $3, $4, $5, $6, $7)",
+                    self.session.0,
                     self.slot,
                     self.task.0,
                     self.id.0,
                     self.answers,
-                    storable(result.call.clone()),
-                    storable(result.content.clone()),
-                    result.is_error,
-                    result.duration_ms
+                    tool,
+                    body
                 )
                 .execute(connection)
                 .await
             })
             .await?;
+        self.store.audience.happened([self.session]);
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl Worker {
                 .await
             })
             .await?;
-        self.store.tell_of_delays(endings);
+        self.store.tell_of(endings);
         let mut turnover = Turnover::default();
         for row in rows {
             if row.what != "claimed" {

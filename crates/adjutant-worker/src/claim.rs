@@ -23,12 +23,14 @@ pub(crate) fn hand_on(
     asked_at: Instant,
     claims: &mpsc::UnboundedSender<Claimed>,
 ) {
-    if !found.is_empty() {
-        fault::point("claimed");
+    if found.is_empty() {
+        return;
     }
+    fault::point("claimed");
     for claim in found {
-        let hold = station.held.add(claim.lease.id(), claim.lease.slot(), claim.lease.task(), asked_at);
+        let hold = station.held.add(claim.lease.begun(), asked_at);
         // The other end goes away only with the process; then the lease runs out.
         let _ = claims.send(Claimed { claim, hold });
     }
+    station.claimed.notify_one();
 }

@@ -1,11 +1,13 @@
 //! The leases that this process holds, as far as it knows.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{LeaseId, TaskId};
 use adjutant_store::Draft;
+use adjutant_store::Begun;
 use tokio_util::sync::CancellationToken;
 
 use crate::saying::Saying;
@@ -14,7 +16,10 @@ use crate::saying::Saying;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) task: TaskId,
-    slot: i32,
+    begun: Begun,
+    claimed_at: Instant,
+    /// Its start is among the events.
+    announced: AtomicBool,
     taken_away: CancellationToken,
     renewed_at: Mutex<Instant>,
     stop_after: Duration,
@@ -88,16 +93,18 @@ impl Held {
         Room { held: self, size }
     }
 
-    pub(crate) fn add(&self, lease: LeaseId, slot: i32, task: TaskId, claimed_at: Instant) -> Arc<Hold> {
+    pub(crate) fn add(&self, begun: Begun, claimed_at: Instant) -> Arc<Hold> {
         let hold = Arc::new(Hold {
-            task,
-            slot,
+            task: begun.task,
+            begun,
+            claimed_at,
+            announced: AtomicBool::new(false),
             taken_away: CancellationToken::new(),
             renewed_at: Mutex::new(claimed_at),
             stop_after: self.stop_after,
             saying: Mutex::default(),
         });
-        lock(&self.holds).insert(lease, hold.clone());
+        lock(&self.holds).insert(begun.lease, hold.clone());
         hold
     }
 
@@ -130,6 +137,24 @@ impl Held {
         }
     }
 
+    pub(crate) fn has_unannounced(&self) -> bool {
+        lock(&self.holds).values().any(|hold| !hold.announced.load(Ordering::Relaxed))
+    }
+
+    /// Those that were claimed this long ago, and whose start was not told.
+    pub(crate) fn unannounced(&self, age: Duration) -> Vec<Begun> {
+        let holds = lock(&self.holds);
+        let due = holds.values().filter(|hold| !hold.announced.load(Ordering::Relaxed));
+        due.filter(|hold| hold.claimed_at.elapsed() >= age).map(|hold| hold.begun).collect()
+    }
+
+    pub(crate) fn announced(&self, leases: &[LeaseId]) {
+        let holds = lock(&self.holds);
+        for hold in leases.iter().filter_map(|lease| holds.get(lease)) {
+            hold.announced.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Stops whatever runs under these leases.
     pub(crate) fn lost(&self, leases: &[LeaseId]) {
         let holds = lock(&self.holds);
@@ -147,7 +172,7 @@ impl Held {
 
     /// Slot, task and lease of each.
     pub(crate) fn all(&self) -> Vec<(i32, TaskId, LeaseId)> {
-        lock(&self.holds).iter().map(|(lease, hold)| (hold.slot, hold.task, *lease)).collect()
+        lock(&self.holds).iter().map(|(lease, hold)| (hold.begun.slot, hold.task, *lease)).collect()
     }
 }
 
@@ -157,6 +182,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use adjutant_agent::SessionId;
+
     use super::*;
 
     const STOP_AFTER: Duration = Duration::from_secs(20);
@@ -166,7 +193,7 @@ mod tests {
         let held = Held::new(2, STOP_AFTER);
         let lease = LeaseId(uuid());
         let now = Instant::now();
-        let hold = held.add(lease, 1, TaskId(uuid()), now.checked_sub(STOP_AFTER).unwrap_or(now));
+        let hold = held.add(begun(lease), now.checked_sub(STOP_AFTER).unwrap_or(now));
         assert!(!hold.is_good());
         held.renewed(&[lease], now);
         assert!(hold.is_good());
@@ -185,12 +212,28 @@ mod tests {
         drop(room);
         let leases: Vec<LeaseId> = (0..3).map(|_| LeaseId(uuid())).collect();
         for lease in &leases {
-            held.add(*lease, 1, TaskId(uuid()), Instant::now());
+            held.add(begun(*lease), Instant::now());
         }
         assert_eq!(held.room().size, 0);
         held.remove(leases[0]);
         held.remove(leases[1]);
         assert_eq!(held.room().size, 1);
+    }
+
+    #[test]
+    fn a_start_is_told_once_and_not_before_its_time() {
+        let held = Held::new(2, STOP_AFTER);
+        let lease = LeaseId(uuid());
+        let begun = begun(lease);
+        held.add(begun, Instant::now());
+        assert!(held.has_unannounced() && held.unannounced(STOP_AFTER).is_empty());
+        assert_eq!(held.unannounced(Duration::ZERO), [begun]);
+        held.announced(&[lease]);
+        assert!(!held.has_unannounced() && held.unannounced(Duration::ZERO).is_empty());
+    }
+
+    fn begun(lease: LeaseId) -> Begun {
+        Begun { slot: 1, task: TaskId(uuid()), lease, session: SessionId(1) }
     }
 
     fn uuid() -> uuid::Uuid {

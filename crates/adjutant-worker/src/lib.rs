@@ -20,6 +20,7 @@
 //! What a task does is up to the [`Handler`].
 
 mod agents;
+mod announce;
 mod attempt;
 mod backend;
 mod claim;
@@ -38,6 +39,7 @@ mod saying;
 mod settings;
 mod station;
 mod task;
+mod telling;
 pub mod tools;
 pub mod trace;
 mod turnover;

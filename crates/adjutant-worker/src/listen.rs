@@ -65,6 +65,9 @@ async fn hear(station: &Arc<Station>) -> String {
                 }
             }
             Ok(News::Lost(leases)) => station.held.lost(&leases),
+            Ok(News::Watched(watching)) => station.store.is_watched(&watching),
+            // Said to those who watch.
+            Ok(News::Happened(_) | News::Said(_) | News::Unknown) => {}
             Ok(News::Echo) => {
                 unheard = false;
                 if !station.listening.swap(true, Ordering::Relaxed) {

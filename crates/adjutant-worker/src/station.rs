@@ -19,6 +19,10 @@ pub(crate) struct Station {
     pub(crate) held: Held,
     /// A claim may find something.
     pub(crate) wake: Notify,
+    /// There are starts to tell.
+    pub(crate) claimed: Notify,
+    /// The same worker, whose calls do not keep turnovers waiting.
+    pub(crate) announcer: adjutant_store::Worker,
     /// A look may find something.
     pub(crate) look: Notify,
     /// Read by claims until their leases are known, written by a look, which would take them for strays.

@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
-use crate::held::{Hold, lock};
+use crate::held::Hold;
+use crate::telling::Telling;
 use crate::station::backoff;
 use crate::{report, trace};
 
@@ -36,12 +37,15 @@ pub struct Task {
     pub(crate) lease: Lease,
     hold: Arc<Hold>,
     draining: CancellationToken,
+    telling: Telling,
 }
 
 impl Task {
     pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
         let Claimed { claim, hold } = claimed;
-        Self { assignment: claim.assignment, lease: claim.lease, hold, draining }
+        let (lease, assignment) = (claim.lease, claim.assignment);
+        let telling = Telling::of(lease.store().clone(), lease.session(), lease.task(), assignment.number);
+        Self { assignment, lease, hold, draining, telling }
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -65,18 +69,22 @@ impl Task {
         self.lease.answers()
     }
 
-    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer.
+    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer, and told to whoever
+    /// watches.
     pub fn says(&self, text: &str) {
         lock(&self.hold.saying).says(self.answers() + 1, text);
+        self.telling.says(self.answers() + 1, text);
     }
 
     /// What was said is stored, or does not count.
     pub fn falls_silent(&self) {
         lock(&self.hold.saying).falls_silent();
+        self.telling.falls_silent();
     }
 
     /// Text of an answer that did not come to its end.
     pub(crate) fn unfinished_text(&self) -> Option<String> {
+        self.telling.falls_silent();
         let text = lock(&self.hold.saying).falls_silent();
         (!text.trim().is_empty()).then_some(text)
     }
@@ -161,10 +169,11 @@ impl Task {
         fault::point("checkpointed");
     }
 
-    /// Stores what a tool call of the last turn gave, and renews the lease.
-    pub async fn tool_result(&self, result: &ToolResult) -> Result<(), Stop> {
+    /// Stores what a call of this tool in the last turn gave, and renews the lease; a tool that the agent does not have is
+    /// not named.
+    pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<(), Stop> {
         let asked_at = Instant::now();
-        self.insist(|| self.lease.tool_result(result)).await?;
+        self.insist(|| self.lease.tool_result(tool, result)).await?;
         self.hold.renewed(asked_at);
         Ok(())
     }

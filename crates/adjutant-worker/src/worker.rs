@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::held::Held;
 use crate::station::Station;
 use crate::turnover::{Calls, Turnover};
-use crate::{Handler, Settings, backend, draft, listen, poll, renew};
+use crate::{Handler, Settings, announce, backend, draft, listen, poll, renew};
 
 /// The longest that a call to the database may take here; a lease has to outlive it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,9 +55,11 @@ impl Worker {
         let (claims, to_run) = mpsc::unbounded_channel();
         let station = Arc::new(Station {
             worker: worker.over(&line),
+            announcer: worker,
             store,
             held: Held::new(settings.concurrency, settings.stop_after()),
             wake: Notify::new(),
+            claimed: Notify::new(),
             look: Notify::new(),
             claiming: RwLock::new(()),
             draining: CancellationToken::new(),
@@ -81,6 +83,7 @@ impl Worker {
             spawn(poll::poll(station.clone())),
             spawn(listen::listen(station.clone())),
             spawn(draft::draft(station.clone())),
+            spawn(announce::announce(station.clone())),
         ];
         let running = tokio::spawn(backend::run_claims(station.clone(), Arc::new(handler), to_run));
         Ok(Self { station, running, loops })

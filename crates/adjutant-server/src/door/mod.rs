@@ -1,11 +1,13 @@
 //! The routes, and what they have in common.
 
 mod connections;
+mod events;
 mod health;
 mod openapi;
 mod request;
 mod sessions;
 mod stats;
+mod stream;
 mod tasks;
 mod tools;
 
@@ -15,16 +17,18 @@ use std::sync::Arc;
 
 use adjutant_agent::ErrorCode;
 use axum::{Json, Router};
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+pub use events::{EventStreams, StreamLimits, routes as event_routes};
 
 use crate::auth::{Keys, check_address};
 use crate::error::{answer_now, internal};
@@ -96,7 +100,10 @@ impl Shared {
 }
 
 fn router(shared: Arc<Shared>) -> Router {
+    let streams = EventStreams::new(shared.desk.store.clone(), shared.desk.hub.clone(), StreamLimits::default());
+    let streams = event_routes(streams.until(shared.desk.stopping.clone()));
     Router::new()
+        .merge(streams.layer(from_fn_with_state(shared.clone(), know_caller)))
         .merge(health::routes())
         .merge(openapi::routes())
         .merge(sessions::routes())
@@ -125,6 +132,18 @@ impl FromRequestParts<Arc<Shared>> for Caller {
             requests.take(caller.tenant.clone()).map_err(Error::TooOften)?;
         }
         Ok(caller)
+    }
+}
+
+/// For routes that find their caller in the request.
+async fn know_caller(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match Caller::from_request_parts(&mut parts, &shared).await {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(error) => error.into_response(),
     }
 }
 

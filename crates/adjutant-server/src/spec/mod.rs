@@ -4,7 +4,6 @@ mod cancel;
 mod collect;
 mod define;
 mod go_on;
-mod hub;
 mod list_agents;
 mod read;
 mod shown;

@@ -4,7 +4,7 @@ use adjutant_agent::{SessionId, WaitCall};
 use adjutant_store::{EndsAwaited, Patience};
 use serde_json::{Value, json};
 
-use super::{hub, shown};
+use super::shown;
 use crate::{Desk, Result};
 
 impl Desk {
@@ -16,7 +16,7 @@ impl Desk {
             None => EndsAwaited::of_session(call.mode),
         };
         // Before the first look: what changes after it is heard of.
-        let mut watch = hub::watch(session);
+        let mut watch = self.hub.watch(session);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // A process that is about to end answers early, and its caller goes on at another.

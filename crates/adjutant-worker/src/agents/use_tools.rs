@@ -36,7 +36,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Gives the result when it is stored.
     async fn answer(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
-        let (call, name) = (pending.call, self.name_to_tell(pending.call));
+        let (call, name) = (pending.call, self.known_name(pending.call).unwrap_or("unknown"));
         let span = tracing::info_span!(
             "execute_tool",
             otel.name = format!("execute_tool {name}"),
@@ -65,15 +65,15 @@ impl Bench<'_> {
     }
 
     /// A name that the model made up is text of the model.
-    fn name_to_tell<'c>(&self, call: &'c ToolUse) -> &'c str {
-        if self.agent.allowed_tools().any(|name| name == call.name) { &call.name } else { "unknown" }
+    fn known_name<'c>(&self, call: &'c ToolUse) -> Option<&'c str> {
+        self.agent.allowed_tools().any(|name| name == call.name).then_some(&call.name)
     }
 
     async fn stored_result(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
         let call = pending.call;
         let arguments = match self.arguments(call) {
             Ok(arguments) => arguments,
-            Err(why) => return self.store(error(call, why, Instant::now())).await,
+            Err(why) => return self.store(call, error(call, why, Instant::now())).await,
         };
         if call.name == SHARED_CONTEXT {
             return match ContextCall::parse(arguments) {
@@ -83,13 +83,13 @@ impl Bench<'_> {
                     fault::point("tool_stored");
                     result
                 }
-                Err(refusal) => self.store(error(call, refused(&refusal), Instant::now())).await,
+                Err(refusal) => self.store(call, error(call, refused(&refusal), Instant::now())).await,
             };
         }
         // A tool of a server that is away just now may have been called all the same.
         let replay = self.toolbox.replay(&call.name).unwrap_or_default();
         if let Some(instead) = pending.instead_of_running(replay) {
-            return self.store(instead).await;
+            return self.store(call, instead).await;
         }
         let began = Instant::now();
         let key = pending.idempotency_key(self.task.id());
@@ -100,11 +100,11 @@ impl Bench<'_> {
             .call(&call.name, ToolCall { arguments, key: &key, task: self.task.id(), session })
             .await;
         fault::point("tool_answered");
-        self.store(match answer {
+        let result = match answer {
             Ok(text) => ToolResult { is_error: false, ..error(call, text, began) },
             Err(text) => error(call, text, began),
-        })
-        .await
+        };
+        self.store(call, result).await
     }
 
     /// What the model meant, or what it is told instead.
@@ -124,13 +124,13 @@ impl Bench<'_> {
         }
     }
 
-    async fn store(&self, result: ToolResult) -> Result<ToolResult, Stop> {
+    async fn store(&self, call: &ToolUse, result: ToolResult) -> Result<ToolResult, Stop> {
         let result = if result.content.is_empty() {
             ToolResult { content: prompts::EMPTY_TOOL_RESULT.to_owned(), ..result }
         } else {
             result
         };
-        self.task.tool_result(&result).await?;
+        self.task.tool_result(self.known_name(call), &result).await?;
         fault::point("tool_stored");
         Ok(result)
     }

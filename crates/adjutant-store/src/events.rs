@@ -1,0 +1,222 @@
+use adjutant_agent::{
+    ErrorCode, EventKind, FailureKind, Refusal, SessionId, Spent, TaskId, TaskNumber, TurnKind,
+};
+use chrono::{DateTime, Utc};
+
+use crate::status::known;
+use crate::{Result, Store};
+
+/// One row of a session's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the session: 1, 2, 3 ... without a gap.
+    pub number: i64,
+    pub task: TaskId,
+    pub task_number: TaskNumber,
+    pub kind: EventKind,
+    pub at: DateTime<Utc>,
+    /// The attempt that it is of; none for what happens to a task that does not run.
+    pub attempt: Option<i32>,
+    /// When that attempt began, in its first event: where that is not [`EventKind::Started`], it stands for one as well.
+    pub started_at: Option<DateTime<Utc>>,
+    /// The turn that was stored, or whose tool was called.
+    pub turn: Option<i32>,
+    pub answer: Option<StoredAnswer>,
+    pub tool: Option<UsedTool>,
+    pub failure: Option<FailureKind>,
+    pub error: Option<String>,
+    /// What the task had cost when it ended.
+    pub spent: Option<Spent>,
+}
+
+/// What a `turn` event tells of its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAnswer {
+    pub kind: TurnKind,
+    pub model: Option<String>,
+    pub spent: Spent,
+    pub duration_ms: i64,
+}
+
+/// What a `tool` event tells of the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsedTool {
+    pub name: Option<String>,
+    pub is_error: bool,
+}
+
+/// A part of a session's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    /// Everything up to this number was looked at: the next page begins after it.
+    pub upto: i64,
+}
+
+/// The session of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPlace {
+    pub session: SessionId,
+    pub session_name: String,
+}
+
+impl Store {
+    /// What happened in a session after the event `after`, in order and without a gap.
+    pub async fn events(&self, session: SessionId, after: i64, limit: i64) -> Result<Vec<Event>> {
+        Ok(self.event_page(session, None, after, limit).await?.events)
+    }
+
+    /// As [`Store::events`], of one task if it is named, with the place to go on from. Numbers are given under the session's
+    /// lock, and commit with their rows: whatever is below the session's next number is there.
+    pub async fn event_page(
+        &self,
+        session: SessionId,
+        task: Option<TaskId>,
+        after: i64,
+        limit: i64,
+    ) -> Result<EventPage> {
+        let rows = self
+            .call(async |connection| {
+                // The session's age prunes the partitions; a day's slack forgives a clock that was set back. A turn and its
+                // event are of one transaction, and so of one time.
+                sqlx::query!(
+                    r#"select
+                        s.next_event - 1 as "newest!", e.seq as "seq?", e.task as "task?", t.number as "number?",
+                        e.kind as "kind?", e.at as "at?", e.attempt as "attempt?", e.started_at as "started_at?",
+                        e.turn as "turn?", e.tool as "tool?", e.is_error as "is_error?",
+                        u.kind as "turn_kind?", u.model as "model?", u.input_tokens as "turn_input?",
+                        u.output_tokens as "turn_output?", u.cost_nanousd as "turn_cost?", u.duration_ms as "duration_ms?",
+                        t.failure as "failure?", t.error as "error?", t.input_tokens as "task_input?",
+                        t.output_tokens as "task_output?", t.cost_nanousd as "task_cost?"
+                       from session s
+                       left join lateral (
+                           select *
+                           from event
+                           where event.session = s.id and event.seq > $2 and event.at >= s.created_at - interval '1 day'
+                               and ($3::uuid is null or event.task = $3)
+                           order by event.seq
+                           limit $4
+                       ) e on true
+                       left join task t on t.id = e.task
+                       left join turn u on e.kind = 'turn' and u.task = e.task and u.number = e.turn and u.at = e.at
+                       where s.id = $1
+                       order by e.seq"#,
+                    session.0,
+                    after,
+                    task.map(|task| task.0),
+                    limit
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        let Some(newest) = rows.first().map(|row| row.newest) else {
+            return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
+        };
+        let mut events = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (Some(number), Some(task), Some(task_number), Some(kind), Some(at)) =
+                (row.seq, row.task, row.number, row.kind, row.at)
+            else {
+                continue;
+            };
+            let kind: EventKind = known(&kind)?;
+            let turn_kind = row.turn_kind.as_deref().map(known).transpose()?;
+            let failed = kind == EventKind::Failed;
+            events.push(Event {
+                number,
+                task: TaskId(task),
+                task_number: TaskNumber(task_number),
+                kind,
+                at,
+                attempt: row.attempt,
+                started_at: row.started_at,
+                turn: row.turn,
+                answer: turn_kind.map(|kind| StoredAnswer {
+                    kind,
+                    model: row.model,
+                    spent: spent(row.turn_input, row.turn_output, row.turn_cost),
+                    duration_ms: row.duration_ms.unwrap_or_default(),
+                }),
+                tool: row.is_error.map(|is_error| UsedTool { name: row.tool, is_error }),
+                failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
+                error: row.error.filter(|_| failed),
+                spent: kind.is_terminal().then(|| spent(row.task_input, row.task_output, row.task_cost)),
+            });
+        }
+        let is_whole = i64::try_from(events.len()).is_ok_and(|length| length < limit);
+        let last = events.last().map_or(after, |event| event.number);
+        Ok(EventPage { events, upto: if is_whole { newest } else { last } })
+    }
+
+    /// Which of these sessions have events after the number given with them, and the number of their newest. One that is not
+    /// there any more has the largest of all numbers, once.
+    pub async fn newest_events(&self, known: &[(SessionId, i64)]) -> Result<Vec<(SessionId, i64)>> {
+        let (sessions, numbers): (Vec<i64>, Vec<i64>) =
+            known.iter().map(|(session, number)| (session.0, *number)).unzip();
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select k.session as "session!", n.newest as "newest!"
+                       from unnest($1::bigint[], $2::bigint[]) k (session, number)
+                       cross join lateral (
+                           select coalesce(
+                               (select s.next_event - 1 from session s where s.id = k.session), 9223372036854775807
+                           ) as newest
+                       ) n
+                       where n.newest > k.number"#,
+                    &sessions,
+                    &numbers
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        Ok(rows.into_iter().map(|row| (SessionId(row.session), row.newest)).collect())
+    }
+
+    /// Whether nothing more will happen to a task.
+    pub async fn has_ended(&self, task: TaskId) -> Result<bool> {
+        let ended = self
+            .call(async |connection| {
+                sqlx::query_scalar!(
+                    r#"select finished_at is not null as "ended!" from task where id = $1"#,
+                    task.0
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        Ok(ended.unwrap_or(true))
+    }
+
+    /// Where a tenant's task is.
+    pub async fn place_of(&self, tenant: &str, task: TaskId) -> Result<TaskPlace> {
+        let place = self
+            .call(async |connection| {
+                sqlx::query!(
+                    "select s.id, s.name
+                       from task t
+                       join session s on s.id = t.session
+                       where t.id = $1 and s.tenant = $2",
+                    task.0,
+                    tenant
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        match place {
+            Some(row) => Ok(TaskPlace { session: SessionId(row.id), session_name: row.name }),
+            None => Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()),
+        }
+    }
+}
+
+fn spent(input_tokens: Option<i64>, output_tokens: Option<i64>, cost_nanousd: Option<i64>) -> Spent {
+    Spent {
+        input_tokens: input_tokens.unwrap_or_default(),
+        output_tokens: output_tokens.unwrap_or_default(),
+        cost_nanousd: cost_nanousd.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,8 @@
+//! What happens is told to whoever watches: all of it, in order, once, and soon.
+
+mod front;
+mod history;
+mod hub;
+mod load;
+mod streams;
+mod text;
