@@ -32,7 +32,11 @@ async fn row_0_34_the_cycle_of_the_source_from_the_first_note_to_the_report() {
     place.world.store.create_session(&new).await.unwrap();
     let operator = Operator { default_model: "openai".to_owned(), ..Operator::default() };
     let policy = Policy { operator, models: vec!["openai".to_owned()], ..Policy::default() };
-    let wire = desk_wire(Desk::new(place.world.store.clone(), Hub::start(place.world.store.clone(), place.world.url().to_owned()), policy));
+    let wire = desk_wire(Desk::new(
+        place.world.store.clone(),
+        Hub::start(place.world.store.clone(), place.world.url().to_owned()),
+        policy,
+    ));
     let _worker = place.worker();
 
     let note = json!({"action": "write", "key": "problem_summary", "value": "Throughput dropped."});

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, FailureKind, SessionId, ToolDefinition};
-use adjutant_server::{Caller, Desk, Hub, Dialect, Error, Policy, Scope, ToolCall};
+use adjutant_server::{Caller, Desk, Dialect, Error, Hub, Policy, Scope, ToolCall};
 use adjutant_store::{Claim, NewSession, Operator, Worker};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -24,7 +24,11 @@ pub struct Office {
 impl Office {
     pub async fn at_the_desk() -> Self {
         let world = World::new().await;
-        let wire = desk_wire(Desk::new(world.store.clone(), Hub::start(world.store.clone(), world.url().to_owned()), policy()));
+        let wire = desk_wire(Desk::new(
+            world.store.clone(),
+            Hub::start(world.store.clone(), world.url().to_owned()),
+            policy(),
+        ));
         Self::with(world, wire).await
     }
 

@@ -75,7 +75,13 @@ pub struct ToolCall {
 impl Desk {
     pub fn new(store: Store, hub: Hub, policy: Policy) -> Self {
         let store = store.within(policy.tenants);
-        Self { store, hub, policy: Arc::new(policy), sessions: Arc::default(), stopping: CancellationToken::new() }
+        Self {
+            store,
+            hub,
+            policy: Arc::new(policy),
+            sessions: Arc::default(),
+            stopping: CancellationToken::new(),
+        }
     }
 
     /// Answers a tool call in the words of its dialect, and notes it in the log: who, what and how it stands, never what was

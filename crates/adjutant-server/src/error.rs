@@ -137,7 +137,9 @@ pub(crate) fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::TaskNotReady => StatusCode::CONFLICT,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        ErrorCode::MaxTasksExceeded | ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::MaxSessionsExceeded | ErrorCode::MaxTasksExceeded | ErrorCode::RateLimited => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     }

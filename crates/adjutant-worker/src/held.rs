@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{LeaseId, TaskId};
-use adjutant_store::Draft;
 use adjutant_store::Begun;
+use adjutant_store::Draft;
 use tokio_util::sync::CancellationToken;
 
 use crate::saying::Saying;
@@ -122,7 +122,7 @@ impl Held {
         for (lease, hold) in lock(&self.holds).iter() {
             let mut saying = lock(&hold.saying);
             if let Some((answer, text)) = saying.draft(now) {
-                drafts.push(Draft { slot: hold.slot, task: hold.task, lease: *lease, answer, text });
+                drafts.push(Draft { slot: hold.begun.slot, task: hold.task, lease: *lease, answer, text });
             } else if saying.drops_draft() {
                 gone.push(*lease);
             }

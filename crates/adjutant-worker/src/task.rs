@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
-use crate::held::Hold;
-use crate::telling::Telling;
+use crate::held::{Hold, lock};
 use crate::station::backoff;
+use crate::telling::Telling;
 use crate::{report, trace};
 
 /// A gate holds everybody back a quarter of a second after it was closed, so what is known of it may be this old.

@@ -16,12 +16,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use adjutant_agent::ErrorCode;
-use axum::{Json, Router};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use futures::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -100,27 +100,29 @@ impl Shared {
 }
 
 fn router(shared: Arc<Shared>) -> Router {
-    let streams = EventStreams::new(shared.desk.store.clone(), shared.desk.hub.clone(), StreamLimits::default());
+    let streams =
+        EventStreams::new(shared.desk.store.clone(), shared.desk.hub.clone(), StreamLimits::default());
     let streams = event_routes(streams.until(shared.desk.stopping.clone()));
+    let streams = streams.layer(from_fn_with_state(shared.clone(), know_caller));
     Router::new()
-        .merge(streams.layer(from_fn_with_state(shared.clone(), know_caller)))
         .merge(health::routes())
         .merge(openapi::routes())
         .merge(sessions::routes())
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(stats::routes())
+        .with_state(shared)
+        .merge(streams)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(catch_panic))
-        .with_state(shared)
 }
 
 /// What the store gives, as the wire has it.
 fn json(given: &impl Serialize) -> Result<Json<Value>> {
-    serde_json::to_value(given).map(Json).map_err(|error| {
-        Error::refused(ErrorCode::Internal, internal(&error))
-    })
+    serde_json::to_value(given)
+        .map(Json)
+        .map_err(|error| Error::refused(ErrorCode::Internal, internal(&error)))
 }
 
 impl FromRequestParts<Arc<Shared>> for Caller {

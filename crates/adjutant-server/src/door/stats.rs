@@ -6,8 +6,8 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::{Shared, json};
 use super::request::Parameters;
+use super::{Shared, json};
 use crate::{Caller, Result, Scope};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {

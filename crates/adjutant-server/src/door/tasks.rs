@@ -10,10 +10,10 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::Shared;
-use super::request::{Options, Parameters, Place};
 use super::json;
-use adjutant_store::{Cursor, TaskFilter};
+use super::request::{Options, Parameters, Place};
 use crate::{Caller, Result, Scope};
+use adjutant_store::{Cursor, TaskFilter};
 
 const PAGE: i64 = 50;
 const MAX_PAGE: i64 = 500;

@@ -15,8 +15,7 @@ impl Desk {
         // Without a name: the agent that the task had, as it was.
         let new = spawn::delegation(&call.options, request).of("", &call.task, Vec::new());
         let operator = &self.policy.operator;
-        let spawned =
-            self.store.continue_task(session, call.task_id, &new, operator, request.key()).await?;
+        let spawned = self.store.continue_task(session, call.task_id, &new, operator, request.key()).await?;
         let agent = self.store.progress(session, spawned.number).await?.status.agent;
         Ok(Value::Object(shown::spawned(&spawned, &agent, call.options.label.as_deref())))
     }

@@ -111,7 +111,10 @@ impl Bound {
     /// Serves until it is stopped or dropped. Refuses to, where others could come in without a key.
     pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<Serving> {
         let store = Store::open(database_url, CONNECTIONS).await?;
-        let door = Door::new(Desk::new(store.clone(), Hub::start(store, database_url.to_owned()), policy(config)), settings(config));
+        let door = Door::new(
+            Desk::new(store.clone(), Hub::start(store, database_url.to_owned()), policy(config)),
+            settings(config),
+        );
         door.check_address(self.address).await.map_err(|error| anyhow::anyhow!(error.into_message()))?;
         let stop = CancellationToken::new();
         let serving = tokio::spawn(door.serve(self.listener, stop.clone()));
