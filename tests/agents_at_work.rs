@@ -13,4 +13,4 @@ mod logs;
 mod model_failures;
 mod tool_calls;
 mod tool_server;
-mod workplace;
+pub mod workplace;
