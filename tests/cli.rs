@@ -176,9 +176,11 @@ fn a_wait_goes_on_where_it_was_when_the_server_comes_back() -> Result<()> {
 
 #[test]
 fn a_wait_that_takes_too_long_says_how_to_go_on() -> Result<()> {
-    let timed_out = says(200, json!({"tasks": [], "timed_out": true}));
-    let server = StandIn::answering([timed_out]);
-    let output = adjutant(&server.url(), &["wait", "t_03", "--timeout", "0.1", "--session", "s"]).output()?;
+    // One that is about to stop answers sooner: that is no reason to give up.
+    let timed_out = || says(200, json!({"tasks": [], "timed_out": true}));
+    let server = StandIn::answering(std::iter::repeat_with(timed_out).take(20));
+    let output = adjutant(&server.url(), &["wait", "t_03", "--timeout", "0.5", "--session", "s"]).output()?;
+    assert!((2..20).contains(&server.asked().len()));
     assert_eq!(code(&output), Some(4), "{output:?}");
     assert_says(&stderr(&output), &["adjutant wait t_03 --session 's'"]);
     Ok(())
@@ -270,7 +272,8 @@ fn a_task_of_the_history_is_found_by_its_name_in_its_session() -> Result<()> {
     let entry =
         |id: &str, name: &str| json!({"id": id, "task_id": name, "session_id": "s", "state": "failed"});
     let server = StandIn::answering([
-        says(200, json!({"tasks": [entry("u-13", "t_13"), entry("u-3", "t_03")], "next_cursor": null})),
+        says(200, json!({"tasks": [], "next_cursor": "c"})),
+        says(200, json!({"tasks": [entry("u-3", "t_03")], "next_cursor": null})),
         says(200, json!({"id": "u-4", "task_id": "t_04", "retry_of": "u-3"})),
         says(200, json!({"tasks": [], "next_cursor": null})),
     ]);
@@ -279,9 +282,10 @@ fn a_task_of_the_history_is_found_by_its_name_in_its_session() -> Result<()> {
     let output = adjutant(&server.url(), &["tasks", "show", "t_03"]).output()?;
     assert_eq!(code(&output), Some(5), "{output:?}");
     server.assert_asked(&[
-        "GET /v1/tasks?session=s&q=t_03",
+        "GET /v1/tasks?session=s&q=t_03&limit=1",
+        "GET /v1/tasks?session=s&q=t_03&cursor=c&limit=1",
         "POST /v1/tasks/u-3/retry",
-        "GET /v1/tasks?session=default&q=t_03",
+        "GET /v1/tasks?session=default&q=t_03&limit=1",
     ]);
     Ok(())
 }

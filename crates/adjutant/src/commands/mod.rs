@@ -10,6 +10,7 @@ pub mod context;
 mod database;
 pub mod demo;
 pub mod doctor;
+// With the keys of the store (branch `history`): pub mod keys; Command::Keys in cli.rs and main.rs.
 pub mod limits;
 pub mod migrate;
 pub mod postgres;

@@ -8,11 +8,12 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Form};
+use crate::client::{CallError, Client, Form};
 use crate::commands::reach::{DEFAULT_SESSION, Reach, show};
 use crate::commands::tell;
 use crate::exit::{Exit, Told, examples};
 use crate::moment::{ago, as_rfc3339, read_moment};
+use crate::output::print_line;
 use crate::table::{Column, Look, items, table, text};
 
 /// Look for tasks in the history, the newest first; show one, or do it again
@@ -152,22 +153,47 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let client = arguments.reach.client()?;
     let mut query = arguments.filter.query();
-    query.push(("limit", arguments.limit.to_string()));
     query.extend(arguments.cursor.map(|cursor| ("cursor", cursor)));
-    let answer = client.get(&["v1", "tasks"], query).await?;
-    let tasks = items(&answer.value, "tasks");
-    show(&client, &answer, || match tasks {
-        [] => String::new(),
-        tasks => as_table(tasks, Utc::now(), Look::of_stdout()),
-    })?;
-    if client.form() == Form::Plain {
-        match (tasks.is_empty(), text(&answer.value, "next_cursor")) {
-            (true, _) => eprintln!("adjutant: no such tasks"),
-            (false, next) if !next.is_empty() => eprintln!("adjutant: there are more: --cursor {next}"),
-            (false, _) => {}
-        }
+    if client.form() == Form::Json {
+        query.push(("limit", arguments.limit.to_string()));
+        print_line(&client.get(&["v1", "tasks"], query).await?.text)?;
+        return Ok(Exit::Done.into());
+    }
+    let Found { tasks, next_cursor } = find(&client, query, usize::from(arguments.limit)).await?;
+    if tasks.is_empty() {
+        eprintln!("adjutant: no such tasks");
+    } else {
+        print_line(&as_table(&tasks, Utc::now(), Look::of_stdout()))?;
+    }
+    if let Some(next) = next_cursor {
+        eprintln!("adjutant: there are more: --cursor {next}");
     }
     Ok(Exit::Done.into())
+}
+
+struct Found {
+    tasks: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+/// Asks for page after page: where what is looked for is rare, pages may be short or empty.
+async fn find(client: &Client, query: Vec<(&str, String)>, most: usize) -> Result<Found, CallError> {
+    let mut query = query;
+    let mut tasks: Vec<Value> = Vec::new();
+    loop {
+        let mut page = query.clone();
+        page.push(("limit", (most - tasks.len()).to_string()));
+        let answer = client.get(&["v1", "tasks"], page).await?;
+        tasks.extend(items(&answer.value, "tasks").iter().cloned());
+        let next_cursor = Some(text(&answer.value, "next_cursor")).filter(|next| !next.is_empty());
+        match next_cursor {
+            Some(next) if tasks.len() < most => {
+                query.retain(|(name, _)| *name != "cursor");
+                query.push(("cursor", next));
+            }
+            next_cursor => return Ok(Found { tasks, next_cursor }),
+        }
+    }
 }
 
 impl Filter {
@@ -239,8 +265,8 @@ impl Which {
             return Ok(self.id.clone());
         }
         let query = vec![("session", self.session.clone()), ("q", self.id.clone())];
-        let answer = client.get(&["v1", "tasks"], query).await?;
-        let named = items(&answer.value, "tasks").iter().find(|task| text(task, "task_id") == self.id);
+        let found = find(client, query, 1).await?;
+        let named = found.tasks.iter().find(|task| text(task, "task_id") == self.id);
         named.map(|task| text(task, "id")).ok_or_else(|| {
             let sentence = format!(
                 "no task {} in the session {:?}; `adjutant tasks -q {}` looks in all of them",

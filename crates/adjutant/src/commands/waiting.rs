@@ -15,6 +15,9 @@ use crate::table::text;
 /// Between two looks at what is shown while one waits, if the server names no time.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Between two rounds, so that a server that stops is not asked as fast as it can answer.
+const BREATH: Duration = Duration::from_millis(100);
+
 /// Somebody who waits in a session.
 pub struct Waiting<'a> {
     pub client: &'a Client,
@@ -64,10 +67,10 @@ impl Waiting<'_> {
         Ok(waited)
     }
 
-    /// The server keeps no request for longer than a round.
+    /// The server keeps no request for longer than a round, and answers sooner when it is about to stop.
     async fn rounds(&self, ids: &[String], enough: Enough) -> Result<Waited, CallError> {
         loop {
-            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = self.left();
             let round = left.map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT));
             let mut call =
                 json!({"action": "wait", "mode": enough.as_str(), "timeout_s": round.as_secs_f64()});
@@ -83,14 +86,18 @@ impl Waiting<'_> {
                 },
                 None => answer.await?,
             };
-            let timed_out = answer.value.get("timed_out").and_then(Value::as_bool).unwrap_or(false);
-            if !timed_out {
+            if answer.value.get("timed_out").and_then(Value::as_bool) != Some(true) {
                 return Ok(Waited::Ended(answer));
             }
-            if left.is_some_and(|left| left <= round) {
+            if self.left().is_some_and(|left| left <= BREATH) {
                 return Ok(Waited::TimedOut(Some(answer)));
             }
+            tokio::time::sleep(BREATH).await;
         }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
     /// Looks at the tasks again and again; nobody waits for what it finds.
