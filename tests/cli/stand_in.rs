@@ -87,12 +87,14 @@ impl Drop for StandIn {
     }
 }
 
+/// Bound before the runtime has it: a test may be inside of another one.
 fn serve(address: &str, book: Book) -> (Runtime, SocketAddr) {
-    let runtime = Runtime::new().unwrap();
-    let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
+    let listener = std::net::TcpListener::bind(address).unwrap();
+    listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().fallback(answer).with_state(book);
-    runtime.spawn(async move { axum::serve(listener, router).await });
+    let runtime = Runtime::new().unwrap();
+    runtime.spawn(async move { axum::serve(TcpListener::from_std(listener).unwrap(), router).await });
     (runtime, address)
 }
 

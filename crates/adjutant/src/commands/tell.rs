@@ -129,13 +129,13 @@ mod tests {
         let of_history = json!({"task_id": "t_02", "agent": "clerk", "state": "failed", "failure": "max_turns", "turns_used": 10,
             "created_at": "2026-07-01T00:00:00Z", "label": "logs", "error": "Max turns exceeded without producing a final response"});
         let now = read_moment("2026-07-01T01:00:00Z").unwrap();
-        let shown = tasks(&[of_tool, of_history], now, Look { width: 100, paint: Paint::Plain });
+        let shown = tasks(&[of_tool, of_history], now, Look { width: 120, paint: Paint::Plain });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
                 "TASK  AGENT  STATE               TURNS  AGE  ABOUT",
                 "t_01  clerk  queued (3 before)       0",
-                "t_02  clerk  failed (max_turns)     10   1h  logs: Max turns exceeded without producing a final respo…",
+                "t_02  clerk  failed (max_turns)     10   1h  logs: Max turns exceeded without producing a final response",
             ]
         );
     }
