@@ -365,10 +365,11 @@ fn the_help_teaches() -> Result<()> {
         "watch",
     ] {
         let help = stdout(&adjutant("", &[command, "--help"]).output()?);
-        assert_says(
-            &help,
-            &["Examples:", "Exit codes:", "--json", "--url", "7  the server is not reachable"],
-        );
+        assert_says(&help, &["Examples:", "Exit codes:", "7  the server is not reachable"]);
+    }
+    for line in [&["context", "keys", "--help"][..], &["spawn", "--help"], &["tasks", "show", "--help"]] {
+        let help = stdout(&adjutant("", line).output()?);
+        assert_says(&help, &["Exit codes:", "--json", "--url", "--api-key"]);
     }
     Ok(())
 }

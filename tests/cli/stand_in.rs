@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -55,9 +56,9 @@ impl StandIn {
         format!("http://{}", self.address)
     }
 
-    /// Gone, with all connections.
+    /// Gone, with all connections: returns when its address is free.
     pub fn go_away(&mut self) {
-        self.runtime.take().unwrap().shutdown_background();
+        self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(10));
     }
 
     pub fn come_back(&mut self) {

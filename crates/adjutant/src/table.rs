@@ -164,6 +164,15 @@ mod tests {
     }
 
     #[test]
+    fn an_id_is_never_broken_however_long_the_text_beside_it() {
+        let (id, long) = ("0198c0de-0000-7000-8000-000000000001", "word ".repeat(30));
+        let columns = [Column::Word("ID"), Column::Text("TEXT")];
+        let shown = table(&columns, &[vec![id.to_owned(), long]], Look { width: 60, paint: Paint::Plain });
+        assert!(shown.contains(id), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+    }
+
+    #[test]
     fn without_a_terminal_a_row_is_a_line() {
         let shown = table(&COLUMNS, &rows(), Look { width: UNBOUNDED, paint: Paint::Plain });
         let lines: Vec<&str> = shown.lines().collect();

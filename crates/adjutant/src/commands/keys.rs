@@ -173,12 +173,12 @@ async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
     let store = Store::open(&arguments.database.url()?, 2).await?;
     let revoked = store.revoke_key(arguments.id).await;
     store.close().await;
-    let key = revoked.map_err(|error| match error {
-        adjutant_store::Error::Refused(refusal) => {
-            Told { exit: Exit::NotFound, sentence: refusal.message }.into()
+    let key = match revoked {
+        Err(adjutant_store::Error::Refused(refusal)) => {
+            return Err(Told { exit: Exit::NotFound, sentence: refusal.message }.into());
         }
-        error => anyhow::Error::from(error),
-    })?;
+        revoked => revoked?,
+    };
     print_line(&if arguments.json {
         serde_json::to_string(&key)?
     } else {
