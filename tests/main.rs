@@ -9,6 +9,7 @@ mod cancel;
 mod cap;
 mod claim;
 mod clearance;
+mod cli;
 mod collect;
 mod command;
 mod config;

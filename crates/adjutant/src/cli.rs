@@ -1,9 +1,10 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    bench, completions, config, demo, limits, migrate, postgres, script_model, serve, up, work,
+    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, migrate,
+    postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.
@@ -19,12 +20,107 @@ pub enum Command {
     Up(up::Arguments),
     Serve(serve::Arguments),
     Work(work::Arguments),
-    Limits(limits::Arguments),
     Demo(demo::Arguments),
+    Agents(agents::Arguments),
+    Spawn(spawn::Arguments),
+    Wait(wait::Arguments),
+    Collect(collect::Arguments),
+    Read(read::Arguments),
+    Cancel(cancel::Arguments),
+    Context(context::Arguments),
+    Status(status::Arguments),
+    Tasks(tasks::Arguments),
+    Watch(watch::Arguments),
+    Sessions(sessions::Arguments),
+    Keys(keys::Arguments),
+    Limits(limits::Arguments),
+    Doctor(doctor::Arguments),
+    Config(config::Arguments),
     Migrate(migrate::Arguments),
     Postgres(postgres::Arguments),
     ScriptModel(script_model::Arguments),
     Bench(bench::Arguments),
-    Config(config::Arguments),
     Completions(completions::Arguments),
+}
+
+/// What the commands are for, in the order in which one meets them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Running", &["up", "serve", "work", "mcp", "demo"]),
+    ("Delegating", &["agents", "spawn", "wait", "collect", "read", "cancel", "context"]),
+    ("Looking", &["status", "tasks", "watch", "sessions"]),
+    (
+        "Operating",
+        &[
+            "doctor",
+            "config",
+            "keys",
+            "limits",
+            "migrate",
+            "postgres",
+            "script-model",
+            "bench",
+            "completions",
+        ],
+    ),
+];
+
+const FIRST_STEPS: &str = "\
+First steps:
+  adjutant config example > adjutant.toml        then name a model and an agent in it
+  adjutant up                                    everything in one process
+  adjutant spawn researcher --wait 'Why is the checkout slow since Monday?'
+
+`adjutant COMMAND --help` explains a command, with examples.";
+
+impl Cli {
+    /// The commands, with a help that has them in groups: clap lists them as one.
+    pub fn grouped() -> clap::Command {
+        let command = Self::command();
+        let commands = listed(&command);
+        command.help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{commands}\n\nOptions:\n{{options}}\n\n{FIRST_STEPS}\n"
+        ))
+    }
+}
+
+fn listed(command: &clap::Command) -> String {
+    let groups = GROUPS.iter().map(|(title, names)| {
+        let known = names.iter().filter_map(|name| command.find_subcommand(name));
+        let lines = known.map(|known| {
+            let about = known.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("\n  {:<13} {about}", known.get_name())
+        });
+        format!("\n{title}:{}", lines.collect::<String>())
+    });
+    groups.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::grouped().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name();
+            let places = GROUPS.iter().flat_map(|(_, names)| *names).filter(|known| **known == name);
+            assert_eq!(places.count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        fn check(command: &clap::Command) {
+            let has_subcommands = command.get_subcommands().next().is_some();
+            let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:") || has_subcommands, "{} has no examples", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        Cli::command().get_subcommands().for_each(check);
+    }
 }

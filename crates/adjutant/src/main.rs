@@ -1,25 +1,30 @@
 //! The `adjutant` command.
 
 mod cli;
+mod client;
 mod commands;
 mod config;
 mod crew;
+mod exit;
 mod logs;
+mod moment;
 mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;
 mod rehearsal;
 mod signals;
+mod table;
 mod telemetry;
 mod worker_processes;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::cli::{Cli, Command};
-use crate::signals::{Interrupted, interruptible};
+use crate::exit::explain;
+use crate::signals::interruptible;
 
 fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
@@ -29,7 +34,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let code = runtime.block_on(run(Cli::parse().command)).unwrap_or_else(|error| exit_code(&error));
+    let cli = Cli::from_arg_matches(&Cli::grouped().get_matches()).unwrap_or_else(|error| error.exit());
+    let code = runtime.block_on(run(cli.command)).unwrap_or_else(|error| explain(&error));
     // A task that keeps its thread must not keep the process.
     runtime.shutdown_background();
     code
@@ -40,26 +46,26 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Serve(arguments) => commands::serve::run(arguments).await,
         Command::Work(arguments) => commands::work::run(arguments).await,
-        Command::Limits(arguments) => commands::limits::run(arguments).await,
         Command::Demo(arguments) => interruptible(commands::demo::run(arguments)).await,
+        Command::Agents(arguments) => commands::agents::run(arguments).await,
+        Command::Spawn(arguments) => commands::spawn::run(arguments).await,
+        Command::Wait(arguments) => commands::wait::run(arguments).await,
+        Command::Collect(arguments) => commands::collect::run(arguments).await,
+        Command::Read(arguments) => commands::read::run(arguments).await,
+        Command::Cancel(arguments) => commands::cancel::run(arguments).await,
+        Command::Context(arguments) => commands::context::run(arguments).await,
+        Command::Status(arguments) => commands::status::run(arguments).await,
+        Command::Tasks(arguments) => commands::tasks::run(arguments).await,
+        Command::Watch(arguments) => commands::watch::run(arguments).await,
+        Command::Sessions(arguments) => commands::sessions::run(arguments).await,
+        Command::Keys(arguments) => commands::keys::run(arguments).await,
+        Command::Limits(arguments) => commands::limits::run(arguments).await,
+        Command::Doctor(arguments) => commands::doctor::run(arguments).await,
+        Command::Config(arguments) => commands::config::run(&arguments),
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,
         Command::Postgres(arguments) => commands::postgres::run(arguments).await,
         Command::ScriptModel(arguments) => commands::script_model::run(arguments).await,
         Command::Bench(arguments) => interruptible(commands::bench::run(arguments)).await,
-        Command::Config(arguments) => commands::config::run(&arguments),
         Command::Completions(arguments) => commands::completions::run(&arguments),
     }
-}
-
-fn exit_code(error: &anyhow::Error) -> ExitCode {
-    if let Some(Interrupted(name)) = error.downcast_ref() {
-        // As a shell has it: 128 and the signal's number.
-        return ExitCode::from(match *name {
-            "HUP" => 129,
-            "INT" => 130,
-            _ => 143,
-        });
-    }
-    eprintln!("adjutant: {error:#}");
-    ExitCode::FAILURE
 }

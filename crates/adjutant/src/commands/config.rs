@@ -191,7 +191,7 @@ fn as_text(config: &Config) -> String {
 }
 
 /// Not an error: a config may be checked where its keys are not.
-fn missing_key(model: &ModelConfig) -> Option<&str> {
+pub fn missing_key(model: &ModelConfig) -> Option<&str> {
     model.api_key_env.as_deref().filter(|name| std::env::var_os(name).is_none())
 }
 

@@ -1,13 +1,12 @@
 //! `adjutant limits`: the fleet-wide cap, shown and changed.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_store::Store;
 use clap::Args;
 
+use crate::commands::database::Database;
 use crate::output::print_line;
-use crate::private_postgres::running_url;
 
 /// Show or change how many tasks the whole fleet runs at once
 ///
@@ -26,13 +25,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cap: Option<i32>,
 
-    /// The database [default: that of the `adjutant up` that runs on the data directory]
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    database_url: Option<String>,
-
-    /// Where the running `adjutant up` has its data
-    #[arg(long, value_name = "DIR", conflicts_with = "database_url")]
-    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    database: Database,
 
     /// Print one JSON object: cap, running, and with --cap the cap before
     #[arg(long)]
@@ -40,11 +34,7 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let url = match arguments.database_url.filter(|url| !url.is_empty()) {
-        Some(url) => url,
-        None => running_url(arguments.data_dir)?,
-    };
-    let store = Store::open(&url, 2).await?;
+    let store = Store::open(&arguments.database.url()?, 2).await?;
     let before = store.slots().await?;
     if let Some(cap) = arguments.cap {
         store.set_cap(cap).await?;

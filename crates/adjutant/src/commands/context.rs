@@ -1,0 +1,197 @@
+//! `adjutant context`: the shared context of a session.
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::client::Form;
+use crate::commands::reach::{InSession, Reach, show};
+use crate::commands::spawn::text_or_stdin;
+use crate::exit::{Exit, examples};
+use crate::moment::ago;
+use crate::table::{Column, Look, items, table, text};
+
+/// Read and write the notes that everyone in a session shares
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("\
+  adjutant context keys
+  adjutant context write error_logs < errors.txt
+  adjutant context read error_logs
+  adjutant context delete error_logs
+"))]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Keys(Keys),
+    Read(Key),
+    Write(Write),
+    Delete(Delete),
+}
+
+/// List the keys, without their values
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("  adjutant context keys --session nightly\n"))]
+struct Keys {
+    #[command(flatten)]
+    session: InSession,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Print the value of a key, as it is
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("  adjutant context read error_logs | less\n"))]
+struct Key {
+    /// 1 to 64 of a-z, 0-9 and _
+    #[arg(value_name = "KEY")]
+    key: String,
+
+    #[command(flatten)]
+    session: InSession,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Write a value: the last write wins, and the version grows
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("\
+  adjutant context write goal 'Find out why the checkout is slow'
+  tail -100 error.log | adjutant context write error_logs
+"))]
+struct Write {
+    /// 1 to 64 of a-z, 0-9 and _
+    #[arg(value_name = "KEY")]
+    key: String,
+
+    /// The text, at most 1000 tokens; `-`, or nothing if it is piped: standard input
+    #[arg(value_name = "VALUE")]
+    value: Option<String>,
+
+    #[command(flatten)]
+    session: InSession,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Delete a key
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("  adjutant context delete error_logs\n"))]
+struct Delete {
+    /// 1 to 64 of a-z, 0-9 and _
+    #[arg(value_name = "KEY")]
+    key: String,
+
+    #[command(flatten)]
+    session: InSession,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+const TOOL: &str = "shared_context";
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.action {
+        Action::Keys(arguments) => keys(arguments).await?,
+        Action::Read(arguments) => read(arguments).await?,
+        Action::Write(arguments) => write(arguments).await?,
+        Action::Delete(arguments) => delete(arguments).await?,
+    }
+    Ok(Exit::Done.into())
+}
+
+async fn keys(arguments: Keys) -> anyhow::Result<()> {
+    let client = arguments.reach.client()?;
+    let answer = client.tool(arguments.session.name(), TOOL, &json!({"action": "list_keys"})).await?;
+    let keys = items(&answer.value, "keys");
+    if keys.is_empty() && client.form() == Form::Plain {
+        eprintln!("adjutant: nothing is written yet");
+    }
+    show(&client, &answer, || match keys {
+        [] => String::new(),
+        keys => as_table(keys, Utc::now(), Look::of_stdout()),
+    })
+}
+
+fn as_table(keys: &[Value], now: DateTime<Utc>, look: Look) -> String {
+    let columns = [
+        Column::Word("KEY"),
+        Column::Number("VERSION"),
+        Column::Number("TOKENS"),
+        Column::Number("AGE"),
+        Column::Text("WRITTEN BY"),
+    ];
+    let row = |key: &Value| {
+        vec![
+            text(key, "key"),
+            text(key, "version"),
+            text(key, "value_size_tokens"),
+            ago(&text(key, "written_at"), now),
+            text(key, "written_by"),
+        ]
+    };
+    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), look)
+}
+
+async fn read(arguments: Key) -> anyhow::Result<()> {
+    let client = arguments.reach.client()?;
+    let call = json!({"action": "read", "key": arguments.key});
+    let answer = client.tool(arguments.session.name(), TOOL, &call).await?;
+    show(&client, &answer, || text(&answer.value, "value"))
+}
+
+async fn write(arguments: Write) -> anyhow::Result<()> {
+    let client = arguments.reach.client()?;
+    let value = text_or_stdin(arguments.value.as_deref(), "VALUE")?;
+    let call = json!({"action": "write", "key": arguments.key, "value": value});
+    let answer = client.tool_in_new(arguments.session.name(), TOOL, &call).await?;
+    let warning = text(&answer.value, "warning");
+    if !warning.is_empty() {
+        eprintln!("adjutant: {warning}");
+    }
+    show(&client, &answer, || format!("{} is at version {}.", arguments.key, text(&answer.value, "version")))
+}
+
+async fn delete(arguments: Delete) -> anyhow::Result<()> {
+    let client = arguments.reach.client()?;
+    let call = json!({"action": "delete", "key": arguments.key});
+    let answer = client.tool(arguments.session.name(), TOOL, &call).await?;
+    show(&client, &answer, || {
+        format!(
+            "{} is deleted; it was at version {}.",
+            arguments.key,
+            text(&answer.value, "previous_version")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::read_moment;
+    use crate::table::Paint;
+
+    #[test]
+    fn keys_are_a_table() {
+        let keys = json!([{"key": "error_logs", "version": 3, "value_size_tokens": 800,
+            "written_by": "subagent:researcher:t_01", "written_at": "2026-07-01T00:00:00Z"}]);
+        let now = read_moment("2026-07-01T00:05:00Z").unwrap();
+        let shown = as_table(keys.as_array().unwrap(), now, Look { width: 80, paint: Paint::Plain });
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "KEY         VERSION  TOKENS  AGE  WRITTEN BY",
+                "error_logs        3     800   5m  subagent:researcher:t_01",
+            ]
+        );
+    }
+}

@@ -1,0 +1,100 @@
+use serde_json::{Value, json};
+
+use crate::table::{Column, Look, table};
+
+/// How one check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Ok,
+    /// Could not be looked at from here.
+    Skipped,
+    Warning,
+    Wrong,
+}
+
+impl Verdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Skipped => "skipped",
+            Self::Warning => "warning",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// What one check found, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub check: &'static str,
+    pub verdict: Verdict,
+    pub found: String,
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, found: found.into(), advice: None }
+    }
+
+    pub fn skipped(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Skipped, found: found.into(), advice: None }
+    }
+
+    pub fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Warning, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    pub fn wrong(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Wrong, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    pub fn as_json(&self) -> Value {
+        json!({"check": self.check, "verdict": self.verdict.as_str(), "found": self.found, "advice": self.advice})
+    }
+}
+
+/// One check on a line, and what to do under those that need it.
+pub fn as_text(findings: &[Finding], look: Look) -> String {
+    let columns = [Column::State("VERDICT"), Column::Word("CHECK"), Column::Text("FOUND")];
+    let mut rows = Vec::new();
+    for finding in findings {
+        rows.push(vec![finding.verdict.as_str().to_owned(), finding.check.to_owned(), finding.found.clone()]);
+        rows.extend(
+            finding.advice.iter().map(|advice| vec![String::new(), String::new(), format!("-> {advice}")]),
+        );
+    }
+    let wrong = findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count();
+    let sum = match wrong {
+        0 => "Nothing is wrong.".to_owned(),
+        1 => "1 thing is wrong.".to_owned(),
+        wrong => format!("{wrong} things are wrong."),
+    };
+    format!("{}\n\n{sum}", table(&columns, &rows, look))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Paint;
+
+    #[test]
+    fn what_is_wrong_comes_with_what_to_do() {
+        let findings = [
+            Finding::ok("cap", "5 tasks at once"),
+            Finding::wrong("workers", "none is alive", "start one with `adjutant work`"),
+        ];
+        let shown = as_text(&findings, Look { width: 80, paint: Paint::Plain });
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "VERDICT  CHECK    FOUND",
+                "ok       cap      5 tasks at once",
+                "wrong    workers  none is alive",
+                "                  -> start one with `adjutant work`",
+                "",
+                "1 thing is wrong.",
+            ]
+        );
+    }
+}

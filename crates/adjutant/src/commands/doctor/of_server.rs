@@ -1,0 +1,54 @@
+use super::finding::Finding;
+use crate::client::{CallError, Client};
+use crate::exit::Exit;
+
+pub async fn look(client: &Client) -> Vec<Finding> {
+    let url = client.url();
+    match client.probe("readyz").await {
+        Err(error) => {
+            let advice =
+                "start one with `adjutant up` or `adjutant serve`, or say where it is: --url, ADJUTANT_URL";
+            return vec![Finding::wrong("server", unreached(&error), advice)];
+        }
+        Ok(200) => {}
+        Ok(503) => {
+            let advice = "it is there and cannot work: look at its database and its log";
+            return vec![Finding::wrong("server", format!("{url} is not ready"), advice)];
+        }
+        Ok(status) => {
+            let advice = "is it Adjutant that listens there? --url, ADJUTANT_URL";
+            return vec![Finding::wrong("server", format!("{url}/readyz answers {status}"), advice)];
+        }
+    }
+    vec![Finding::ok("server", format!("{url} is ready")), key(client).await]
+}
+
+fn unreached(error: &CallError) -> String {
+    match error {
+        CallError::NoConnection { url, why } | CallError::NoAnswer { url, why } => format!("{url}: {why}"),
+        CallError::Refused(_) | CallError::Strange { .. } => error.to_string(),
+    }
+}
+
+async fn key(client: &Client) -> Finding {
+    let Err(error) = client.get(&["v1", "sessions"], vec![("limit", "1".to_owned())]).await else {
+        return Finding::ok("key", "the server takes calls from here");
+    };
+    let found = match error.refused() {
+        Some(refusal) => format!("{} ({})", refusal.message, refusal.code),
+        None => error.to_string(),
+    };
+    match error.exit() {
+        Exit::Refused => {
+            let advice = "`adjutant keys create` makes one; give it with ADJUTANT_API_KEY";
+            Finding::wrong("key", found, advice)
+        }
+        Exit::Done
+        | Exit::Error
+        | Exit::Usage
+        | Exit::TaskFailed
+        | Exit::NotReady
+        | Exit::NotFound
+        | Exit::Unreachable => Finding::wrong("key", found, "look at the server's log"),
+    }
+}

@@ -1,0 +1,258 @@
+//! `adjutant keys`: who may call the server.
+
+use std::process::ExitCode;
+
+use adjutant_store::{ApiKey, NewKey, Store};
+use chrono::{DateTime, TimeDelta, Utc};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::commands::database::Database;
+use crate::exit::{Exit, Told};
+use crate::moment::{ago, as_rfc3339, read_moment, read_span};
+use crate::output::print_line;
+use crate::table::{Column, Look, table};
+
+/// Make, list and revoke the keys that the server takes
+///
+/// Works on the database itself, since the first key cannot come over HTTP. Only digests are stored: a key is shown once, when it
+/// is made. As soon as there is one, every call needs one.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant keys create laptop
+  adjutant keys create dashboard --scope read --expires 30d
+  export ADJUTANT_API_KEY=$(adjutant keys create ci --tenant team-a --quiet)
+  adjutant keys list --tenant team-a
+  adjutant keys revoke 0198c0de-0000-7000-8000-000000000001
+")]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(Create),
+    List(List),
+    Revoke(Revoke),
+}
+
+/// Make a key, and show it this once
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant keys create laptop
+  adjutant keys create dashboard --scope read --expires 30d
+  export ADJUTANT_API_KEY=$(adjutant keys create ci --tenant team-a --quiet)
+")]
+struct Create {
+    /// What you call it
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Whose sessions and tasks it opens
+    #[arg(long, value_name = "TENANT", default_value = "default")]
+    tenant: String,
+
+    /// What it allows: delegate (sessions, agents, tasks), read (history), admin (all)
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "delegate,read", value_parser = ["delegate", "read", "admin"])]
+    scopes: Vec<String>,
+
+    /// When it ends: a time, or how long from now (30d) [default: never]
+    #[arg(long, value_name = "TIME", value_parser = read_expiry)]
+    expires: Option<DateTime<Utc>>,
+
+    /// Print the key and nothing else
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+
+    #[command(flatten)]
+    database: Database,
+
+    /// Print one JSON object: what `list` has, and the key as `secret`
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the keys, without their secrets
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant keys list
+  adjutant keys list --tenant team-a --json | jq -r '.keys[] | select(.revoked_at == null) | .id'
+")]
+struct List {
+    /// Only those of this tenant [default: of all]
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+
+    #[command(flatten)]
+    database: Database,
+
+    /// Print one JSON object: keys
+    #[arg(long)]
+    json: bool,
+}
+
+/// Make a key worthless, within seconds on every server
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  adjutant keys revoke 0198c0de-0000-7000-8000-000000000001
+")]
+struct Revoke {
+    /// Its id, as `list` shows it; not the key itself
+    #[arg(value_name = "ID")]
+    id: Uuid,
+
+    #[command(flatten)]
+    database: Database,
+
+    /// Print one JSON object: the key as `list` has it
+    #[arg(long)]
+    json: bool,
+}
+
+/// A span lies ahead here.
+fn read_expiry(said: &str) -> Result<DateTime<Utc>, String> {
+    let ahead = read_span(said).ok().and_then(|span| TimeDelta::from_std(span).ok());
+    match ahead.and_then(|ahead| Utc::now().checked_add_signed(ahead)) {
+        Some(moment) => Ok(moment),
+        None => read_moment(said),
+    }
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.action {
+        Action::Create(arguments) => create(arguments).await?,
+        Action::List(arguments) => list(arguments).await?,
+        Action::Revoke(arguments) => revoke(arguments).await?,
+    }
+    Ok(Exit::Done.into())
+}
+
+async fn create(arguments: Create) -> anyhow::Result<()> {
+    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let new = NewKey {
+        tenant: arguments.tenant,
+        name: arguments.name,
+        scopes: arguments.scopes,
+        expires_at: arguments.expires,
+    };
+    let (key, secret) = store.create_key(&new).await?;
+    store.close().await;
+    if arguments.json {
+        let mut about = serde_json::to_value(&key)?;
+        about["secret"] = json!(secret);
+        return print_line(&about.to_string());
+    }
+    print_line(&secret)?;
+    if !arguments.quiet {
+        eprintln!(
+            "adjutant: this key ({}) is shown this once. Use it with: export ADJUTANT_API_KEY=...",
+            key.id
+        );
+    }
+    Ok(())
+}
+
+async fn list(arguments: List) -> anyhow::Result<()> {
+    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let keys = store.keys(arguments.tenant.as_deref()).await?;
+    store.close().await;
+    if arguments.json {
+        return print_line(&json!({ "keys": keys }).to_string());
+    }
+    if keys.is_empty() {
+        eprintln!("adjutant: no keys yet: a server on this machine only takes every call");
+        return Ok(());
+    }
+    print_line(&as_table(&keys, Utc::now(), Look::of_stdout()))
+}
+
+async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
+    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let revoked = store.revoke_key(arguments.id).await;
+    store.close().await;
+    let key = match revoked {
+        Err(adjutant_store::Error::Refused(refusal)) => {
+            return Err(Told { exit: Exit::NotFound, sentence: refusal.message }.into());
+        }
+        revoked => revoked?,
+    };
+    print_line(&if arguments.json {
+        serde_json::to_string(&key)?
+    } else {
+        format!("{} of {} is revoked.", key.name, key.tenant)
+    })
+}
+
+fn as_table(keys: &[ApiKey], now: DateTime<Utc>, look: Look) -> String {
+    let columns = [
+        Column::Word("ID"),
+        Column::Word("TENANT"),
+        Column::Text("NAME"),
+        Column::Word("SCOPES"),
+        Column::State("STATE"),
+        Column::Number("AGE"),
+        Column::Number("USED"),
+    ];
+    let row = |key: &ApiKey| {
+        let state = match (key.revoked_at, key.expires_at) {
+            (Some(_), _) => "revoked".to_owned(),
+            (None, Some(at)) if at <= now => "expired".to_owned(),
+            (None, Some(at)) => format!("ok until {}", at.format("%Y-%m-%d")),
+            (None, None) => "ok".to_owned(),
+        };
+        vec![
+            key.id.to_string(),
+            key.tenant.clone(),
+            key.name.clone(),
+            key.scopes.join(","),
+            state,
+            ago(&as_rfc3339(key.created_at), now),
+            key.last_used_at.map(|at| ago(&as_rfc3339(at), now)).unwrap_or_default(),
+        ]
+    };
+    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Paint;
+
+    #[test]
+    fn an_expiry_lies_ahead() {
+        assert!(read_expiry("30d").unwrap() > Utc::now() + TimeDelta::days(29));
+        assert_eq!(as_rfc3339(read_expiry("2027-01-01").unwrap()), "2027-01-01T00:00:00.000Z");
+        assert!(read_expiry("soon").is_err());
+    }
+
+    #[test]
+    fn keys_are_a_table_without_secrets() {
+        let now = read_moment("2026-07-02T00:00:00Z").unwrap();
+        let key = |revoked_at, expires_at| ApiKey {
+            id: Uuid::nil(),
+            tenant: "default".to_owned(),
+            name: "laptop".to_owned(),
+            scopes: vec!["delegate".to_owned(), "read".to_owned()],
+            created_at: now - TimeDelta::days(2),
+            expires_at,
+            last_used_at: Some(now - TimeDelta::minutes(3)),
+            revoked_at,
+        };
+        let keys = [key(None, Some(now + TimeDelta::days(1))), key(Some(now), None)];
+        let shown = as_table(&keys, now, Look { width: 120, paint: Paint::Plain });
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "ID                                    TENANT   NAME    SCOPES         STATE                AGE  USED",
+                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  ok until 2026-07-03   2d    3m",
+                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  revoked               2d    3m",
+            ]
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! `adjutant tasks`: the history.
+
+mod card;
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::client::{CallError, Client, Form};
+use crate::commands::reach::{DEFAULT_SESSION, Reach, show};
+use crate::commands::tell;
+use crate::exit::{Exit, Told, examples};
+use crate::moment::{ago, as_rfc3339, read_moment};
+use crate::output::print_line;
+use crate::table::{Column, Look, items, table, text};
+
+/// Look for tasks in the history, the newest first; show one, or do it again
+///
+/// The history has every task of every session, also those that were collected, until its retention ends.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("\
+  adjutant tasks                                       the newest
+  adjutant tasks --state failed --since 2h             what went wrong lately
+  adjutant tasks --failure max_turns --agent researcher
+  adjutant tasks -q nightly                            by id, label or agent
+  adjutant tasks --json --limit 500 | jq '[.tasks[].cost_usd] | add'
+  adjutant tasks show 0198c0de-0000-7000-8000-000000000001
+  adjutant tasks show t_03 --session nightly --turns   with every turn of its loop
+  adjutant tasks retry t_03                            the same again, as a new task
+"))]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    filter: Filter,
+
+    /// The most to show
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+
+    /// Go on where a page ended: its next_cursor
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Which tasks; what is not said is no condition.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which")]
+struct Filter {
+    /// queued, running, waiting, completed, failed or cancelled
+    #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "waiting", "completed", "failed", "cancelled"])]
+    state: Option<String>,
+
+    /// Failed in this way: max_turns, timeout, budget, model, tool, empty_result, lost, dependency or internal
+    #[arg(long, value_name = "KIND", value_parser = ["max_turns", "timeout", "budget", "model", "tool", "empty_result", "lost", "dependency", "internal"])]
+    failure: Option<String>,
+
+    /// Of this agent
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
+    /// Of this session [default: of all]
+    #[arg(long, short, value_name = "SESSION")]
+    session: Option<String>,
+
+    /// With this model
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// Spawned at this time or later: 2h, 3d, 2026-07-01, 2026-07-01T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = read_moment)]
+    since: Option<DateTime<Utc>>,
+
+    /// Spawned before this time
+    #[arg(long, value_name = "TIME", value_parser = read_moment)]
+    until: Option<DateTime<Utc>>,
+
+    /// With this in the id, the label or the agent's name
+    #[arg(long, short, value_name = "TEXT")]
+    q: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(Show),
+    Retry(Retry),
+}
+
+/// Show all that is known about a task
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("\
+  adjutant tasks show t_03
+  adjutant tasks show t_03 --turns
+  adjutant tasks show 0198c0de-0000-7000-8000-000000000001 --json | jq .metadata
+"))]
+struct Show {
+    #[command(flatten)]
+    which: Which,
+
+    /// Its turns too: what the model said and what tools it used
+    #[arg(long)]
+    turns: bool,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Do a task that has ended again, as a new task with the same assignment
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("\
+  adjutant tasks retry t_03
+  adjutant tasks --state failed --since 1h --json | jq -r '.tasks[].id' | xargs -n1 adjutant tasks retry
+"))]
+struct Retry {
+    #[command(flatten)]
+    which: Which,
+
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// Its id, or its name inside its session (t_03)
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// The session that it is in, if it is named as there
+    #[arg(long, short, env = "ADJUTANT_SESSION", value_name = "SESSION", default_value = DEFAULT_SESSION)]
+    session: String,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.action {
+        Some(Action::Show(arguments)) => show_one(arguments).await,
+        Some(Action::Retry(arguments)) => retry(arguments).await,
+        None => list(arguments.list).await,
+    }
+}
+
+async fn list(arguments: List) -> anyhow::Result<ExitCode> {
+    let client = arguments.reach.client()?;
+    let mut query = arguments.filter.query();
+    query.extend(arguments.cursor.map(|cursor| ("cursor", cursor)));
+    if client.form() == Form::Json {
+        query.push(("limit", arguments.limit.to_string()));
+        print_line(&client.get(&["v1", "tasks"], query).await?.text)?;
+        return Ok(Exit::Done.into());
+    }
+    let Found { tasks, next_cursor } = find(&client, query, usize::from(arguments.limit)).await?;
+    if tasks.is_empty() {
+        eprintln!("adjutant: no such tasks");
+    } else {
+        print_line(&as_table(&tasks, Utc::now(), Look::of_stdout()))?;
+    }
+    if let Some(next) = next_cursor {
+        eprintln!("adjutant: there are more: --cursor {next}");
+    }
+    Ok(Exit::Done.into())
+}
+
+struct Found {
+    tasks: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+/// Asks for page after page: where what is looked for is rare, pages may be short or empty.
+async fn find(client: &Client, query: Vec<(&str, String)>, most: usize) -> Result<Found, CallError> {
+    let mut query = query;
+    let mut tasks: Vec<Value> = Vec::new();
+    loop {
+        let mut page = query.clone();
+        page.push(("limit", (most - tasks.len()).to_string()));
+        let answer = client.get(&["v1", "tasks"], page).await?;
+        tasks.extend(items(&answer.value, "tasks").iter().cloned());
+        let next_cursor = Some(text(&answer.value, "next_cursor")).filter(|next| !next.is_empty());
+        match next_cursor {
+            Some(next) if tasks.len() < most => {
+                query.retain(|(name, _)| *name != "cursor");
+                query.push(("cursor", next));
+            }
+            next_cursor => return Ok(Found { tasks, next_cursor }),
+        }
+    }
+}
+
+impl Filter {
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("state", self.state.clone()),
+            ("failure", self.failure.clone()),
+            ("agent", self.agent.clone()),
+            ("session", self.session.clone()),
+            ("model", self.model.clone()),
+            ("since", self.since.map(as_rfc3339)),
+            ("until", self.until.map(as_rfc3339)),
+            ("q", self.q.clone()),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
+    let columns = [
+        Column::Word("SESSION"),
+        Column::Word("TASK"),
+        Column::Word("AGENT"),
+        Column::State("STATE"),
+        Column::Number("TURNS"),
+        Column::Number("USD"),
+        Column::Number("AGE"),
+        Column::Text("ABOUT"),
+    ];
+    let row = |task: &Value| {
+        vec![
+            text(task, "session_id"),
+            text(task, "task_id"),
+            text(task, "agent"),
+            tell::state_and_why(task),
+            tell::turns(task).to_string(),
+            task.get("cost_usd").and_then(Value::as_f64).map(|usd| format!("{usd:.4}")).unwrap_or_default(),
+            ago(&text(task, "created_at"), now),
+            tell::about(task),
+        ]
+    };
+    table(&columns, &tasks.iter().map(row).collect::<Vec<_>>(), look)
+}
+
+async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
+    let client = arguments.reach.client()?;
+    let id = arguments.which.find(&client).await?;
+    let answer = client.get(&["v1", "tasks", &id], Vec::new()).await?;
+    show(&client, &answer, || card::of_task(&answer.value))?;
+    if arguments.turns {
+        let turns = client.get(&["v1", "tasks", &id, "turns"], Vec::new()).await?;
+        show(&client, &turns, || card::of_turns(&turns.value))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+async fn retry(arguments: Retry) -> anyhow::Result<ExitCode> {
+    let client = arguments.reach.client()?;
+    let id = arguments.which.find(&client).await?;
+    let answer = client.post(&["v1", "tasks", &id, "retry"], json!({})).await?;
+    show(&client, &answer, || text(&answer.value, "task_id"))?;
+    Ok(Exit::Done.into())
+}
+
+impl Which {
+    /// The id outside its session. A name inside one is looked for there.
+    async fn find(&self, client: &Client) -> anyhow::Result<String> {
+        if !self.id.starts_with("t_") {
+            return Ok(self.id.clone());
+        }
+        let query = vec![("session", self.session.clone()), ("q", self.id.clone())];
+        let found = find(client, query, 1).await?;
+        let named = found.tasks.iter().find(|task| text(task, "task_id") == self.id);
+        named.map(|task| text(task, "id")).ok_or_else(|| {
+            let sentence = format!(
+                "no task {} in the session {:?}; `adjutant tasks -q {}` looks in all of them",
+                self.id, self.session, self.id
+            );
+            Told { exit: Exit::NotFound, sentence }.into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::table::Paint;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        filter: Filter,
+    }
+
+    #[test]
+    fn every_filter_is_asked_for_under_its_name() {
+        let line = "tasks --state failed --failure max_turns --agent a --session s --model m --since 2026-07-01 \
+            --until 2026-07-02T00:00:00Z -q nightly";
+        let query = Line::try_parse_from(line.split_whitespace()).unwrap().filter.query();
+        let expected = [
+            ("state", "failed"),
+            ("failure", "max_turns"),
+            ("agent", "a"),
+            ("session", "s"),
+            ("model", "m"),
+            ("since", "2026-07-01T00:00:00.000Z"),
+            ("until", "2026-07-02T00:00:00.000Z"),
+            ("q", "nightly"),
+        ];
+        assert_eq!(query, expected.map(|(name, value)| (name, value.to_owned())));
+        assert!(Line::try_parse_from(["tasks"]).unwrap().filter.query().is_empty());
+    }
+
+    #[test]
+    fn a_table_of_the_history_fits_a_narrow_terminal() {
+        let tasks = json!([{"session_id": "nightly", "task_id": "t_01", "agent": "clerk", "state": "failed", "failure": "model",
+            "turns_used": 3, "cost_usd": 0.01234, "created_at": "2026-07-01T00:00:00Z", "error": "Model API error: 401"}]);
+        let now = read_moment("2026-07-04T00:00:00Z").unwrap();
+        let wide = as_table(tasks.as_array().unwrap(), now, Look { width: 100, paint: Paint::Plain });
+        assert_eq!(
+            wide.lines().collect::<Vec<_>>(),
+            [
+                "SESSION  TASK  AGENT  STATE           TURNS     USD  AGE  ABOUT",
+                "nightly  t_01  clerk  failed (model)      3  0.0123   3d  Model API error: 401",
+            ]
+        );
+        let narrow = as_table(tasks.as_array().unwrap(), now, Look { width: 72, paint: Paint::Plain });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 72), "{narrow}");
+    }
+}

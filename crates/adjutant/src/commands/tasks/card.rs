@@ -1,0 +1,57 @@
+//! One task, with all that is known about it.
+
+use serde_json::Value;
+
+use crate::table::{items, text};
+
+/// Too long for a line of their own.
+const TEXTS: [&str; 5] = ["assignment", "result", "partial_result", "summary", "error"];
+
+/// Its facts, one on a line, and then its texts.
+pub fn of_task(task: &Value) -> String {
+    let facts = task.as_object().into_iter().flatten().filter(|(name, value)| {
+        let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+        !nothing && !TEXTS.contains(&name.as_str())
+    });
+    let mut lines: Vec<String> = facts.map(|(name, _)| format!("{name:<18} {}", text(task, name))).collect();
+    for name in TEXTS {
+        let text = text(task, name);
+        if !text.is_empty() {
+            lines.push(format!("\n{}\n{}", name.replace('_', " "), indented(&text)));
+        }
+    }
+    lines.join("\n")
+}
+
+/// What the model said in each turn, and the tools that it used.
+pub fn of_turns(answer: &Value) -> String {
+    let turns = answer.as_array().map_or_else(|| items(answer, "turns"), Vec::as_slice);
+    let one = |(place, turn): (usize, &Value)| {
+        let number = turn.get("turn").or(turn.get("number")).and_then(Value::as_u64);
+        let number = number.map_or_else(|| (place + 1).to_string(), |number| number.to_string());
+        let said = serde_json::to_string_pretty(turn).unwrap_or_default();
+        format!("\nturn {number}\n{}", indented(&said))
+    };
+    turns.iter().enumerate().map(one).collect::<Vec<_>>().join("\n")
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_card_has_what_is_known_and_leaves_out_what_is_not() {
+        let task = json!({"id": "0198", "task_id": "t_01", "label": null, "metadata": {}, "turns_used": 2,
+            "assignment": "Count.\nThen say it.", "result": "42", "error": null});
+        assert_eq!(
+            of_task(&task),
+            "id                 0198\ntask_id            t_01\nturns_used         2\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42"
+        );
+    }
+}
