@@ -243,7 +243,7 @@ async fn turns_are_paged_with_their_calls_and_results() {
     ]);
     claim.lease.checkpoint(&asking).await.unwrap();
     let result = ToolResult { call: "one".to_owned(), content: "Found.".to_owned(), ..ToolResult::default() };
-    claim.lease.tool_result(&result).await.unwrap();
+    claim.lease.tool_result(None, &result).await.unwrap();
     let empty = Turn { answer: Answer::default(), model: Some("main".to_owned()), ..Turn::default() };
     claim.lease.checkpoint(&empty).await.unwrap();
     claim.lease.checkpoint(&turn("The end.")).await.unwrap();

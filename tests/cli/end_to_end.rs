@@ -95,7 +95,6 @@ fn script() -> Script {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn a_task_goes_from_spawn_to_its_result() -> Result<()> {
     let place = Place::new(script()).await?;
     assert_says(&place.said(&["agents"])?, &["clerk", "Does what it is told"]);
@@ -117,7 +116,6 @@ async fn a_task_goes_from_spawn_to_its_result() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn waiting_survives_a_restart_of_everything_and_prints_the_result_once() -> Result<()> {
     let mut place = Place::new(script()).await?;
     let mut spawn = place.adjutant(&["spawn", "clerk", "Please take your time", "--wait"]);
@@ -131,7 +129,6 @@ async fn waiting_survives_a_restart_of_everything_and_prints_the_result_once() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn what_goes_wrong_has_its_exit_code() -> Result<()> {
     let place = Place::new(script()).await?;
     let output = place.run(&["spawn", "clerk", "Please go round", "--wait"])?;
@@ -152,7 +149,6 @@ async fn what_goes_wrong_has_its_exit_code() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn a_long_result_is_printed_whole() -> Result<()> {
     let place = Place::new(script()).await?;
     let whole = "lots ".repeat(2000);
@@ -163,7 +159,6 @@ async fn a_long_result_is_printed_whole() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
     let place = Place::new(script()).await?;
     for (more, state) in [(&[][..], "running"), (&["--cancel-on-interrupt"], "cancelled")] {
@@ -180,7 +175,6 @@ async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn agents_sessions_and_notes_are_made_and_listed() -> Result<()> {
     let place = Place::new(script()).await?;
     let line = [
@@ -207,7 +201,6 @@ async fn agents_sessions_and_notes_are_made_and_listed() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn the_doctor_and_the_watch_see_what_is_there() -> Result<()> {
     let place = Place::new(script()).await?;
     let data = place.folder.path().join("data");
@@ -224,7 +217,6 @@ async fn the_doctor_and_the_watch_see_what_is_there() -> Result<()> {
 
 // To be joined with the keys: mod keys in commands/mod.rs, Command::Keys in cli.rs and main.rs.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs serve"]
 async fn the_first_key_closes_the_door_for_those_without() -> Result<()> {
     let place = Place::new(script()).await?;
     place.said(&["agents"])?;
