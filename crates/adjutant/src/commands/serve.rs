@@ -78,12 +78,15 @@ impl Listen {
             .ok()
             .and_then(|mut found| found.next())
             .with_context(|| format!("--listen: {wanted} is no address and port, as 127.0.0.1:7433"))?;
-        let listener = listen(address).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AddrInUse => anyhow::anyhow!(
-                "{address} is taken by another program; choose another with --listen, as --listen {}:0 for any that is free",
-                address.ip()
-            ),
-            _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
+        let listener = listen(address).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::AddrInUse {
+                anyhow::anyhow!(
+                    "{address} is taken by another program; choose another with --listen, as --listen {}:0 for any that is free",
+                    address.ip()
+                )
+            } else {
+                anyhow::Error::new(error).context(format!("cannot listen on {address}"))
+            }
         })?;
         Ok(Bound { address: listener.local_addr()?, listener })
     }
