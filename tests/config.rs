@@ -83,6 +83,17 @@ fn a_config_that_is_wrong_is_refused_with_all_that_is_wrong() -> Result<()> {
 }
 
 #[test]
+fn a_check_says_where_the_server_listens_and_what_tenants_may_have() -> Result<()> {
+    let dir = TempDir::new()?;
+    fs::write(dir.path().join("c.toml"), "[server]\nlisten = \"127.0.0.1:9\"\ntenant_max_sessions = 7\n")?;
+    let output = succeed(&mut adjutant(&dir, &["config", "check", "--config", "c.toml"]))?;
+    let said = String::from_utf8(output.stdout)?;
+    assert!(said.contains("\nserver  at 127.0.0.1:9, bodies of at most 1048576 bytes\n"), "{said}");
+    assert!(said.contains("\ntenant  at most 7 sessions"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn without_a_file_there_are_defaults_and_the_environment() -> Result<()> {
     let dir = TempDir::new()?;
     let mut command = adjutant(&dir, &["config", "check", "--json"]);

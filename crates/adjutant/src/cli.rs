@@ -119,6 +119,13 @@ mod tests {
             let has_subcommands = command.get_subcommands().next().is_some();
             let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:") || has_subcommands, "{} has no examples", command.get_name());
+            if let Some((_, first)) = help.split_once("Examples:\n") {
+                assert!(
+                    first.starts_with("  adjutant"),
+                    "{}: the first example is not indented",
+                    command.get_name()
+                );
+            }
             command.get_subcommands().for_each(check);
         }
         Cli::command().get_subcommands().for_each(check);

@@ -90,13 +90,28 @@ impl Drop for Admission {
 pub fn routes(streams: EventStreams) -> Router {
     Router::new()
         .route("/v1/sessions/{session}/events", get(session_events))
-        .route("/v1/tasks/{task}/events", get(task_events))
+        .route("/v1/tasks/{id}/events", get(task_events))
         .with_state(streams)
 }
 
 type Parameters = std::result::Result<Query<Vec<(String, String)>>, QueryRejection>;
 
-/// What happens in a session.
+/// Follow a session
+///
+/// Server-Sent Events: history first, then whatever comes, without a gap or a repeat.
+#[utoipa::path(
+    get, path = "/v1/sessions/{session}/events", tag = "events",
+    params(
+        ("session" = String, Path, description = "Its `session_id`."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has: the next one comes first."),
+        ("after" = Option<String>, Query, description = "The same, for clients that cannot set headers; the header wins."),
+        ("from" = Option<String>, Query, description = "`now` leaves history out."),
+        ("text" = Option<bool>, Query, description = "Also what models say while they say it, as events `text` without an id."),
+    ),
+    responses(
+        (status = 200, description = "Events, each with a kind, an id and an object as its data.", body = String, content_type = "text/event-stream"),
+    )
+)]
 pub async fn session_events(
     State(streams): State<EventStreams>,
     Extension(caller): Extension<Caller>,
@@ -123,7 +138,23 @@ pub async fn session_events(
     Ok(reader.begin().await?.unwrap_or_else(nothing_more))
 }
 
-/// What happens to a task, until it has ended.
+/// Follow a task
+///
+/// Server-Sent Events: history first, then whatever comes, without a gap or a repeat; it ends with the task.
+#[utoipa::path(
+    get, path = "/v1/tasks/{id}/events", tag = "events",
+    params(
+        ("id" = String, Path, description = "The task's `id`, not its `task_id`."),
+        ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has: the next one comes first."),
+        ("after" = Option<String>, Query, description = "The same, for clients that cannot set headers; the header wins."),
+        ("from" = Option<String>, Query, description = "`now` leaves history out."),
+        ("text" = Option<bool>, Query, description = "Also what models say while they say it, as events `text` without an id."),
+    ),
+    responses(
+        (status = 200, description = "Events, each with a kind, an id and an object as its data.", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "There will never be more after the event that was named."),
+    )
+)]
 pub async fn task_events(
     State(streams): State<EventStreams>,
     Extension(caller): Extension<Caller>,

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind};
+use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind, usd};
 use adjutant_store::{Event, EventPage, LiveText};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -214,7 +214,7 @@ impl Reader {
             duration_ms: answer.map(|answer| answer.duration_ms),
             input_tokens: spent.map(|spent| spent.input_tokens),
             output_tokens: spent.map(|spent| spent.output_tokens),
-            cost_nanousd: spent.map(|spent| spent.cost_nanousd),
+            cost_usd: spent.and_then(|spent| usd(spent.cost_nanousd)),
             tool: event.tool.as_ref().map(|tool| tool.name.as_deref().unwrap_or("unknown")),
             is_error: event.tool.as_ref().map(|tool| tool.is_error),
             failure: event.failure,
@@ -263,7 +263,7 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost_nanousd: Option<i64>,
+    cost_usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,8 +15,7 @@ use crate::table::{Column, Look, items, table, text};
 ///
 /// Agents of the config are in every session; those that are defined here are in this session only.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("\
-  adjutant agents
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant agents
   adjutant agents --session nightly --json | jq -r '.agents[].name'
   adjutant agents define critic --description 'Finds weak points' --system-prompt 'You are a critic.'
   adjutant agents define --file critic.json
@@ -48,8 +47,7 @@ enum Action {
 /// What is not said is as the server has it: no tools, the session's model, 10 turns. A file has the same fields in JSON, and what
 /// is said beside it counts instead of what it has.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant agents define critic --description 'Finds weak points' --system-prompt 'You are a critic.'
+#[command(after_long_help = examples!("  adjutant agents define critic --description 'Finds weak points' --system-prompt 'You are a critic.'
   adjutant agents define critic --description 'Finds weak points' --system-prompt-file critic.md --tools shared_context,fetch
   adjutant agents define harsh-critic --extends critic --system-prompt-append 'Spare nobody.'
   adjutant agents define --file critic.json --replace

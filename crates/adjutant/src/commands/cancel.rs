@@ -17,8 +17,7 @@ use crate::table::text;
 /// A task that waits never runs; one that runs stops its model call within a second. What it had written until then is printed.
 /// One that has ended stays as it is.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant cancel t_03
+#[command(after_long_help = examples!("  adjutant cancel t_03
   adjutant cancel t_03 t_04 --session nightly
   adjutant cancel t_03 --json | jq -r .partial_result
 "))]

@@ -23,8 +23,7 @@ use crate::table::text;
 /// knows the task, but `adjutant read` and `adjutant tasks show` do. If the answer is lost on its way, it is asked for again and
 /// nothing is lost.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant collect t_03
+#[command(after_long_help = examples!("  adjutant collect t_03
   adjutant collect t_03 > report.md
   adjutant collect t_03 --wait             waits until it has ended
   adjutant collect t_03 --wait --timeout 10m

@@ -7,7 +7,7 @@ use adjutant_worker::model::ModelConfig;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::config::{Config, EXAMPLE, Loaded, Place, Problem};
+use crate::config::{Config, EXAMPLE, Loaded, Place, Problem, Server};
 use crate::output::print_line;
 
 /// Check the config file, or print one that explains itself
@@ -184,10 +184,32 @@ fn as_text(config: &Config) -> String {
         limits.cap, limits.session_max_active, limits.session_max_queued, limits.max_turns_ceiling
     ));
     lines.push(format!("lease   {} seconds", config.lease_seconds));
+    lines.push(format!(
+        "server  at {}, bodies of at most {} bytes",
+        config.server.listen, config.server.max_body_bytes
+    ));
+    lines.extend(of_tenants(&config.server));
     if config.log_payloads {
         lines.push("logs    have the texts of tasks in them".to_owned());
     }
     lines.join("\n")
+}
+
+/// What each tenant may have, if there is a limit to it.
+fn of_tenants(server: &Server) -> Option<String> {
+    let whole = [
+        (server.tenant_max_sessions, "sessions"),
+        (server.tenant_max_active, "tasks active"),
+        (server.tenant_max_queued, "unfinished"),
+    ];
+    let rates = [
+        (server.tenant_requests_per_s, "requests a second"),
+        (server.session_status_per_s, "status calls a second and session"),
+    ];
+    let whole = whole.iter().filter_map(|(most, what)| Some(format!("{} {what}", (*most)?)));
+    let rates = rates.iter().filter_map(|(most, what)| Some(format!("{} {what}", (*most)?)));
+    let said: Vec<String> = whole.chain(rates).collect();
+    (!said.is_empty()).then(|| format!("tenant  at most {}", said.join(", ")))
 }
 
 /// Not an error: a config may be checked where its keys are not.

@@ -15,8 +15,7 @@ use crate::table::{Column, Look, items, table, text};
 
 /// Read and write the notes that everyone in a session shares
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant context keys
+#[command(after_long_help = examples!("  adjutant context keys
   adjutant context write error_logs < errors.txt
   adjutant context read error_logs
   adjutant context delete error_logs
@@ -62,8 +61,7 @@ struct Key {
 
 /// Write a value: the last write wins, and the version grows
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant context write goal 'Find out why the checkout is slow'
+#[command(after_long_help = examples!("  adjutant context write goal 'Find out why the checkout is slow'
   tail -100 error.log | adjutant context write error_logs
 "))]
 struct Write {

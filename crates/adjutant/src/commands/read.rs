@@ -18,8 +18,7 @@ const PAGE: u64 = 20_000;
 ///
 /// Nothing changes by reading. Without --limit it prints everything from --offset on; with it, or with --json, one page.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant read t_03
+#[command(after_long_help = examples!("  adjutant read t_03
   adjutant read t_03 --offset 4000 --limit 2000
   adjutant read t_03 --json | jq .next_offset
 "))]

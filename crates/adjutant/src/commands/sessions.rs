@@ -16,8 +16,7 @@ use crate::table::{Column, Look, items, table, text};
 ///
 /// A session has its own agents, tasks and shared context. The other commands make theirs when they need it.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("\
-  adjutant sessions
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant sessions
   adjutant sessions create nightly --model main
   adjutant sessions archive nightly            read-only from now on; what runs may end
   adjutant sessions delete nightly --yes       with everything in it
@@ -53,8 +52,7 @@ enum Action {
 
 /// Make a session
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant sessions create                     the server finds a name, which is printed
+#[command(after_long_help = examples!("  adjutant sessions create                     the server finds a name, which is printed
   adjutant sessions create nightly --model main --metadata owner=ops
 "))]
 struct Create {

@@ -23,8 +23,7 @@ use crate::table::text;
 /// Prints the task's id and returns; the work goes on without us. With --wait it stays, shows how far the task is, and prints
 /// its result as `adjutant collect` does. A spawn whose answer is lost on its way is made again, and there is one task.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant spawn researcher 'Why is the checkout slow since Monday?'
+#[command(after_long_help = examples!("  adjutant spawn researcher 'Why is the checkout slow since Monday?'
   adjutant spawn researcher --wait 'Why is the checkout slow since Monday?' > answer.md
   adjutant spawn researcher - < question.txt
   git diff | adjutant spawn reviewer --wait

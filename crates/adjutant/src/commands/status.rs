@@ -17,8 +17,7 @@ use crate::table::{Look, items};
 ///
 /// Without ids, those of the session that are not collected yet, the newest first.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant status                          everything in the session
+#[command(after_long_help = examples!("  adjutant status                          everything in the session
   adjutant status t_03
   adjutant status t_03 --json | jq -r .phase
 "))]

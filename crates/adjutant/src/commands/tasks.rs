@@ -20,8 +20,7 @@ use crate::table::{Column, Look, items, table, text};
 ///
 /// The history has every task of every session, also those that were collected, until its retention ends.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("\
-  adjutant tasks                                       the newest
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant tasks                                       the newest
   adjutant tasks --state failed --since 2h             what went wrong lately
   adjutant tasks --failure max_turns --agent researcher
   adjutant tasks -q nightly                            by id, label or agent
@@ -100,8 +99,7 @@ enum Action {
 
 /// Show all that is known about a task
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant tasks show t_03
+#[command(after_long_help = examples!("  adjutant tasks show t_03
   adjutant tasks show t_03 --turns
   adjutant tasks show 0198c0de-0000-7000-8000-000000000001 --json | jq .metadata
 "))]
@@ -119,8 +117,7 @@ struct Show {
 
 /// Do a task that has ended again, as a new task with the same assignment
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant tasks retry t_03
+#[command(after_long_help = examples!("  adjutant tasks retry t_03
   adjutant tasks --state failed --since 1h --json | jq -r '.tasks[].id' | xargs -n1 adjutant tasks retry
 "))]
 struct Retry {

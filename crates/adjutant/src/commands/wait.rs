@@ -18,8 +18,7 @@ use crate::table::items;
 /// Prints a line for each that has ended; their results stay until they are collected. Without ids it waits for any task of
 /// the session. A restart of the server does not disturb it, and Ctrl-C ends the waiting, not the tasks.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant wait t_03                       until it has ended
+#[command(after_long_help = examples!("  adjutant wait t_03                       until it has ended
   adjutant wait t_03 t_04 t_05             until all of them have
   adjutant wait t_03 t_04 --any            until one of them has
   adjutant wait                            until something of the session has

@@ -27,8 +27,7 @@ use snapshot::Snapshot;
 /// On a terminal it is a view that renews itself until Ctrl-C. Elsewhere it prints a line whenever a task changes its state or has
 /// had a turn. It goes on by itself after the server was away.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("\
-  adjutant watch
+#[command(after_long_help = examples!("  adjutant watch
   adjutant watch --session nightly
   adjutant watch --once                    one look, for a script or a report
   adjutant watch | grep --line-buffered failed

@@ -71,7 +71,11 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
     } else if path.starts_with("/v1/sessions/{session}") {
         codes.push(ErrorCode::SessionNotFound);
     } else if path == "/v1/sessions" && method == "post" {
-        codes.extend([ErrorCode::SessionAlreadyExists, ErrorCode::InvalidModel]);
+        codes.extend([
+            ErrorCode::SessionAlreadyExists,
+            ErrorCode::InvalidModel,
+            ErrorCode::MaxSessionsExceeded,
+        ]);
     } else if path.starts_with("/v1/tasks/{id}") {
         codes.push(ErrorCode::TaskNotFound);
     }

@@ -12,7 +12,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{Shared, Visitor, health, sessions, stats, tasks, tools};
+use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/openapi.json", get(show))
@@ -26,11 +26,13 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         sessions::create, sessions::list, sessions::show, sessions::archive, sessions::remove,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
+        events::session_events, events::task_events,
     ),
     tags(
         (name = "tools", description = "What an orchestrator calls."),
         (name = "sessions", description = "What one orchestrator works in."),
         (name = "history", description = "What became of tasks."),
+        (name = "events", description = "What happens, as it happens."),
         (name = "operations", description = "For those who run it."),
     )
 )]
@@ -118,6 +120,9 @@ fn parameter_schema(parameter: &mut Value) {
         "state" => json!({"type": "string", "enum": adjutant_agent::TaskState::ALL}),
         "since" | "until" => json!({"type": "string", "format": "date-time"}),
         "id" => json!({"type": "string", "format": "uuid"}),
+        "Last-Event-ID" | "after" => json!({"type": "string", "pattern": "^[0-9]{1,18}(\\.0)?$"}),
+        "from" => json!({"type": "string", "enum": ["start", "now"], "default": "start"}),
+        "text" => json!({"type": "boolean", "default": false}),
         "Idempotency-Key" => {
             json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"})
         }
@@ -157,7 +162,7 @@ mod tests {
     fn every_route_is_in_it_once_with_its_errors() {
         let document = document();
         let operations = operations(&document);
-        assert_eq!(operations.len(), 18, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(operations.len(), 20, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
             operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), operations.len(), "{ids:?}");
