@@ -8,7 +8,8 @@ shift 2
 here=$(dirname "$0")
 scratch=$(mktemp -d)
 serving=
-trap '[ -z "$serving" ] || kill "$serving"; rm -rf "$scratch"' EXIT
+working=
+trap '[ -z "$serving" ] || kill "$serving"; [ -z "$working" ] || kill "$working"; rm -rf "$scratch"' EXIT
 
 "$adjutant" migrate >/dev/null
 key=$("$adjutant" keys create schemathesis --quiet)
@@ -18,6 +19,9 @@ until [ -s "$scratch/ready" ]; do
     kill -0 "$serving" 2>/dev/null || { cat "$scratch/log" >&2; exit 1; }
     sleep 0.1
 done
+# So that tasks end, and nobody waits for them in vain.
+"$adjutant" work --rehearse --json >/dev/null 2>&1 &
+working=$!
 url=$(sed 's/.*"url": *"\([^"]*\)".*/\1/' "$scratch/ready")
 for session in fuzzed other; do
     python3 - "$url/v1/sessions" "$key" "$session" <<'PYTHON'

@@ -139,13 +139,13 @@ fn fields(tool: &str, known: &Value, (action, needed, optional): &Action) -> Val
 fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({
         "type": "object", "properties": properties, "required": required,
-        "additionalProperties": {"type": "null"},
+        "additionalProperties": {"type": "null"}, "propertyNames": {"pattern": TEXT},
     })
 }
 
 fn or_null(mut schema: Value) -> Value {
     schema["type"] = json!([schema["type"], "null"]);
-    if let Some(words) = schema["enum"].as_array_mut() {
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
         words.push(Value::Null);
     }
     schema
