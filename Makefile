@@ -1,7 +1,7 @@
 # Everything here runs as root and as an ordinary user, and sets up what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real lint soak mutants bench sqlx build setup
+.PHONY: help demo test test-real test-api lint soak mutants bench sqlx build setup
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
@@ -9,6 +9,8 @@ ADJUTANT := target/debug/adjutant
 WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh
 # What `make test-real` runs against is installed here, and nowhere else.
 REAL := $(CURDIR)/target/real
+# And what `make test-api` runs, here.
+API := $(CURDIR)/target/api
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
 
@@ -25,6 +27,10 @@ test: lint ## Check and test everything (about 5 minutes when built)
 test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
 	sh tests/real/install.sh $(REAL)
 	ADJUTANT_TEST_REAL=$(REAL) $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant $(if $(NEXTEST),--run-ignored only --success-output immediate real::,-- --ignored --nocapture --test-threads 1 real::)
+
+test-api: build ## Hold a real server to its OpenAPI document with schemathesis (about 2 minutes when built, fetches 30 MB once)
+	sh tests/api/install.sh $(API)
+	$(ADJUTANT) postgres --throwaway -- sh tests/api/run.sh $(ADJUTANT) $(API)
 
 lint: setup
 	$(CARGO) fmt --all --check

@@ -4,6 +4,8 @@ mod bodies;
 mod client;
 mod doors;
 mod drains;
+mod failover;
+mod keys;
 mod limits;
 pub mod server;
 mod sessions;

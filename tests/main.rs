@@ -13,6 +13,7 @@ mod cli;
 mod collect;
 mod command;
 mod config;
+mod conformance;
 mod dependencies;
 mod drafts;
 mod driver;

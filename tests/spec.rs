@@ -24,6 +24,16 @@ macro_rules! over_every_wire {
                 }
             )+
         }
+
+        /// `adjutant serve` as a process, and a key.
+        mod http {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    super::$case(crate::spec::office::Office::over_http().await).await;
+                }
+            )+
+        }
     };
 }
 pub(crate) use over_every_wire;

@@ -1,5 +1,7 @@
 //! As little HTTP as a test needs, written by hand: it can also say what no client would.
 
+use std::io;
+
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,22 +40,33 @@ impl Answer {
     }
 }
 
-/// Sends these bytes on a connection of their own, and reads until the server closes it.
+/// Sends these bytes on a connection of their own, and reads until the answer is whole.
 pub async fn send(address: &str, bytes: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
-    answer(&mut stream).await
+    try_send(address, bytes).await.unwrap()
+}
+
+pub async fn try_send(address: &str, bytes: &[u8]) -> io::Result<Answer> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(bytes).await?;
+    try_answer(&mut stream).await
 }
 
 pub async fn answer(stream: &mut TcpStream) -> Answer {
+    try_answer(stream).await.unwrap()
+}
+
+async fn try_answer(stream: &mut TcpStream) -> io::Result<Answer> {
     let mut read = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         if let Some(answer) = whole(&read) {
-            return answer;
+            return Ok(answer);
         }
-        match stream.read(&mut chunk).await.unwrap() {
-            0 => panic!("no whole answer: {:?}", String::from_utf8_lossy(&read)),
+        match stream.read(&mut chunk).await? {
+            0 => {
+                let said = format!("no whole answer: {:?}", String::from_utf8_lossy(&read));
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+            }
             count => read.extend_from_slice(&chunk[..count]),
         }
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::client::{Answer, send};
+use super::client::{Answer, try_send};
 use crate::private_postgres::process::signal;
 use crate::world::{World, until};
 
@@ -43,9 +43,14 @@ impl Server {
 
     /// With more in its config.
     pub fn with(world: &World, more: &str) -> Self {
+        Self::of(world, &format!("{CONFIG}{more}"))
+    }
+
+    /// With this config and no other.
+    pub fn of(world: &World, text: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("adjutant.toml");
-        fs::write(&config, format!("{CONFIG}{more}")).unwrap();
+        fs::write(&config, text).unwrap();
         let said = tempfile::NamedTempFile::new().unwrap();
         let mut child = serve(world.url())
             .arg("--config")
@@ -75,6 +80,17 @@ impl Server {
     }
 
     pub async fn request(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        self.try_request(method, path, headers, body).await.expect("a whole answer")
+    }
+
+    /// As [`Server::request`], but the server may be lost on the way.
+    pub async fn try_request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> std::io::Result<Answer> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|header| header.starts_with("Host:")) {
             head.push_str(&format!("Host: {}\r\n", self.address));
@@ -83,7 +99,7 @@ impl Server {
             head.push_str(&format!("{header}\r\n"));
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        send(&self.address, head.as_bytes()).await
+        try_send(&self.address, head.as_bytes()).await
     }
 
     pub fn signal(&self, name: &str) {

@@ -44,22 +44,33 @@ async fn row_g_25_arguments_are_read_strictly(office: Office) {
 }
 
 async fn row_g_25_an_unknown_session_or_tool_is_not_found(office: Office) {
-    for session in ["nowhere", "", "nul\0"] {
-        for arguments in [
-            json!({"action": "list_agents"}),
-            json!({"action": "spawn", "agent": "writer", "task": "x"}),
-            json!({"action": "status", "task_id": "t_01"}),
-            json!({"action": "collect", "task_id": "t_01"}),
-            json!({"action": "cancel", "task_id": "t_01"}),
-            json!({"action": "read", "task_id": "t_01"}),
-            json!({"action": "wait"}),
-        ] {
-            office.refused_in(session, "subagent", arguments, ErrorCode::SessionNotFound).await;
-        }
-        let list = json!({"action": "list_keys"});
-        office.refused_in(session, "shared_context", list, ErrorCode::SessionNotFound).await;
-    }
+    nowhere(&office, "nowhere").await;
     office.refused_in(SESSION, "AgentTool", json!({"prompt": "x"}), ErrorCode::ToolNotFound).await;
+}
+
+/// Over HTTP there is no route to them.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_g_25_a_name_that_no_session_has_is_not_found_at_the_desk() {
+    let office = Office::at_the_desk().await;
+    for session in ["", "nul\0"] {
+        nowhere(&office, session).await;
+    }
+}
+
+async fn nowhere(office: &Office, session: &str) {
+    for arguments in [
+        json!({"action": "list_agents"}),
+        json!({"action": "spawn", "agent": "writer", "task": "x"}),
+        json!({"action": "status", "task_id": "t_01"}),
+        json!({"action": "collect", "task_id": "t_01"}),
+        json!({"action": "cancel", "task_id": "t_01"}),
+        json!({"action": "read", "task_id": "t_01"}),
+        json!({"action": "wait"}),
+    ] {
+        office.refused_in(session, "subagent", arguments, ErrorCode::SessionNotFound).await;
+    }
+    let list = json!({"action": "list_keys"});
+    office.refused_in(session, "shared_context", list, ErrorCode::SessionNotFound).await;
 }
 
 async fn row_g_35_a_session_that_is_made_again_is_empty(office: Office) {

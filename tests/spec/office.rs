@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, FailureKind, SessionId, ToolDefinition};
 use adjutant_server::{Caller, Desk, Dialect, Error, Hub, Policy, Scope, ToolCall};
-use adjutant_store::{Claim, NewSession, Operator, Worker};
+use adjutant_store::{Claim, NewKey, NewSession, Operator, Worker};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::http::server::Server;
 use crate::world::World;
 
 /// One call: a session's name, a tool and its arguments; the answer is a status as HTTP has it and a body.
@@ -29,6 +30,20 @@ impl Office {
             Hub::start(world.store.clone(), world.url().to_owned()),
             policy(),
         ));
+        Self::with(world, wire).await
+    }
+
+    /// A server of its own, with what [`policy`] and [`Office::with`] say in its config.
+    pub async fn over_http() -> Self {
+        let world = World::new().await;
+        let key = NewKey {
+            tenant: "tenant".to_owned(),
+            name: "office".to_owned(),
+            scopes: vec!["delegate".to_owned()],
+            expires_at: None,
+        };
+        let (_, secret) = world.store.create_key(&key).await.unwrap();
+        let wire = http_wire(Server::of(&world, CONFIG), &secret);
         Self::with(world, wire).await
     }
 
@@ -196,6 +211,41 @@ pub fn desk_wire(desk: Desk) -> Wire {
                 }
                 Err(error) => panic!("{error:?}"),
             }
+        })
+    })
+}
+
+const CONFIG: &str = "
+default_model = 'main'
+[models.main]
+wire = 'openai'
+[models.small]
+wire = 'openai'
+[model_aliases]
+gpt-vendor = 'small'
+[agents.researcher]
+description = 'What researcher is for'
+system_prompt = 'You are researcher.'
+tools = ['fetch', 'shared_context']
+[agents.writer]
+description = 'What writer is for'
+system_prompt = 'You are writer.'
+";
+
+pub fn http_wire(server: Server, secret: &str) -> Wire {
+    let server = Arc::new(server);
+    let authorization = format!("Authorization: Bearer {secret}");
+    Arc::new(move |session, call| {
+        let (server, mut headers) = (server.clone(), vec![authorization.clone()]);
+        headers.push("Content-Type: application/json".to_owned());
+        headers.extend(call.idempotency_key.iter().map(|key| format!("Idempotency-Key: {key}")));
+        headers.extend(call.traceparent.iter().map(|parent| format!("traceparent: {parent}")));
+        Box::pin(async move {
+            let session: String = session.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let path = format!("/v1/sessions/{session}/tools/{}", call.tool);
+            let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+            let answer = server.request("POST", &path, &headers, &call.arguments.to_string()).await;
+            (answer.status, answer.json())
         })
     })
 }

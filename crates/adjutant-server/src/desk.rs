@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId};
 use adjutant_store::{Operator, Store, TenantLimits};
@@ -93,10 +94,11 @@ impl Desk {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Value> {
+        let begun = Instant::now();
         let answer = match dialect {
             Dialect::Spec => self.answer(caller, session, &call).await,
         };
-        note::call(session, &call, &answer);
+        note::Call { session, call: &call, answer: &answer, took: begun.elapsed() }.note();
         answer
     }
 

@@ -1,60 +1,90 @@
 //! What the log tells of the calls of orchestrators, over every wire alike. Only words that we know ourselves are written
 //! down: a text that a caller made up may be anything.
 
+use std::time::Duration;
+
 use adjutant_agent::{ContextAction, SHARED_CONTEXT, SUBAGENT, SubagentAction, TaskNumber, check_agent_name};
 use serde_json::Value;
 
-use crate::{Result, ToolCall};
+use crate::{Error, Result, ToolCall};
 
-pub(crate) fn call(session: &str, call: &ToolCall, answer: &Result<Value>) {
-    let Some(action) = action(call) else { return refused(session, "unknown", &Value::Null, answer) };
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(_) => return refused(session, action, &call.arguments, answer),
-    };
-    match answer["tasks"].as_array() {
-        Some(tasks) if tasks.is_empty() => one(session, action, answer),
-        Some(tasks) => tasks.iter().for_each(|task| one(session, action, task)),
-        None => one(session, action, answer),
+/// For a tool or an action that is not ours.
+const UNKNOWN: &str = "unknown";
+
+/// A call that has been answered.
+pub(crate) struct Call<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) call: &'a ToolCall,
+    pub(crate) answer: &'a Result<Value>,
+    pub(crate) took: Duration,
+}
+
+impl Call<'_> {
+    pub(crate) fn note(&self) {
+        match self.answer {
+            Err(error) => self.refused(error),
+            Ok(answer) => match answer["tasks"].as_array() {
+                Some(tasks) if !tasks.is_empty() => tasks.iter().for_each(|task| self.one(task)),
+                Some(_) | None => self.one(answer),
+            },
+        }
     }
-}
 
-fn action(call: &ToolCall) -> Option<&'static str> {
-    let word = call.arguments["action"].as_str()?;
-    match call.tool.as_str() {
-        SUBAGENT => word.parse().ok().map(SubagentAction::as_str),
-        SHARED_CONTEXT => word.parse().ok().map(ContextAction::as_str),
-        _ => None,
+    fn tool(&self) -> &'static str {
+        [SUBAGENT, SHARED_CONTEXT].into_iter().find(|tool| *tool == self.call.tool).unwrap_or(UNKNOWN)
     }
-}
 
-/// An answer, or one of the tasks in it.
-fn one(session: &str, action: &str, answer: &Value) {
-    let task = answer["task_id"].as_str();
-    tracing::info!(
-        action,
-        session.id = session,
-        task.number = task,
-        task.id = answer["id"].as_str(),
-        agent.name = answer["agent"].as_str(),
-        task.status = answer["status"].as_str(),
-        turns_used = answer["turns_used"].as_i64(),
-        "{action} in {session}: {}",
-        task.unwrap_or("done")
-    );
-}
+    fn action(&self) -> &'static str {
+        let word = self.call.arguments["action"].as_str().unwrap_or_default();
+        let action = match self.tool() {
+            SUBAGENT => word.parse().ok().map(SubagentAction::as_str),
+            SHARED_CONTEXT => word.parse().ok().map(ContextAction::as_str),
+            _ => None,
+        };
+        action.unwrap_or(UNKNOWN)
+    }
 
-fn refused(session: &str, action: &str, arguments: &Value, answer: &Result<Value>) {
-    let Err(error) = answer else { return };
-    let code = error.code().as_str();
-    let task = arguments["task_id"].as_str().filter(|name| name.parse::<TaskNumber>().is_ok());
-    let agent = arguments["agent"].as_str().filter(|name| check_agent_name(name).is_ok());
-    tracing::info!(
-        action,
-        session.id = session,
-        task.number = task,
-        agent.name = agent,
-        error.code = code,
-        "{action} in {session}: {code}"
-    );
+    fn duration_ms(&self) -> f64 {
+        self.took.as_secs_f64() * 1e3
+    }
+
+    /// An answer, or one of the tasks in it.
+    fn one(&self, answer: &Value) {
+        let (tool, action, session) = (self.tool(), self.action(), self.session);
+        let task = answer["task_id"].as_str();
+        tracing::info!(
+            tool.name = tool,
+            action,
+            session.id = session,
+            task.number = task,
+            task.id = answer["id"].as_str(),
+            agent.name = answer["agent"].as_str(),
+            task.status = answer["status"].as_str(),
+            turns_used = answer["turns_used"].as_i64(),
+            duration_ms = self.duration_ms(),
+            "{action} in {session}: {}",
+            task.unwrap_or("done")
+        );
+    }
+
+    fn refused(&self, error: &Error) {
+        let (tool, action, session) = (self.tool(), self.action(), self.session);
+        let code = error.code().as_str();
+        let (task, agent) = (self.word("task_id"), self.word("agent"));
+        tracing::info!(
+            tool.name = tool,
+            action,
+            session.id = session,
+            task.number = task.filter(|name| name.parse::<TaskNumber>().is_ok()),
+            agent.name = agent.filter(|name| check_agent_name(name).is_ok()),
+            duration_ms = self.duration_ms(),
+            error.code = code,
+            "{action} in {session}: {code}"
+        );
+    }
+
+    /// An argument of a call that was understood as far as its action.
+    fn word(&self, argument: &str) -> Option<&str> {
+        if self.action() == UNKNOWN { None } else { self.call.arguments[argument].as_str() }
+    }
 }

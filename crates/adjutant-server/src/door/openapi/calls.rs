@@ -3,6 +3,15 @@
 use adjutant_agent::{SHARED_CONTEXT, SUBAGENT, ToolDefinition, shared_context_tool, subagent_tool};
 use serde_json::{Map, Value, json};
 
+/// No NUL, which cannot be stored.
+const TEXT: &str = "^[^\\u0000]*$";
+/// And something that is no blank.
+const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
+const TASK_ID: &str = "^t_[0-9]{2,9}$";
+const KEY: &str = "^[a-z0-9_]{1,64}$";
+/// The longest that a task may be put off or run.
+const YEAR_S: u32 = 366 * 24 * 3600;
+
 /// A tool's arguments, action by action.
 pub(super) struct Tool {
     pub(super) name: &'static str,
@@ -15,32 +24,43 @@ type Action = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 const SUBAGENT_ACTIONS: &[Action] = &[
     ("list_agents", &[], &[]),
-    ("define", &["name", "description", "system_prompt"], &["tools", "model", "max_turns", "replace"]),
-    (
-        "define",
-        &["name", "extends"],
-        &["description", "system_prompt", "system_prompt_append", "tools", "model", "max_turns", "replace"],
-    ),
-    (
-        "spawn",
-        &["agent", "task"],
-        &[
-            "queue",
-            "depends_on",
-            "timeout_s",
-            "max_input_tokens",
-            "max_output_tokens",
-            "max_cost_usd",
-            "idempotency_key",
-        ],
-    ),
+    ("define", &["name", "description", "system_prompt"], AGENT),
+    ("define", &["name", "extends"], EXTENDED_AGENT),
+    ("spawn", &["agent", "task"], SPAWN),
     ("status", &["task_id"], &[]),
     ("collect", &["task_id"], &["idempotency_key"]),
     ("wait", &[], &["task_ids", "mode", "timeout_s"]),
     ("read", &["task_id"], &["offset", "limit"]),
     ("cancel", &["task_id"], &[]),
-    ("continue", &["task_id", "task"], &[]),
+    ("continue", &["task_id", "task"], CONTINUE),
+    ("batch", &["tasks"], &["queue", "idempotency_key"]),
 ];
+
+/// A task of a batch, read as if it were an action.
+const ITEM: Action = ("batch", &["agent", "task"], BATCH_ITEM);
+
+macro_rules! agent_fields {
+    ($($more:literal),*) => {
+        &[
+            "tools", "model", "max_turns", "replace", "on_worker_loss", "timeout_s", "max_input_tokens",
+            "max_output_tokens", "max_cost_usd", "summary_prompt", $($more),*
+        ]
+    };
+}
+macro_rules! task_fields {
+    ($($more:literal),*) => {
+        &[
+            "queue", "priority", "delay_s", "timeout_s", "max_input_tokens", "max_output_tokens", "max_cost_usd",
+            "summary_prompt", "label", "metadata", $($more),*
+        ]
+    };
+}
+
+const AGENT: &[&str] = agent_fields!();
+const EXTENDED_AGENT: &[&str] = agent_fields!("description", "system_prompt", "system_prompt_append");
+const SPAWN: &[&str] = task_fields!("depends_on", "idempotency_key");
+const CONTINUE: &[&str] = task_fields!("idempotency_key");
+const BATCH_ITEM: &[&str] = task_fields!("name", "depends_on");
 
 const CONTEXT_ACTIONS: &[Action] = &[
     ("list_keys", &[], &[]),
@@ -64,6 +84,10 @@ pub(super) fn subagent() -> Tool {
                 "system_prompt": "You read logs and report what is unusual.", "tools": ["shared_context"],
             }},
             "spawn": {"value": {"action": "spawn", "agent": "researcher", "task": "Find out why the build is slow."}},
+            "batch": {"value": {"action": "batch", "queue": true, "tasks": [
+                {"name": "look", "agent": "researcher", "task": "Find out why the build is slow."},
+                {"agent": "researcher", "task": "Say it in one sentence.", "depends_on": ["look"]},
+            ]}},
             "status": {"value": {"action": "status", "task_id": "t_01"}},
             "wait": {"value": {"action": "wait", "task_ids": ["t_01"], "timeout_s": 30}},
             "collect": {"value": {"action": "collect", "task_id": "t_01"}},
@@ -85,64 +109,88 @@ pub(super) fn shared_context() -> Tool {
 
 fn schemas(tool: &ToolDefinition, actions: &[Action]) -> Vec<Value> {
     let known = &tool.input_schema["properties"];
-    let field = |name: &str| {
-        let mut schema = known[name].clone();
-        narrow(&tool.name, name, &mut schema);
-        schema
-    };
     actions
         .iter()
-        .map(|(action, needed, optional)| {
-            let mut properties = Map::new();
-            properties.insert("action".to_owned(), json!({"type": "string", "const": action}));
-            properties.extend(needed.iter().map(|name| ((*name).to_owned(), field(name))));
-            properties.extend(optional.iter().map(|name| ((*name).to_owned(), or_null(field(name)))));
-            let required: Vec<&str> = ["action"].iter().chain(needed.iter()).copied().collect();
-            object(properties, &required)
+        .map(|action| {
+            let mut schema = fields(&tool.name, known, action);
+            schema["properties"]["action"] = json!({"type": "string", "const": action.0});
+            if let Some(needed) = schema["required"].as_array_mut() {
+                needed.insert(0, json!("action"));
+            }
+            schema
         })
         .collect()
+}
+
+/// The fields of an action, each as callers are held to it.
+fn fields(tool: &str, known: &Value, (action, needed, optional): &Action) -> Value {
+    let field = |name: &str| {
+        let mut schema = known[name].clone();
+        narrow(tool, action, name, &mut schema);
+        schema
+    };
+    let mut properties = Map::new();
+    properties.extend(needed.iter().map(|name| ((*name).to_owned(), field(name))));
+    properties.extend(optional.iter().map(|name| ((*name).to_owned(), or_null(field(name)))));
+    object(properties, needed)
 }
 
 /// Null is absent, also where nothing is known.
 fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({
         "type": "object", "properties": properties, "required": required,
-        "additionalProperties": {"type": "null"},
+        "additionalProperties": {"type": "null"}, "propertyNames": {"pattern": TEXT},
     })
 }
 
 fn or_null(mut schema: Value) -> Value {
     schema["type"] = json!([schema["type"], "null"]);
-    if let Some(words) = schema["enum"].as_array_mut() {
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
         words.push(Value::Null);
     }
     schema
 }
 
 /// What callers are held to, and models need not read.
-fn narrow(tool: &str, name: &str, schema: &mut Value) {
+fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
     let more = match (tool, name) {
+        (SUBAGENT, "tasks") => {
+            let item = fields(tool, &schema["items"]["properties"], &ITEM);
+            json!({"items": item, "minItems": 1, "maxItems": 100})
+        }
         (SUBAGENT, "name" | "agent" | "extends") => json!({"pattern": "^[a-z0-9_-]{1,64}$"}),
-        (SUBAGENT, "task") => json!({"pattern": "^[^\\u0000]*[!-~][^\\u0000]*$", "maxLength": 4003}),
+        (SUBAGENT, "task") => json!({"pattern": FILLED, "maxLength": 4003}),
         (SUBAGENT, "description") => json!({"pattern": "^[^\\u0000\\r\\n]*[!-~][^\\u0000\\r\\n]*$"}),
-        (SUBAGENT, "system_prompt") => {
-            json!({"pattern": "^[^\\u0000]*[!-~][^\\u0000]*$", "maxLength": 16003})
+        (SUBAGENT, "system_prompt") => json!({"pattern": FILLED, "maxLength": 16003}),
+        (SUBAGENT, "system_prompt_append" | "summary_prompt") => json!({"pattern": TEXT, "maxLength": 16003}),
+        (SUBAGENT, "model") => json!({"pattern": FILLED}),
+        (SUBAGENT, "tools") => json!({"items": {"type": "string", "pattern": FILLED}}),
+        (SUBAGENT, "task_id") => json!({"pattern": TASK_ID}),
+        (SUBAGENT, "task_ids") => {
+            json!({"items": {"type": "string", "pattern": TASK_ID}, "minItems": 1, "maxItems": 100})
         }
-        (SUBAGENT, "task_id") => json!({"pattern": "^t_[0-9]{2,9}$"}),
-        (SUBAGENT, "offset") => json!({"minimum": 0}),
-        (SUBAGENT, "limit") => json!({"minimum": 1, "maximum": 20000}),
-        (SUBAGENT, "max_turns") => json!({"minimum": 1}),
-        (SUBAGENT, "max_input_tokens" | "max_output_tokens" | "max_cost_usd") => json!({"minimum": 0}),
-        (SUBAGENT, "timeout_s") => json!({"minimum": 1}),
-        (SUBAGENT, "idempotency_key") => {
-            json!({"minLength": 1, "maxLength": 255, "pattern": "^[^\\u0000]+$"})
+        (SUBAGENT, "depends_on") if action == "spawn" => {
+            json!({"items": {"type": "string", "pattern": TASK_ID}, "maxItems": 100})
         }
-        (SHARED_CONTEXT, "key") => json!({"pattern": "^[a-z0-9_]{1,64}$"}),
+        (SUBAGENT, "depends_on") => {
+            json!({"items": {"type": "string", "pattern": "^[a-z0-9_-]{1,64}$"}, "maxItems": 100})
+        }
+        (SUBAGENT, "offset") => json!({"minimum": 0, "maximum": i64::MAX}),
+        (SUBAGENT, "limit" | "max_turns") => json!({"minimum": 1, "maximum": i64::MAX}),
+        (SUBAGENT, "max_input_tokens" | "max_output_tokens") => json!({"minimum": 0, "maximum": i64::MAX}),
+        (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": 1e9}),
+        (SUBAGENT, "priority") => json!({"minimum": -100, "maximum": 100}),
+        (SUBAGENT, "timeout_s") if action == "wait" => json!({"minimum": 0}),
+        (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": YEAR_S}),
+        (SUBAGENT, "delay_s") => json!({"minimum": 0, "maximum": YEAR_S}),
+        (SUBAGENT, "label") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 200}),
+        (SUBAGENT, "idempotency_key") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 300}),
+        (SHARED_CONTEXT, "key") => json!({"pattern": KEY}),
         (SHARED_CONTEXT, "keys") => {
-            json!({"items": {"type": "string", "pattern": "^[a-z0-9_]{1,64}$"}, "minItems": 1, "maxItems": 100})
+            json!({"items": {"type": "string", "pattern": KEY}, "minItems": 1, "maxItems": 100})
         }
-        (SHARED_CONTEXT, "value") => json!({"pattern": "^[^\\u0000]*$", "maxLength": 4003}),
-        (SHARED_CONTEXT, "label") => json!({"pattern": "^[^\\u0000]*$", "minLength": 1, "maxLength": 64}),
+        (SHARED_CONTEXT, "value") => json!({"pattern": TEXT, "maxLength": 4003}),
+        (SHARED_CONTEXT, "label") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 64}),
         (SHARED_CONTEXT, "limit") => json!({"minimum": 1, "maximum": 100}),
         _ => json!({}),
     };
@@ -197,6 +245,10 @@ mod tests {
                     needed.contains(&name.as_str()) || optional.contains(&name.as_str())
                 };
                 assert!(actions.iter().any(named), "{}: {name}", tool.name);
+            }
+            let item = &properties.get("tasks").unwrap_or(&Value::Null)["items"]["properties"];
+            for name in item.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
+                assert!(ITEM.1.contains(&name) || ITEM.2.contains(&name), "tasks: {name}");
             }
             for (action, needed, optional) in actions {
                 for name in needed.iter().chain(optional.iter()) {

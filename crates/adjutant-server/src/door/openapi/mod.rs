@@ -98,7 +98,8 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if OPEN.contains(&path) {
         operation["security"] = json!([]);
     }
-    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for parameter in parameters.into_iter().flatten() {
         parameter_schema(parameter);
     }
     if method == "post" && operation.get("requestBody").is_none() {
@@ -184,6 +185,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Asking for a field of a value that can change makes it: a null where a list should be.
+    #[test]
+    fn nothing_is_null_but_a_word_among_others() {
+        fn look(place: &str, value: &Value) {
+            match value {
+                Value::Null => assert!(place.contains("/enum/"), "{place}"),
+                Value::Object(fields) => {
+                    fields.iter().for_each(|(name, value)| look(&format!("{place}/{name}"), value));
+                }
+                Value::Array(items) => {
+                    items.iter().enumerate().for_each(|(nth, value)| look(&format!("{place}/{nth}"), value));
+                }
+                Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        look("", &document());
     }
 
     #[test]
