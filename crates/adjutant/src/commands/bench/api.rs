@@ -99,9 +99,9 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Store::migrate(&url).await?;
     let bench = Bench { store: Store::open(&url, 8).await?, url: &url, size, progress: &progress };
     bench.store.set_cap(0).await?;
-    bench.store.publish_agents(&[agent()]).await?;
-
     let server = ServeProcess::start(&url).await?;
+    // Only now: those of a config that has none go when a process with it starts.
+    bench.store.publish_agents(&[agent()]).await?;
     let (inserts, spawns) = bench.spawns(&pgbench, server.address()).await?;
     let processes = Processes { one: server.pid()?, parent: postgres.pid()? };
     let statuses = bench.statuses(server.address(), processes).await?;
