@@ -25,7 +25,7 @@ use crate::worker_processes::{Playing, WorkerProcess};
 const CAP: u16 = 25;
 /// Sessions made and clients connected at a time.
 const AT_ONCE: usize = 64;
-/// Until all who have asked wait.
+/// Until all who have asked wait; and until a worker that has started has heard that somebody does.
 const SETTLE: Duration = Duration::from_secs(3);
 
 impl Bench<'_> {
@@ -48,6 +48,7 @@ impl Bench<'_> {
 
         self.say("tasks end");
         let worker = WorkerProcess::start(self.url, CAP, Playing::Rehearsals).await?;
+        tokio::time::sleep(SETTLE).await;
         let began = Instant::now();
         self.store.set_cap(CAP.into()).await?;
         let woken = try_join_all(waiting).await?;
