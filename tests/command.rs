@@ -237,6 +237,24 @@ fn the_bench_of_loops_gives_its_figures_under_stable_keys() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_bench_of_the_api_gives_its_figures_under_stable_keys() -> Result<()> {
+    let output = succeed(&mut adjutant(&["bench", "api", "--tiny", "--json"]))?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    for key in [
+        "spawn_vs_insert",
+        "spawn_p99_vs_insert_p99",
+        "status_per_cpu_s",
+        "wait_wake_p99_ms",
+        "wait_mb",
+        "wait_queries_per_s",
+    ] {
+        report[key].as_f64().filter(|figure| figure.is_finite()).with_context(|| format!("no {key}"))?;
+    }
+    assert_eq!(report["wait"]["waits"], 20, "all who waited were woken");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_shows_and_sets_the_cap() -> Result<()> {
     let dir = TempDir::new()?;

@@ -34,14 +34,8 @@ struct Ready {
 impl WorkerProcess {
     /// Returns when it works.
     pub async fn start(url: &str, concurrency: u16, playing: Playing<'_>) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+        let mut command = this_program()?;
         command.args(["work", "--json", "--log", "error", "--concurrency", &concurrency.to_string()]);
-        // What the user has set for fleets of their own is not for this one.
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"ADJUTANT_") {
-                command.env_remove(name);
-            }
-        }
         match playing {
             Playing::Rehearsals => command.arg("--rehearse"),
             // The model is on this machine, whatever proxy leads out of it.
@@ -49,11 +43,7 @@ impl WorkerProcess {
         };
         let mut child = command
             .env("DATABASE_URL", url)
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // Ctrl-C in the terminal is for us; what we leave behind is killed.
-            .process_group(0)
-            .kill_on_drop(true)
             .spawn()
             .context("cannot start a worker")?;
         let said = BufReader::new(child.stdout.take().context("no output")?).lines().next_line().await?;
@@ -81,4 +71,18 @@ impl WorkerProcess {
     pub async fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("cannot kill a worker")
     }
+}
+
+/// This program, to be started again. Killed when it is dropped.
+pub fn this_program() -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    // What the user has set for fleets of their own is not for this one.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"ADJUTANT_") {
+            command.env_remove(name);
+        }
+    }
+    // Ctrl-C in the terminal is for us; what we leave behind is killed.
+    command.stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+    Ok(command)
 }

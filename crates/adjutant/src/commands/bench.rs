@@ -1,8 +1,10 @@
 //! `adjutant bench`: speed as ratios, measured in one run on one machine.
 
+mod api;
 mod bare;
 mod limits;
 mod loops;
+mod memory;
 mod queue;
 mod report;
 mod status;
@@ -22,6 +24,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Api(api::Arguments),
     Loops(loops::Arguments),
     Queue(queue::Arguments),
     Status(status::Arguments),
@@ -29,6 +32,7 @@ enum What {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.what {
+        What::Api(arguments) => api::run(&arguments).await?,
         What::Loops(arguments) => loops::run(&arguments).await?,
         What::Queue(arguments) => queue::run(&arguments).await?,
         What::Status(arguments) => status::run(&arguments).await?,

@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::Config;
 use crate::crew::Publication;
 use crate::logs;
+use crate::open_files;
 use crate::output::print_line;
 use crate::signals::{Interrupted, Signals};
 use crate::telemetry::{self, Payloads};
@@ -113,6 +114,8 @@ impl Bound {
 
     /// Serves until it is stopped or dropped. Refuses to, where others could come in without a key.
     pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<Serving> {
+        // Each that waits has a connection.
+        open_files::allow_all();
         let store = Store::open(database_url, CONNECTIONS).await?;
         let door = Door::new(
             Desk::new(store.clone(), Hub::start(store, database_url.to_owned()), policy(config)),

@@ -117,6 +117,12 @@ impl PrivatePostgres {
         &self.server.version
     }
 
+    /// The process that all others of the server are children of.
+    pub fn pid(&self) -> anyhow::Result<u32> {
+        let file = fs::read_to_string(pid_file(&self.data)).context("cannot read the server's pid file")?;
+        file.lines().next().and_then(|pid| pid.trim().parse().ok()).context("its pid file has no pid")
+    }
+
     /// Resolves only when the server ends by itself, with the reason as far as its log has it; cancel safe.
     pub async fn stopped(&mut self) -> anyhow::Error {
         match self.guard.ended().await {

@@ -1,7 +1,8 @@
 //! What PostgreSQL itself can do on this machine, as pgbench measures it: the limits that our figures are held against.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use adjutant_store::Store;
 use anyhow::{Context, ensure};
@@ -24,24 +25,53 @@ pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
 }
 
 /// Tasks a second, one at a time: claim it with SKIP LOCKED, then finish it, in two transactions, without a cap.
-pub async fn naive(pgbench: &PathBuf, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
+pub async fn naive(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
     store.fill_yardstick(i64::try_from(seconds * 8_000)?).await?;
-    run(pgbench, url, include_str!("naive.sql"), seconds).await
+    run(pgbench, url, include_str!("naive.sql"), seconds, &clients()).await
 }
 
 /// The same, 50 at a time.
-pub async fn batch(pgbench: &PathBuf, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
+pub async fn batch(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
     store.fill_yardstick(i64::try_from(seconds * 50_000)?).await?;
-    Ok(BATCH * run(pgbench, url, include_str!("batch.sql"), seconds).await?)
+    Ok(BATCH * run(pgbench, url, include_str!("batch.sql"), seconds, &clients()).await?)
+}
+
+fn clients() -> [String; 1] {
+    [format!("--client={CLIENTS}")]
+}
+
+/// Single committed inserts into a table with the columns of a task.
+#[derive(Debug, Clone, Default)]
+pub struct Inserts {
+    pub per_s: f64,
+    pub times: Vec<Duration>,
+}
+
+/// So many clients at once; the yardstick has to be there.
+pub async fn insert(pgbench: &Path, url: &str, clients: usize, seconds: u64) -> anyhow::Result<Inserts> {
+    let logs = tempfile::tempdir()?;
+    let log = format!("--log-prefix={}", logs.path().join("pgbench").display());
+    let more = [format!("--client={clients}"), "--log".to_owned(), log];
+    let per_s = run(pgbench, url, include_str!("insert.sql"), seconds, &more).await?;
+    let mut times = Vec::new();
+    for log in std::fs::read_dir(logs.path())? {
+        let log = std::fs::read_to_string(log?.path())?;
+        // Client, number, microseconds, and what else there is.
+        let micros = log.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok());
+        times.extend(micros.map(Duration::from_micros));
+    }
+    ensure!(!times.is_empty(), "pgbench did not say how long each insert took");
+    Ok(Inserts { per_s, times })
 }
 
 /// Transactions of the script a second.
-async fn run(pgbench: &PathBuf, url: &str, script: &str, seconds: u64) -> anyhow::Result<f64> {
+async fn run(pgbench: &Path, url: &str, script: &str, seconds: u64, more: &[String]) -> anyhow::Result<f64> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), script)?;
     let output = Command::new(pgbench)
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
-        .args([format!("--client={CLIENTS}"), format!("--time={seconds}")])
+        .arg(format!("--time={seconds}"))
+        .args(more)
         .arg("--file")
         .arg(file.path())
         .arg(url)

@@ -1,6 +1,5 @@
 //! `adjutant bench loops`: what a thousand agent loops in one worker cost, beside what their model takes.
 
-mod memory;
 mod model;
 mod report;
 
@@ -13,9 +12,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
-use self::memory::Peak;
 use self::model::{ANSWER, Model, Pace, TURNS};
 use self::report::{Costs, Crowd, Report};
+use super::memory::Peak;
 use super::progress;
 use super::report::Quantiles;
 use crate::open_files;

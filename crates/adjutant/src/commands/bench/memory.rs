@@ -34,10 +34,10 @@ impl Peak {
     }
 }
 
-fn resident_kib(pid: u32) -> anyhow::Result<u64> {
+pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {path}, which says how much memory the worker takes"))?;
+        .with_context(|| format!("cannot read {path}, which says how much memory it takes"))?;
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok());
