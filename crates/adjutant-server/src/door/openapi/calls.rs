@@ -178,7 +178,7 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
         (SUBAGENT, "offset") => json!({"minimum": 0, "maximum": i64::MAX}),
         (SUBAGENT, "limit" | "max_turns") => json!({"minimum": 1, "maximum": i64::MAX}),
         (SUBAGENT, "max_input_tokens" | "max_output_tokens") => json!({"minimum": 0, "maximum": i64::MAX}),
-        (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": 1e9}),
+        (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": 9_223_372_036_i64}),
         (SUBAGENT, "priority") => json!({"minimum": -100, "maximum": 100}),
         (SUBAGENT, "timeout_s") if action == "wait" => json!({"minimum": 0}),
         (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": YEAR_S}),
