@@ -267,38 +267,43 @@ begin
             ))
     ), asked as materialized (
         select o.* from outside o where o.id = any(p_tasks)
-    ), ahead as materialized (
-        -- The first thousand of the line, and the rank of each: those of a priority that are in front come before the others.
-        select p.pool, array_agg(b.task) as tasks, array_agg(b.rank) as ranks
+    ), backlog as materialized (
+        -- What will still be before them when they are let in: at the back of their priority, or in front of it.
+        select o.pool, o.priority, o.in_front, (
+            select count(*)
+            from (
+                select from queue b
+                where b.pool = o.pool and b.tenant = o.tenant
+                    and (b.priority > o.priority or (b.priority = o.priority and (b.entry < 0 or not o.in_front)))
+                limit 1000
+            ) b
+        ) as queued
         from (
-            select q.pool from queued q where q.task = any(p_tasks)
-            union
-            select a.pool from asked a
-        ) p
-        cross join session s
-        cross join lateral (
-            select b.task, 2 * b.priority + (b.entry < 0)::integer as rank
+            select distinct a.pool, s.tenant, a.priority, a.in_front
+            from asked a
+            cross join session s
+            where s.id = p_session
+        ) o
+    ), ahead as materialized (
+        select p.pool, array(
+            select b.task
             from queue b
             where b.pool = p.pool and b.tenant = s.tenant
             order by b.priority desc, b.entry
             limit 1000
-        ) b
+        ) as tasks
+        from (select distinct q.pool from queued q where q.task = any(p_tasks)) p
+        cross join session s
         where s.id = p_session
-        group by p.pool
     )
     select q.task, coalesce(array_position(a.tasks, q.task) - 1, 1000)
     from queued q
     join ahead a on a.pool = q.pool
     where q.task = any(p_tasks)
     union all
-    -- What will still be before them when they are let in: at the back of their priority, or in front of it.
-    select a.id, least(1000, a.before + coalesce(b.queued, 0))::integer
+    select a.id, least(1000, a.before + b.queued)::integer
     from asked a
-    left join (
-        select o.pool, o.rank, (select count(*) from unnest(h.ranks) r where r >= o.rank) as queued
-        from (select distinct a.pool, 2 * a.priority + a.in_front::integer as rank from asked a) o
-        join ahead h on h.pool = o.pool
-    ) b on b.pool = a.pool and b.rank = 2 * a.priority + a.in_front::integer;
+    join backlog b using (pool, priority, in_front);
 end $$;
 
 select plan_by_index('spawn_1');
