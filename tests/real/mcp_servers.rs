@@ -133,6 +133,10 @@ async fn a_loop_calls_tools_of_a_real_server_and_reads_what_they_give() {
     let mut results = site.tool_results(&task).await;
     let (_, refused) = results.pop().unwrap();
     assert!(refused.unwrap_err().contains("expected number"));
+    // The resource has the time of day in it, whose hour has one digit or two.
+    for text in results.iter_mut().filter_map(|(_, result)| result.as_mut().ok()) {
+        *text = text.replace(" 56 bytes", " 55 bytes");
+    }
     assert_given(
         &results,
         &[
