@@ -153,22 +153,39 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>> {
 /// A page of the web that somebody here looks at can send requests to this machine, by our address or by a name of its own
 /// that leads here: it gives itself away by what its browser says.
 fn refuse_pages(uri: &Uri, headers: &HeaderMap) -> Result<()> {
-    let host = match uri.authority() {
-        Some(authority) => Some(authority.as_str()),
-        None => headers.get(HOST).and_then(|host| host.to_str().ok()),
-    };
-    let Some(host) = host.filter(|host| is_local_name(host)) else {
+    if !host(uri, headers).is_some_and(is_local_name) {
         return Err(forbidden("Host: must be 127.0.0.1, [::1] or localhost, as long as there is no key"));
-    };
-    let same = |origin: &str| {
-        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
-    };
-    if headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(same)) {
+    }
+    if is_own_page(uri, headers) {
         Ok(())
     } else {
         Err(forbidden("Origin: web pages of others are not let in, as long as there is no key"))
     }
+}
+
+/// For those who let no page of others in, whatever key it has.
+pub(crate) fn refuse_foreign_pages(uri: &Uri, headers: &HeaderMap) -> Result<()> {
+    if is_own_page(uri, headers) {
+        Ok(())
+    } else {
+        Err(forbidden("Origin: web pages of others are not let in here"))
+    }
+}
+
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    match uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => headers.get(HOST).and_then(|host| host.to_str().ok()),
+    }
+}
+
+/// Whether a request comes from no page at all, or from one that we served.
+fn is_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
+    let same = |origin: &str| {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest.is_some_and(|rest| host(uri, headers).is_some_and(|host| rest.eq_ignore_ascii_case(host)))
+    };
+    headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(same))
 }
 
 fn forbidden(message: &str) -> Error {

@@ -25,6 +25,19 @@ impl EndsAwaited {
     pub fn of_session(mode: WaitMode) -> Self {
         Self { numbers: None, mode, active: None }
     }
+
+    /// The tasks that it is for: those that were named, or those that were active at the first look.
+    pub fn tasks(&self) -> Vec<TaskNumber> {
+        self.numbers
+            .iter()
+            .chain(&self.active)
+            .next()
+            .into_iter()
+            .flatten()
+            .copied()
+            .map(TaskNumber)
+            .collect()
+    }
 }
 
 /// Whether there will be another look.

@@ -3,6 +3,7 @@
 mod connections;
 mod events;
 mod health;
+mod mcp;
 mod openapi;
 mod request;
 mod sessions;
@@ -15,7 +16,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use adjutant_agent::ErrorCode;
+use adjutant_agent::{ErrorCode, SUBAGENT};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
@@ -33,7 +34,7 @@ pub use events::{EventStreams, StreamLimits, routes as event_routes};
 use crate::auth::{Keys, check_address};
 use crate::error::{answer_now, internal};
 use crate::rates::Rate;
-use crate::{Caller, Desk, Error, Result};
+use crate::{Caller, Desk, Error, Result, ToolCall};
 
 /// What the operator decides about requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,13 +98,23 @@ impl Shared {
             settings,
         }
     }
+
+    /// Refuses a session that asks for the status of tasks too often.
+    fn allow_status(&self, caller: &Caller, session: &str, call: &ToolCall) -> Result<()> {
+        let is_status = call.tool == SUBAGENT && call.arguments["action"] == "status";
+        if is_status && let Some(statuses) = &self.statuses {
+            statuses.take((caller.tenant.clone(), session.to_owned())).map_err(Error::TooOften)?;
+        }
+        Ok(())
+    }
 }
 
 fn router(shared: Arc<Shared>) -> Router {
     let streams =
         EventStreams::new(shared.desk.store.clone(), shared.desk.hub.clone(), StreamLimits::default());
     let streams = event_routes(streams.until(shared.desk.stopping.clone()));
-    let streams = streams.layer(from_fn_with_state(shared.clone(), know_caller));
+    let for_callers = streams.merge(mcp::routes(shared.clone()));
+    let for_callers = for_callers.layer(from_fn_with_state(shared.clone(), know_caller));
     Router::new()
         .merge(health::routes())
         .merge(openapi::routes())
@@ -112,7 +123,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tasks::routes())
         .merge(stats::routes())
         .with_state(shared)
-        .merge(streams)
+        .merge(for_callers)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(catch_panic))

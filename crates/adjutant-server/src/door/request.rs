@@ -146,7 +146,7 @@ impl FromRequest<Arc<Shared>> for Options {
     }
 }
 
-fn check_type(headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<()> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (first, second) = (types.next(), types.next());
     let is_json = first.and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
@@ -160,7 +160,7 @@ fn check_type(headers: &HeaderMap) -> Result<()> {
 }
 
 /// All of a body that is not too large.
-async fn read_away(request: Request, most: usize) -> Result<(HeaderMap, Vec<u8>)> {
+pub(crate) async fn read_away(request: Request, most: usize) -> Result<(HeaderMap, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let too_large = || {
         Error::refused(ErrorCode::BodyTooLarge, format!("The body has more than {most} bytes, and may not"))

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::{Refusal, SUBAGENT, ToolDefinition, prompts, shared_context_tool, subagent_tool};
+use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool, subagent_tool};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::request::{Arguments, Parameters, Place};
-use crate::{Caller, Dialect, Error, Result, Scope, ToolCall};
+use crate::{Caller, Dialect, Result, Scope, ToolCall};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -56,10 +56,7 @@ pub(super) async fn call(
         idempotency_key: idempotency_key(&headers)?,
         traceparent: headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).map(str::to_owned),
     };
-    let is_status = call.tool == SUBAGENT && call.arguments["action"] == "status";
-    if is_status && let Some(statuses) = &shared.statuses {
-        statuses.take((caller.tenant.clone(), session.to_owned())).map_err(Error::TooOften)?;
-    }
+    shared.allow_status(&caller, session, &call)?;
     shared.desk.call(&caller, session, call, dialect).await.map(Json)
 }
 

@@ -20,6 +20,8 @@ use serde_json::Value;
 
 use crate::{Desk, Result, ToolCall};
 
+pub(crate) use wait::{Begun, Look, as_wait};
+
 /// A call that has been read.
 pub(crate) struct Request {
     call: Call,

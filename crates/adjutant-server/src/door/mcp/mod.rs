@@ -1,0 +1,247 @@
+//! `/mcp`: the same tools for MCP clients, over streamable HTTP.
+//!
+//! Nothing is kept between two requests, whatever revision of the protocol they are in: a client that loses this server goes on at
+//! another. The id that older clients get at their `initialize` is the name of a session of ours, which is made at its first
+//! use. What cannot be a message is refused before rmcp reads it; what is wrong with a tool call is the tool's answer.
+
+mod calls;
+mod envelope;
+mod prompts;
+mod resources;
+mod revoked;
+mod sessions;
+mod tasks;
+mod tools;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::HeaderName;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use self::revoked::Revoked;
+use self::sessions::Whereabouts;
+use super::Shared;
+use crate::auth::refuse_foreign_pages;
+use crate::error::internal;
+use crate::{Caller, Error, Result, Scope};
+
+/// Names the session that calls without the argument `session_id` are in. It is made if it is not there.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("adjutant-session");
+
+/// What MCP calls a session, in revisions that have them.
+const MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+const VERSIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+
+const INSTRUCTIONS: &str = "Delegates work to specialist agents that run on their own and survive restarts. Call subagent with list_agents to see who there is, spawn a task, go on with other work, wait, and collect the result. Put what agents have to know into shared_context. Delegate what takes several steps or can run beside your own work; do yourself what a single tool call does. If an answer has a session_id that you did not give, give it with every further call. The prompt `orchestrator` says more.";
+
+/// The route, for those who have been let in.
+pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    let mcp = Mcp { shared: shared.clone(), revoked: Arc::default() };
+    let handler = mcp.clone();
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        // Both are checked for all routes alike, before this.
+        .disable_allowed_hosts()
+        .disable_allowed_origins()
+        .with_max_request_body_bytes(usize::MAX);
+    let rmcp = StreamableHttpService::new(
+        move || Ok(handler.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new().route("/mcp", post(answer)).with_state(Arc::new(At { shared, mcp, rmcp }))
+}
+
+/// What the route needs.
+struct At {
+    shared: Arc<Shared>,
+    mcp: Mcp,
+    rmcp: StreamableHttpService<Mcp, NeverSessionManager>,
+}
+
+/// Answers one message of a client.
+async fn answer(State(at): State<Arc<At>>, request: Request) -> Response {
+    match take_in(&at, request).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn take_in(at: &At, request: Request) -> Result<Response> {
+    refuse_foreign_pages(request.uri(), request.headers())?;
+    envelope::dialect(request.uri())?;
+    let whereabouts = Whereabouts::of(request.headers())?;
+    let (mut parts, message) = envelope::open(request, &at.shared).await?;
+    let message = match message {
+        Ok(message) => message,
+        Err(answer) => return Ok(answer),
+    };
+    if let Some(id) = message.cancels() {
+        at.mcp.revoked.revoke(&whereabouts, id);
+    }
+    let begins = message.begins();
+    parts.extensions.insert(whereabouts);
+    let answer = at.rmcp.handle(Request::from_parts(parts, Body::from(message.bytes))).await;
+    let mut answer = answer.map(Body::new);
+    if begins && answer.status().is_success() {
+        answer.headers_mut().insert(MCP_SESSION, sessions::new_id()?);
+    }
+    Ok(answer)
+}
+
+/// Answers messages that are well formed.
+#[derive(Debug, Clone)]
+struct Mcp {
+    shared: Arc<Shared>,
+    revoked: Arc<Revoked>,
+}
+
+/// Who sent a message, and what it says of its session.
+struct Visit<'a> {
+    caller: &'a Caller,
+    whereabouts: &'a Whereabouts,
+}
+
+impl<'a> Visit<'a> {
+    fn of(context: &'a RequestContext<RoleServer>) -> Result<Self, ErrorData> {
+        let known = context.extensions.get::<Parts>().and_then(|parts| {
+            let caller = parts.extensions.get()?;
+            Some(Self { caller, whereabouts: parts.extensions.get()? })
+        });
+        known.ok_or_else(|| ErrorData::internal_error(internal(&"a message without a caller"), None))
+    }
+
+    /// For what shows things and changes nothing.
+    fn may_look(&self) -> Result<(), ErrorData> {
+        self.caller.needs(&[Scope::Delegate, Scope::Read]).map_err(fault)
+    }
+}
+
+/// An error of what is not a tool.
+fn fault(error: Error) -> ErrorData {
+    let code = error.code();
+    let is_ours = matches!(error, Error::Unavailable(_) | Error::Internal(_));
+    let message = format!("{code}: {}", error.into_message());
+    if is_ours { ErrorData::internal_error(message, None) } else { ErrorData::invalid_params(message, None) }
+}
+
+impl ServerHandler for Mcp {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources()
+            .enable_tasks()
+            .build();
+        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
+        info.server_info = Implementation::new("adjutant", env!("CARGO_PKG_VERSION")).with_title("Adjutant");
+        info
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(VERSIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::all().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.answer_call(request, context).await
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::all()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.prompt(request, &Visit::of(&context)?).await
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.resources(&Visit::of(&context)?).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.resource(&request.uri, &Visit::of(&context)?).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task(&request.task_id, &Visit::of(&context)?).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answer_task(&request.task_id, &Visit::of(&context)?).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.stop_task(&request.task_id, &Visit::of(&context)?).await
+    }
+}

@@ -1,0 +1,224 @@
+//! The extension `io.modelcontextprotocol/tasks`: a wait that would keep its client waiting is a task of MCP's, which the client asks
+//! about whenever it likes, here or at another server. It has no row of its own: its id says which of our tasks it waits for,
+//! and how they stand is how it stands.
+
+use adjutant_agent::{SUBAGENT, TaskNumber, TaskState, WaitCall, WaitMode};
+use adjutant_store::EndsAwaited;
+use chrono::{DateTime, SecondsFormat, TimeZone, Utc};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolResult, CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus,
+};
+use serde_json::{Value, json};
+
+use super::calls::Answer;
+use super::resources::{decoded, encoded};
+use super::sessions::Place;
+use super::{Mcp, Visit, fault};
+use crate::spec::{Begun, Look};
+use crate::{Result, Scope, ToolCall};
+
+/// When it is worth asking again: a task of ours takes seconds.
+const POLL_MS: u64 = 2_000;
+
+/// As many tasks as a wait may name; an id with more would be a text of its own.
+const MOST: usize = 100;
+
+/// The id of a wait: when it began, for how many, for which, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaitId {
+    since: DateTime<Utc>,
+    mode: WaitMode,
+    tasks: Vec<TaskNumber>,
+    session: String,
+}
+
+impl std::fmt::Display for WaitId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tasks: Vec<String> = self.tasks.iter().map(TaskNumber::to_string).collect();
+        let (since, session) = (self.since.timestamp_millis(), encoded(&self.session));
+        write!(f, "wait.{since}.{}.{}.{session}", self.mode.as_str(), tasks.join("+"))
+    }
+}
+
+impl WaitId {
+    fn read(id: &str) -> Option<Self> {
+        let parts: Vec<&str> = id.split('.').collect();
+        let ["wait", since, mode, tasks, session] = parts[..] else { return None };
+        let tasks = tasks.split('+').map(str::parse).collect::<Result<Vec<TaskNumber>, _>>().ok()?;
+        let read = Self {
+            since: Utc.timestamp_millis_opt(since.parse().ok()?).single()?,
+            mode: mode.parse().ok()?,
+            tasks,
+            session: decoded(session)?,
+        };
+        // One wait has one id.
+        (read.to_string() == id && read.tasks.len() <= MOST).then_some(read)
+    }
+
+    fn task(&self, status: TaskStatus, updated: DateTime<Utc>) -> Task {
+        Task::new(self.to_string(), status, utc(self.since), utc(updated.max(self.since)))
+            .with_poll_interval_ms(POLL_MS)
+    }
+}
+
+fn utc(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+fn unknown() -> ErrorData {
+    ErrorData::invalid_params("taskId: there is no such task", None)
+}
+
+impl Mcp {
+    /// The task that stands for a wait, or its answer if what is waited for has happened already; none if it is to be waited for. A
+    /// wait for nothing in particular becomes one for what is active now, so that it says the same however often it is asked.
+    pub(super) async fn wait_as_task(
+        &self,
+        visit: &Visit<'_>,
+        place: &Place,
+        wait: &WaitCall,
+    ) -> Result<Option<Answer>> {
+        if wait.timeout.is_zero() {
+            return Ok(None);
+        }
+        let desk = &self.shared.desk;
+        let session = desk.store.session(&visit.caller.tenant, place.name()).await;
+        // The plain call says what is wrong, or makes the session.
+        let Ok(session) = session else { return Ok(None) };
+        let tasks = match desk.begin_wait(session.id, wait).await? {
+            Begun::Over(answer) => return Ok(Some(Answer::Now(answer))),
+            Begun::For(tasks) if tasks.len() > MOST => return Ok(None),
+            Begun::For(tasks) => tasks,
+        };
+        let now = Utc::now();
+        let id = WaitId {
+            since: Utc.timestamp_millis_opt(now.timestamp_millis()).single().unwrap_or(now),
+            mode: wait.mode,
+            tasks,
+            session: session.name,
+        };
+        let message = format!("Waiting for {} of {} tasks to end", id.mode.as_str(), id.tasks.len());
+        let task = id.task(TaskStatus::Working, now).with_status_message(message);
+        Ok(Some(Answer::Task(CreateTaskResult::new(task))))
+    }
+
+    pub(super) async fn task(&self, id: &str, visit: &Visit<'_>) -> Result<GetTaskResult, ErrorData> {
+        visit.caller.needs(&[Scope::Delegate]).map_err(fault)?;
+        let id = WaitId::read(id).ok_or_else(unknown)?;
+        let look = self.look(&id, visit).await.map_err(fault)?;
+        let (payload, message) = payload(&look, &id);
+        let task = id.task(payload.status(), look.updated).with_status_message(message);
+        Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+    }
+
+    async fn look(&self, id: &WaitId, visit: &Visit<'_>) -> Result<Look> {
+        let desk = &self.shared.desk;
+        let session = desk.store.session(&visit.caller.tenant, &id.session).await?;
+        desk.look(session.id, EndsAwaited::of(&id.tasks, id.mode), id.tasks[0]).await
+    }
+
+    /// We never ask a client for anything in a task, so there is nothing to be told.
+    pub(super) async fn answer_task(&self, id: &str, visit: &Visit<'_>) -> Result<(), ErrorData> {
+        self.task(id, visit).await.map(drop)
+    }
+
+    /// Stops what is waited for: that is what its client sees as the task.
+    pub(super) async fn stop_task(&self, id: &str, visit: &Visit<'_>) -> Result<(), ErrorData> {
+        visit.caller.needs(&[Scope::Delegate]).map_err(fault)?;
+        let id = WaitId::read(id).ok_or_else(unknown)?;
+        let place = Place::Named(id.session);
+        let mut stopped = Err(unknown());
+        for task in id.tasks {
+            let call = ToolCall {
+                tool: SUBAGENT.to_owned(),
+                arguments: json!({"action": "cancel", "task_id": task.to_string()}),
+                idempotency_key: None,
+                traceparent: None,
+            };
+            // Those that were collected are gone; the others are stopped all the same.
+            stopped = self.call_in(visit.caller, &place, call).await.map(drop).map_err(fault).or(stopped);
+        }
+        stopped
+    }
+}
+
+/// How a wait stands, by how the tasks stand that it is for. If all that have ended were cancelled, so is it; if none of them
+/// completed, its answer is an error.
+fn payload(look: &Look, id: &WaitId) -> (TaskPayload, String) {
+    if !look.met {
+        let message = format!("{} is {}", id.tasks[0], look.first.as_str());
+        return (TaskPayload::Working, message);
+    }
+    let all = |wanted: &[TaskState]| look.ended.iter().all(|state| wanted.contains(state));
+    let message = format!("{} of {} tasks have ended", look.ended.len(), id.tasks.len());
+    if all(&[TaskState::Cancelled]) {
+        return (TaskPayload::Cancelled, message);
+    }
+    let answer = look.answer.clone();
+    let result = if all(&[TaskState::Cancelled, TaskState::Failed]) {
+        CallToolResult::structured_error(answer)
+    } else {
+        CallToolResult::structured(answer)
+    };
+    let result = match serde_json::to_value(result) {
+        Ok(Value::Object(result)) => result,
+        Ok(_) | Err(_) => serde_json::Map::new(),
+    };
+    (TaskPayload::Completed { result }, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_all_that_is_to_be_known() {
+        let id = WaitId {
+            since: Utc.timestamp_millis_opt(1_790_000_000_123).unwrap(),
+            mode: WaitMode::All,
+            tasks: vec![TaskNumber(1), TaskNumber(100)],
+            session: "é. +1".to_owned(),
+        };
+        let text = id.to_string();
+        assert_eq!(text, "wait.1790000000123.all.t_01+t_100.%C3%A9%2E%20%2B1");
+        assert_eq!(WaitId::read(&text), Some(id));
+        for wrong in [
+            "",
+            "wait",
+            "wait.1.any..a",
+            "wait.1.some.t_01.a",
+            "wait.x.any.t_01.a",
+            "wait.1.any.t_1.a",
+            "wait.01.any.t_01.a",
+            "wait.1.any.t_01.a.b",
+            "786512e2-9e0d-44bd-8f29-789f320fe840",
+        ] {
+            assert_eq!(WaitId::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_wait_stands_as_its_tasks_do() {
+        let id = WaitId::read("wait.1.any.t_01.a").unwrap();
+        let stands = |met, ended: &[TaskState]| {
+            let look = Look {
+                met,
+                ended: ended.to_vec(),
+                first: TaskState::Running,
+                updated: Utc::now(),
+                answer: json!({"tasks": [], "timed_out": false}),
+            };
+            match payload(&look, &id).0 {
+                TaskPayload::Completed { result } => format!("completed, {}", result["isError"]),
+                other => format!("{:?}", other.status()),
+            }
+        };
+        assert_eq!(stands(false, &[]), "Working");
+        assert_eq!(stands(true, &[TaskState::Completed]), "completed, false");
+        assert_eq!(stands(true, &[TaskState::Failed]), "completed, true");
+        assert_eq!(stands(true, &[TaskState::Cancelled]), "Cancelled");
+        assert_eq!(stands(true, &[TaskState::Cancelled, TaskState::Failed]), "completed, true");
+        assert_eq!(stands(true, &[TaskState::Cancelled, TaskState::Completed]), "completed, false");
+    }
+}
