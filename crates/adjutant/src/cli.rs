@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, migrate,
+    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp, migrate,
     postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch, work,
 };
 
@@ -20,6 +20,7 @@ pub enum Command {
     Up(up::Arguments),
     Serve(serve::Arguments),
     Work(work::Arguments),
+    Mcp(mcp::Arguments),
     Demo(demo::Arguments),
     Agents(agents::Arguments),
     Spawn(spawn::Arguments),

@@ -172,15 +172,20 @@ impl Client {
         }
     }
 
-    pub async fn call(&self, call: &Call<'_>) -> Result<Answer, CallError> {
+    /// A request that its caller sends and reads itself.
+    pub fn request(&self, call: &Call<'_>) -> reqwest::RequestBuilder {
         let mut request = self.http.request(call.method.clone(), self.address(call));
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.clone());
         }
-        if let Some(body) = &call.body {
-            request = request.json(body);
+        match &call.body {
+            Some(body) => request.json(body),
+            None => request,
         }
-        let response = request.send().await.map_err(|error| self.no_answer(&error))?;
+    }
+
+    pub async fn call(&self, call: &Call<'_>) -> Result<Answer, CallError> {
+        let response = self.request(call).send().await.map_err(|error| self.no_answer(&error))?;
         self.reached.store(true, Ordering::Relaxed);
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -239,7 +244,8 @@ impl Client {
         url
     }
 
-    fn no_answer(&self, error: &reqwest::Error) -> CallError {
+    /// Why a request has no answer.
+    pub fn no_answer(&self, error: &reqwest::Error) -> CallError {
         let url = self.url();
         // The innermost says what happened; the others say that it happened to a request.
         let mut inner: &dyn std::error::Error = error;

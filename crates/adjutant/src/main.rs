@@ -46,6 +46,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(arguments) => commands::up::run(arguments).await,
         Command::Serve(arguments) => commands::serve::run(arguments).await,
         Command::Work(arguments) => commands::work::run(arguments).await,
+        Command::Mcp(arguments) => commands::mcp::run(arguments).await,
         Command::Demo(arguments) => interruptible(commands::demo::run(arguments)).await,
         Command::Agents(arguments) => commands::agents::run(arguments).await,
         Command::Spawn(arguments) => commands::spawn::run(arguments).await,

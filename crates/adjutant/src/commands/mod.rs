@@ -12,6 +12,7 @@ pub mod demo;
 pub mod doctor;
 pub mod keys;
 pub mod limits;
+pub mod mcp;
 pub mod migrate;
 pub mod postgres;
 mod reach;

@@ -91,6 +91,21 @@ impl Listen {
         })?;
         Ok(Bound { address: listener.local_addr()?, listener })
     }
+
+    /// As [`Listen::bind`]; if nobody said where and the usual place is taken, any free one will do.
+    pub async fn bind_anywhere(&self, config: &Config) -> anyhow::Result<Bound> {
+        match self.bind(config).await {
+            Err(_) if self.listen.is_none() => {
+                Self { listen: Some("127.0.0.1:0".to_owned()) }.bind(config).await
+            }
+            bound => bound,
+        }
+    }
+
+    /// Whether somebody said where.
+    pub fn is_said(&self) -> bool {
+        self.listen.is_some()
+    }
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_store::Store;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
-use crate::commands::serve::{Bound, Listen};
-use crate::commands::work::{self, Work};
+use crate::commands::serve::{Bound, Listen, Serving};
+use crate::commands::work::{self, Work, Working};
 use crate::config::Config;
 use crate::logs;
 use crate::output::print_line;
@@ -87,14 +87,15 @@ async fn run_on(
 ) -> anyhow::Result<ExitCode> {
     // Before the line is printed: who reads it may stop us at once.
     let mut signals = Signals::listen()?;
-    let (schema, cap) = prepare(url, config).await?;
-    let mut working = arguments.work.start(url, CONCURRENCY, config).await?;
-    let http = bound.url();
-    let mut serving = bound.serve(url, config).await?;
+    let mut all = Everything::start(url, bound, &arguments.work, config).await?;
+    let Everything { url: http, schema, cap, .. } = &all;
+    if let Some(postgres) = &private {
+        postgres.tell_url(http)?;
+    }
     // A URL that was given is not shown: it may have a password in it, and this line goes to logs.
     let shown = private.as_ref().map(|_| url);
     print_line(&if arguments.json {
-        let worker = working.worker.id();
+        let worker = all.working.worker.id();
         serde_json::json!({"url": http, "database_url": shown, "schema": schema, "cap": cap, "worker": worker})
             .to_string()
     } else {
@@ -104,7 +105,7 @@ async fn run_on(
             if agents.is_empty() { "no agents".to_owned() } else { format!("agents {}", agents.join(", ")) };
         format!(
             "Ready at {http}: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{look}\n{}",
-            next(&http)
+            next(http)
         )
     })?;
     let server_stopped = async {
@@ -115,13 +116,40 @@ async fn run_on(
     };
     tokio::select! {
         error = server_stopped => return Err(error),
-        error = serving.ended() => return Err(error),
-        why = working.worker.stopped() => bail!("the worker ended by itself: {why}"),
+        error = all.ended() => return Err(error),
         _ = signals.next() => {}
     }
-    let draining = work::drain(working.worker, arguments.work.grace(), &mut signals);
-    let (code, ()) = tokio::try_join!(draining, serving.drain())?;
+    let draining = work::drain(all.working.worker, arguments.work.grace(), &mut signals);
+    let (code, ()) = tokio::try_join!(draining, all.serving.drain())?;
     Ok(code)
+}
+
+/// A worker and a server, on a database whose schema is up to date.
+pub struct Everything {
+    pub working: Working,
+    pub serving: Serving,
+    /// Where it serves.
+    pub url: String,
+    schema: i64,
+    cap: i64,
+}
+
+impl Everything {
+    pub async fn start(database: &str, bound: Bound, work: &Work, config: &Config) -> anyhow::Result<Self> {
+        let (schema, cap) = prepare(database, config).await?;
+        let working = work.start(database, CONCURRENCY, config).await?;
+        let url = bound.url();
+        let serving = bound.serve(database, config).await?;
+        Ok(Self { working, serving, url, schema, cap })
+    }
+
+    /// Returns when a part of it has ended by itself, which it should not.
+    pub async fn ended(&mut self) -> anyhow::Error {
+        tokio::select! {
+            error = self.serving.ended() => error,
+            why = self.working.worker.stopped() => anyhow::anyhow!("the worker ended by itself: {why}"),
+        }
+    }
 }
 
 /// Where to go next.

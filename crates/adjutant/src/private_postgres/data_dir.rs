@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! adjutant.lock   held by the running process, with its pid
+//! adjutant.url    where that process serves HTTP, once it does
 //! postgres/       the cluster
 //! postgres.new*/  a cluster in the making; whole when it is renamed
 //! postgres.log    what the server said
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 use super::Place;
 use super::run_as::RunAs;
 
+const URL: &str = "adjutant.url";
 const SOCKET: &str = ".s.PGSQL.5432";
 /// What macOS allows for a socket's path; Linux allows four more.
 const LONGEST_SOCKET_PATH: usize = 103;
@@ -68,6 +70,8 @@ impl DataDir {
         make(path, mode)?;
         let root = path.canonicalize()?;
         let lock = lock(&root.join("adjutant.lock")).await?;
+        // Of whoever had it before; not there is the usual case.
+        let _ = fs::remove_file(root.join(URL));
         let socket_dir = root.join("run");
         Ok(Self { root, socket_dir, temporary: None, kept: true, is_safe: true, _lock: Some(lock) })
     }
@@ -90,6 +94,12 @@ impl DataDir {
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Says where this process serves.
+    pub fn tell_url(&self, url: &str) -> anyhow::Result<()> {
+        let (path, new) = (self.root.join(URL), self.root.join("adjutant.url.new"));
+        fs::write(&new, url).and_then(|()| fs::rename(&new, &path)).map_err(|error| explain(&error, &path))
     }
 
     pub fn cluster(&self) -> PathBuf {
@@ -144,6 +154,29 @@ fn make(dir: &Path, mode: u32) -> anyhow::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(|error| explain(&error, dir))
 }
 
+/// Another process has the directory.
+#[derive(Debug)]
+pub struct InUse {
+    pid: String,
+}
+
+impl std::fmt::Display for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "it is in use by process {}. Use that one, stop it first, or give this one its own directory with --data-dir.",
+            self.pid
+        )
+    }
+}
+
+impl std::error::Error for InUse {}
+
+/// Where the process serves that has this directory, as far as it has said so.
+pub fn url_of(dir: &Path) -> Option<String> {
+    fs::read_to_string(dir.join(URL)).ok().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty())
+}
+
 /// Takes the directory for this process, or says which one has it.
 async fn lock(path: &Path) -> anyhow::Result<File> {
     let mut file = OpenOptions::new()
@@ -165,11 +198,7 @@ async fn lock(path: &Path) -> anyhow::Result<File> {
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 let _ = file.read_to_string(&mut pid);
-                bail!(
-                    "it is in use by process {}. Use that one, stop it first, or give this one its own directory with \
-                     --data-dir.",
-                    pid.trim()
-                );
+                return Err(InUse { pid: pid.trim().to_owned() }.into());
             }
         }
     }

@@ -37,6 +37,8 @@ use self::guard::{Guard, Guarded, Remove};
 use self::log::Log;
 use self::run_as::RunAs;
 
+pub use self::data_dir::{InUse, url_of};
+
 pub const DATABASE: &str = "adjutant";
 const USER: &str = "adjutant";
 
@@ -106,6 +108,11 @@ impl PrivatePostgres {
 
     pub fn data_dir(&self) -> &Path {
         self.data.root()
+    }
+
+    /// Lets others who are given the same directory find the server that uses this database.
+    pub fn tell_url(&self, url: &str) -> anyhow::Result<()> {
+        self.data.tell_url(url)
     }
 
     /// A program that came with the server, if it did.

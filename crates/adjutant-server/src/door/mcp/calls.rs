@@ -16,7 +16,7 @@ use super::sessions::Place;
 use super::{Mcp, Visit, envelope};
 use crate::{Caller, Dialect, Error, Result, Scope, ToolCall, spec};
 
-/// For the key under which a call happens once; as the argument `idempotency_key`, for clients that add it to every call.
+/// For the key under which a call happens once, as the argument `idempotency_key`; or the header of HTTP.
 const IDEMPOTENCY_KEY: &str = "adjutant/idempotency-key";
 
 /// Between two words to a client that waits.
@@ -41,7 +41,7 @@ impl Mcp {
         let call = ToolCall {
             tool: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()),
-            idempotency_key: text(IDEMPOTENCY_KEY),
+            idempotency_key: text(IDEMPOTENCY_KEY).or_else(|| visit.idempotency_key.clone()),
             traceparent: text("traceparent"),
         };
         let id = serde_json::to_value(&context.id).unwrap_or_default();

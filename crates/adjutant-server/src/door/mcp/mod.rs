@@ -37,6 +37,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use self::revoked::Revoked;
 use self::sessions::Whereabouts;
 use super::Shared;
+use super::tools::idempotency_key;
 use crate::auth::refuse_foreign_pages;
 use crate::error::internal;
 use crate::{Caller, Error, Result, Scope};
@@ -90,6 +91,7 @@ async fn take_in(at: &At, request: Request) -> Result<Response> {
     refuse_foreign_pages(request.uri(), request.headers())?;
     envelope::dialect(request.uri())?;
     let whereabouts = Whereabouts::of(request.headers())?;
+    idempotency_key(request.headers())?;
     let (mut parts, message) = envelope::open(request, &at.shared).await?;
     let message = match message {
         Ok(message) => message,
@@ -119,13 +121,15 @@ struct Mcp {
 struct Visit<'a> {
     caller: &'a Caller,
     whereabouts: &'a Whereabouts,
+    idempotency_key: Option<String>,
 }
 
 impl<'a> Visit<'a> {
     fn of(context: &'a RequestContext<RoleServer>) -> Result<Self, ErrorData> {
         let known = context.extensions.get::<Parts>().and_then(|parts| {
-            let caller = parts.extensions.get()?;
-            Some(Self { caller, whereabouts: parts.extensions.get()? })
+            let (caller, whereabouts) = (parts.extensions.get()?, parts.extensions.get()?);
+            // One that is not a key was refused at the door.
+            Some(Self { caller, whereabouts, idempotency_key: idempotency_key(&parts.headers).ok()? })
         });
         known.ok_or_else(|| ErrorData::internal_error(internal(&"a message without a caller"), None))
     }

@@ -1,0 +1,195 @@
+//! A message of the client, as far as a bridge has to know it.
+
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::Refusal;
+
+const IDEMPOTENCY_KEY: &str = "adjutant/idempotency-key";
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const INTERNAL_ERROR: i32 = -32603;
+
+/// Calls that change something each time they are made, and take no key.
+const ONCE: [&str; 4] = ["define", "write", "delete", "snapshot"];
+
+/// One message. What is none is passed on as it came: the server says what is wrong with it.
+#[derive(Debug, Clone)]
+pub struct Message {
+    value: Value,
+    line: String,
+    key: Option<String>,
+}
+
+/// What a message is for us.
+#[derive(Debug, PartialEq)]
+pub enum Kind {
+    /// It wants an answer.
+    Request,
+    /// The request of this id needs no answer any more.
+    Cancel(String),
+    /// Nobody needs to know: servers keep nothing that it could change.
+    Notification,
+}
+
+impl Message {
+    pub fn read(line: &str) -> Self {
+        let value: Value = serde_json::from_str(line).unwrap_or_default();
+        Self { key: new_key(&value), value, line: line.to_owned() }
+    }
+
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    pub fn kind(&self) -> Kind {
+        let is_message = self.value.is_object();
+        match (self.value.get("id"), self.method()) {
+            (None, "notifications/cancelled") => Kind::Cancel(self.value["params"]["requestId"].to_string()),
+            (None, _) if is_message => Kind::Notification,
+            // An answer to a question that we never ask.
+            (Some(_), "") if self.value.get("result").is_some() || self.value.get("error").is_some() => {
+                Kind::Notification
+            }
+            (Some(_) | None, _) => Kind::Request,
+        }
+    }
+
+    /// Its id as JSON, by which a cancellation names it.
+    pub fn id(&self) -> String {
+        self.value["id"].to_string()
+    }
+
+    fn method(&self) -> &str {
+        self.value["method"].as_str().unwrap_or_default()
+    }
+
+    pub fn is_initialize(&self) -> bool {
+        self.method() == "initialize"
+    }
+
+    fn is_tool_call(&self) -> bool {
+        self.method() == "tools/call"
+    }
+
+    /// The revision that it says it is in.
+    pub fn version(&self) -> Option<&str> {
+        self.value["params"]["_meta"][VERSION].as_str()
+    }
+
+    /// What newer revisions repeat of a message in the headers of its request, and the key under which it happens once.
+    pub fn headers(&self) -> Vec<(&'static str, HeaderValue)> {
+        let params = &self.value["params"];
+        let name = match self.method() {
+            "tools/call" | "prompts/get" => &params["name"],
+            "resources/read" => &params["uri"],
+            "tasks/get" | "tasks/update" | "tasks/cancel" => &params["taskId"],
+            _ => &Value::Null,
+        };
+        let headers = [
+            ("mcp-method", Some(self.method())),
+            ("mcp-name", name.as_str()),
+            ("idempotency-key", self.key.as_deref()),
+        ];
+        headers.into_iter().filter_map(|(header, value)| Some((header, header_value(value?)?))).collect()
+    }
+
+    /// Whether it does no harm to send it again when nobody knows what became of it.
+    pub fn may_be_repeated(&self) -> bool {
+        let action = self.value["params"]["arguments"]["action"].as_str().unwrap_or_default();
+        !(self.is_tool_call() && ONCE.contains(&action))
+    }
+
+    /// Whether this line is the answer to it.
+    pub fn is_answered_by(&self, line: &str) -> bool {
+        let answer: Value = serde_json::from_str(line).unwrap_or_default();
+        answer.get("method").is_none() && (answer["id"] == self.value["id"] || answer["id"].is_null())
+    }
+
+    /// The answer of somebody who could not ask the server, or whom it refused: for a tool call, the tool's answer.
+    pub fn refused(&self, refusal: &Refusal) -> String {
+        let body = json!({"error": refusal.code, "message": refusal.message});
+        let id = &self.value["id"];
+        if self.is_tool_call() {
+            let content = json!([{"type": "text", "text": body.to_string()}]);
+            let result = json!({"content": content, "structuredContent": body, "isError": true});
+            return json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        }
+        let message = format!("{}: {}", refusal.code, refusal.message);
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": message}}).to_string()
+    }
+}
+
+/// So that a call whose answer is lost can be made again: it happens once.
+fn new_key(message: &Value) -> Option<String> {
+    let params = &message["params"];
+    let has_key =
+        !params["arguments"]["idempotency_key"].is_null() || !params["_meta"][IDEMPOTENCY_KEY].is_null();
+    (message["method"] == "tools/call" && !has_key).then(|| Uuid::new_v4().to_string())
+}
+
+/// As it is, or in the form that the protocol has for what no header can say.
+fn header_value(text: &str) -> Option<HeaderValue> {
+    use base64::Engine;
+    let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    if is_plain {
+        return HeaderValue::from_str(text).ok();
+    }
+    let encoded = base64::prelude::BASE64_STANDARD.encode(text);
+    HeaderValue::from_str(&format!("=?base64?{encoded}?=")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(arguments: Value) -> Message {
+        let params = json!({"name": "subagent", "arguments": arguments});
+        Message::read(
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string(),
+        )
+    }
+
+    #[test]
+    fn a_call_gets_a_key_of_its_own_unless_it_has_one() {
+        let (one, other) = (call(json!({"action": "spawn"})), call(json!({"action": "spawn"})));
+        assert!(one.key.is_some());
+        assert_ne!(one.key, other.key);
+        assert_eq!(call(json!({"action": "spawn", "idempotency_key": "k"})).key, None);
+        assert_eq!(Message::read(r#"{"id": 1, "method": "ping"}"#).key, None);
+    }
+
+    #[test]
+    fn what_changes_something_each_time_is_not_repeated() {
+        for (action, repeated) in [("spawn", true), ("wait", true), ("define", false), ("write", false)] {
+            assert_eq!(call(json!({"action": action})).may_be_repeated(), repeated, "{action}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_a_request_or_it_needs_no_answer() {
+        for (line, kind) in [
+            (r#"{"id": 1, "method": "ping"}"#, Kind::Request),
+            (r#"{"method": "notifications/initialized"}"#, Kind::Notification),
+            (
+                r#"{"method": "notifications/cancelled", "params": {"requestId": "a"}}"#,
+                Kind::Cancel("\"a\"".into()),
+            ),
+            (r#"{"id": 1, "result": {}}"#, Kind::Notification),
+            ("not JSON", Kind::Request),
+            (r#"{"id": 1}"#, Kind::Request),
+        ] {
+            assert_eq!(Message::read(line).kind(), kind, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_no_header_can_say_is_encoded() {
+        let message = Message::read(r#"{"id": 1, "method": "tools/call", "params": {"name": "é"}}"#);
+        let headers = message.headers();
+        assert_eq!(headers[0], ("mcp-method", HeaderValue::from_static("tools/call")));
+        assert_eq!(headers[1], ("mcp-name", HeaderValue::from_static("=?base64?w6k=?=")));
+    }
+}
