@@ -1,7 +1,7 @@
 //! `adjutant serve` as its clients meet it.
 
 mod bodies;
-mod client;
+pub mod client;
 mod doors;
 mod drains;
 mod failover;

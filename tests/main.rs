@@ -24,6 +24,7 @@ mod http;
 mod idempotency;
 mod keys;
 mod lease;
+mod mcp;
 mod model;
 mod mutants;
 mod nesting;

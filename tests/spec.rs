@@ -9,7 +9,7 @@ mod cancels;
 mod collects;
 mod context;
 mod logs;
-mod office;
+pub mod office;
 mod spawns;
 mod waits;
 
@@ -31,6 +31,26 @@ macro_rules! over_every_wire {
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
                     super::$case(crate::spec::office::Office::over_http().await).await;
+                }
+            )+
+        }
+
+        /// The same over `/mcp`.
+        mod mcp_http {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    super::$case(crate::spec::office::Office::over_mcp_http().await).await;
+                }
+            )+
+        }
+
+        /// The same through `adjutant mcp` as a process.
+        mod mcp_stdio {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    super::$case(crate::spec::office::Office::over_mcp_stdio().await).await;
                 }
             )+
         }

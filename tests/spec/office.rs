@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::http::server::Server;
+use crate::mcp::client::{Modern, StdioClient, mcp};
 use crate::world::World;
 
 /// One call: a session's name, a tool and its arguments; the answer is a status as HTTP has it and a body.
@@ -36,14 +37,24 @@ impl Office {
     /// A server of its own, with what [`policy`] and [`Office::with`] say in its config.
     pub async fn over_http() -> Self {
         let world = World::new().await;
-        let key = NewKey {
-            tenant: "tenant".to_owned(),
-            name: "office".to_owned(),
-            scopes: vec!["delegate".to_owned()],
-            expires_at: None,
-        };
-        let (_, secret) = world.store.create_key(&key).await.unwrap();
+        let secret = key(&world, "tenant", "delegate").await;
         let wire = http_wire(Server::of(&world, CONFIG), &secret);
+        Self::with(world, wire).await
+    }
+
+    /// As [`Office::over_http`], in the newest revision of MCP.
+    pub async fn over_mcp_http() -> Self {
+        let world = World::new().await;
+        let secret = key(&world, "tenant", "delegate").await;
+        let wire = mcp_http_wire(Server::of(&world, CONFIG), &secret);
+        Self::with(world, wire).await
+    }
+
+    /// As [`Office::over_http`], in the oldest revision of MCP, through `adjutant mcp`.
+    pub async fn over_mcp_stdio() -> Self {
+        let world = World::new().await;
+        let secret = key(&world, "tenant", "delegate").await;
+        let wire = mcp_stdio_wire(Server::of(&world, CONFIG), &secret).await;
         Self::with(world, wire).await
     }
 
@@ -215,6 +226,17 @@ pub fn desk_wire(desk: Desk) -> Wire {
     })
 }
 
+/// A key of a tenant with one scope.
+pub async fn key(world: &World, tenant: &str, scope: &str) -> String {
+    let key = NewKey {
+        tenant: tenant.to_owned(),
+        name: "office".to_owned(),
+        scopes: vec![scope.to_owned()],
+        expires_at: None,
+    };
+    world.store.create_key(&key).await.unwrap().1
+}
+
 const CONFIG: &str = "
 default_model = 'main'
 [models.main]
@@ -248,6 +270,33 @@ pub fn http_wire(server: Server, secret: &str) -> Wire {
             (answer.status, answer.json())
         })
     })
+}
+
+pub fn mcp_http_wire(server: Server, secret: &str) -> Wire {
+    let client = Arc::new(Modern::new(server, secret));
+    Arc::new(move |session, call| {
+        let client = client.clone();
+        Box::pin(async move { answer(client.call_in(&session, &call).await) })
+    })
+}
+
+pub async fn mcp_stdio_wire(server: Server, secret: &str) -> Wire {
+    let mut command = mcp();
+    command.args(["--url", &format!("http://{}", server.address)]).env("ADJUTANT_API_KEY", secret);
+    let client = StdioClient::start(command);
+    client.initialize("2025-06-18").await;
+    let both = Arc::new((server, client));
+    Arc::new(move |session, call| {
+        let both = both.clone();
+        Box::pin(async move { answer(both.1.call_in(&session, &call).await) })
+    })
+}
+
+/// A tool's answer over MCP, as HTTP has it.
+fn answer(result: Value) -> (u16, Value) {
+    let (body, is_error) = (result["structuredContent"].clone(), result["isError"] == true);
+    let code = body["error"].as_str().filter(|_| is_error).map(|code| code.parse().unwrap());
+    (code.map_or(200, http_status), body)
 }
 
 /// Section H of the contract.

@@ -9,6 +9,12 @@ use crate::{Replay, SubagentAction, ToolDefinition};
 pub const SUBAGENT: &str = "subagent";
 pub const SHARED_CONTEXT: &str = "shared_context";
 
+/// Also says when to delegate: many clients show a model nothing of a server but its tools.
+const DELEGATION: &str = "Delegates work to specialist agents that run on their own, beside your own work. See who there is (list_agents) or define a new agent, spawn a task, do other work, wait for it, and collect its result. An agent sees its own instructions and the task, not this conversation.
+When to delegate: work of several steps that has one clear objective; independent parts that can run side by side (spawn them all, then wait); reading that would fill your context, of which you need only the findings.
+When not to: what a single tool call of yours would do; the same work to several agents; what needs this conversation to be understood.
+How: write what the agent has to know to shared_context first, and name the keys in the task instead of pasting long texts. Use wait instead of asking for the status again and again. Collect every result; it is a summary, and the details are in the keys that the agent wrote.";
+
 pub fn shared_context_tool() -> ToolDefinition {
     ToolDefinition {
         name: SHARED_CONTEXT.to_owned(),
@@ -30,7 +36,7 @@ pub fn shared_context_tool() -> ToolDefinition {
 pub fn subagent_tool() -> ToolDefinition {
     ToolDefinition {
         name: SUBAGENT.to_owned(),
-        description: "Delegates work to specialist agents that run on their own. See who there is (list_agents) or define a new agent, spawn a task, do other work, wait for it, and collect its result. An agent sees its own instructions and the task, not this conversation.".to_owned(),
+        description: DELEGATION.to_owned(),
         input_schema: object(json!({
             "action": words(
                 &SubagentAction::ALL.iter().map(|action| action.as_str()).collect::<Vec<_>>(),

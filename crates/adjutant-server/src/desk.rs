@@ -116,6 +116,11 @@ impl Desk {
         self.perform(id, &request).await
     }
 
+    /// Whether this process has met the session; it may be gone again.
+    pub(crate) fn has_met(&self, caller: &Caller, session: &str) -> bool {
+        self.sessions.known(&caller.tenant, session).is_some()
+    }
+
     async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {
         // What cannot be stored cannot be there.
         if name.contains('\0') {

@@ -100,12 +100,16 @@ impl Mcp {
     pub(super) async fn call_in(&self, caller: &Caller, place: &Place, call: ToolCall) -> Result<Value> {
         let (desk, name) = (&self.shared.desk, place.name());
         self.shared.allow_status(caller, name, &call)?;
-        match (place, desk.call(caller, name, call.clone(), Dialect::Spec).await) {
-            (Place::Own(_), Err(error)) if error.code() == ErrorCode::SessionNotFound => {
+        let is_own = matches!(place, Place::Own(_));
+        if is_own && !desk.has_met(caller, name) {
+            self.shared.open_session(caller, name).await?;
+        }
+        match desk.call(caller, name, call.clone(), Dialect::Spec).await {
+            Err(error) if is_own && error.code() == ErrorCode::SessionNotFound => {
                 self.shared.open_session(caller, name).await?;
                 desk.call(caller, name, call, Dialect::Spec).await
             }
-            (Place::Own(_) | Place::Named(_) | Place::New(_), answer) => answer,
+            answer => answer,
         }
     }
 

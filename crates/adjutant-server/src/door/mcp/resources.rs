@@ -2,7 +2,7 @@
 
 use adjutant_agent::{ContextCall, ErrorCode, Refusal, SessionId, TaskNumber};
 use adjutant_store::TaskFilter;
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourcesResult, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
@@ -16,6 +16,9 @@ use crate::{Error, Result};
 const SESSIONS: &str = "adjutant://sessions/";
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
+
+/// What stays as it is in an address, and is no separator of anything.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 /// Of a session's results that are listed: the newest.
 const LISTED: i64 = 100;
@@ -52,7 +55,7 @@ enum Address {
 
 /// The name of a session as a part of an address; ids of tasks and keys need no change.
 pub(super) fn encoded(name: &str) -> String {
-    utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(name, PLAIN).to_string()
 }
 
 pub(super) fn decoded(part: &str) -> Option<String> {

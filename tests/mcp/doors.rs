@@ -1,0 +1,144 @@
+//! Who is let in, and in which revisions of the protocol.
+
+use serde_json::{Value, json};
+
+use super::client::{Modern, call, post};
+use crate::http::server::Server;
+use crate::spec::office::key;
+use crate::world::World;
+
+const PING: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+
+fn initialize(version: &str) -> String {
+    let client = json!({"name": "test", "version": "1"});
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_page_of_others_is_not_let_in_whatever_key_it_has() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    let own = format!("Origin: http://{}", server.address);
+    post(&server, None, &[own], PING).await.ok(200);
+    let foreign = ["Origin: http://evil.example", "Origin: null", "Origin: http://localhost:3000"];
+    for origin in foreign {
+        post(&server, None, &[origin.to_owned()], PING).await.refused(403, "FORBIDDEN");
+    }
+    post(&server, None, &["Host: evil.example".to_owned()], PING).await.refused(403, "FORBIDDEN");
+    let secret = key(&world, "tenant", "delegate").await;
+    post(&server, Some(&secret), &[], PING).await.ok(200);
+    for origin in foreign {
+        post(&server, Some(&secret), &[origin.to_owned()], PING).await.refused(403, "FORBIDDEN");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_scopes_and_tenants_are_those_of_the_other_routes() {
+    let world = World::new().await;
+    let secret = key(&world, "tenant", "delegate").await;
+    let server = Server::on(&world);
+    for wrong in [None, Some("adj_nonsense")] {
+        let answer = post(&server, wrong, &[], PING).await;
+        answer.refused(401, "UNAUTHENTICATED");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    let client = Modern::new(server, &secret);
+    let spawned = client.call("subagent", json!({"action": "list_agents"})).await;
+    let session = spawned["structuredContent"]["session_id"].as_str().unwrap().to_owned();
+    let list = call("subagent", json!({"action": "list_agents"}));
+
+    let reader = key(&world, "tenant", "read").await;
+    let client = Modern::new(client.server, &reader);
+    let refused = client.call_in(&session, &list).await;
+    assert_eq!(
+        (&refused["isError"], &refused["structuredContent"]["error"]),
+        (&json!(true), &json!("FORBIDDEN"))
+    );
+    let resource = format!("adjutant://sessions/{session}/context");
+    assert_eq!(
+        client.request("resources/read", json!({"uri": resource})).await["result"]["contents"][0]["text"],
+        "{}"
+    );
+
+    let other = key(&world, "another", "admin").await;
+    let client = Modern::new(client.server, &other);
+    let refused = client.call_in(&session, &list).await;
+    assert_eq!(refused["structuredContent"]["error"], "SESSION_NOT_FOUND");
+    let fault = client.request("resources/read", json!({"uri": resource})).await;
+    assert!(fault["error"]["message"].as_str().unwrap().contains("SESSION_NOT_FOUND"), "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_back_to_the_middle_of_2025_are_spoken() {
+    let world = World::new().await;
+    let client = Modern::without_key(Server::on(&world));
+    for (asked, spoken) in [
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+    ] {
+        let answer = post(&client.server, None, &[], &initialize(asked)).await;
+        let result = answer.ok(200)["result"].clone();
+        assert_eq!(result["protocolVersion"], spoken, "{asked}");
+        assert!(result["instructions"].as_str().unwrap().contains("Delegate"), "{result}");
+        assert_eq!(result["capabilities"]["extensions"], json!({"io.modelcontextprotocol/tasks": {}}));
+        assert!(answer.header("mcp-session-id").unwrap().starts_with("mcp-"));
+    }
+    let found = client.request("server/discover", json!({})).await;
+    let versions = &found["result"]["supportedVersions"];
+    assert_eq!(versions, &json!(["2025-06-18", "2025-11-25", "2026-07-28"]), "{found}");
+    let odd = ["MCP-Protocol-Version: 1999-01-01".to_owned()];
+    assert_eq!(post(&client.server, None, &odd, PING).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_messages_are_taken_and_only_in_a_dialect_that_is_there() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    for method in ["GET", "DELETE", "PUT"] {
+        server
+            .request(method, "/mcp", &["Accept: text/event-stream"], "")
+            .await
+            .refused(405, "METHOD_NOT_ALLOWED");
+    }
+    let headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+    for (path, says) in [
+        ("/mcp?dialect=spec", None),
+        ("/mcp?dialect=ecs", Some("dialect: ecs is not in this release")),
+        ("/mcp?dialect=klingon", Some("dialect: must be spec")),
+        ("/mcp?colour=red", Some("colour: ")),
+    ] {
+        let answer = server.request("POST", path, &headers, PING).await;
+        match says {
+            None => assert_eq!(answer.ok(200)["result"], json!({})),
+            Some(says) => {
+                let said = answer.refused(400, "INVALID_ARGUMENT");
+                assert!(said.starts_with(says), "{said}");
+            }
+        }
+    }
+    let said = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"))
+        .args(["mcp", "--dialect", "ecs"])
+        .output()
+        .unwrap();
+    assert_eq!((said.status.code(), said.stdout.len()), (Some(2), 0));
+    assert!(String::from_utf8(said.stderr).unwrap().contains("ecs is not in this release"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_limit_of_the_tenant_counts_here_too() {
+    let world = World::new().await;
+    let server = Server::with(&world, "[server]\ntenant_requests_per_s = 1\n");
+    post(&server, None, &[], PING).await.ok(200);
+    let mut last = Value::Null;
+    for _ in 0..10 {
+        let answer = post(&server, None, &[], PING).await;
+        if answer.status == 429 {
+            last = answer.json();
+            break;
+        }
+    }
+    assert_eq!(last["error"], "RATE_LIMITED");
+}
