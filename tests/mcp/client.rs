@@ -9,7 +9,7 @@ use adjutant_server::ToolCall;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use super::schemas::assert_fits;
 use crate::http::client::Answer;
@@ -57,6 +57,7 @@ pub struct StdioClient {
     /// What came without having been asked for.
     heard: Arc<Mutex<Vec<Value>>>,
     ids: AtomicU64,
+    tools: OnceCell<Value>,
     said: tempfile::NamedTempFile,
 }
 
@@ -94,6 +95,7 @@ impl StdioClient {
             waiting,
             heard,
             ids: AtomicU64::new(1),
+            tools: OnceCell::new(),
             said,
         }
     }
@@ -141,7 +143,11 @@ impl StdioClient {
         let answer = self.request("tools/call", params.clone()).await;
         let result = &answer["result"];
         assert!(result.is_object(), "a fault of the protocol: {answer}");
-        assert_fits(params["name"].as_str().unwrap(), result);
+        let tools = self.tools.get_or_init(async || {
+            let listed = self.request("tools/list", json!({})).await;
+            listed["result"]["tools"].clone()
+        });
+        assert_fits(tools.await, params["name"].as_str().unwrap(), result);
         result.clone()
     }
 
@@ -189,17 +195,18 @@ pub struct Modern {
     pub server: Server,
     key: Option<String>,
     capabilities: Value,
+    tools: OnceCell<Value>,
     pub headers: Vec<String>,
 }
 
 impl Modern {
     pub fn new(server: Server, secret: &str) -> Self {
-        Self { server, key: Some(secret.to_owned()), capabilities: json!({}), headers: Vec::new() }
+        Self { key: Some(secret.to_owned()), ..Self::without_key(server) }
     }
 
     /// Where no key is needed.
     pub fn without_key(server: Server) -> Self {
-        Self { server, key: None, capabilities: json!({}), headers: Vec::new() }
+        Self { server, key: None, capabilities: json!({}), tools: OnceCell::new(), headers: Vec::new() }
     }
 
     pub fn knowing_tasks(mut self) -> Self {
@@ -243,7 +250,11 @@ impl Modern {
         let result = &answer["result"];
         assert!(result.is_object(), "a fault of the protocol: {answer}");
         if result["resultType"] == "complete" {
-            assert_fits(params["name"].as_str().unwrap(), result);
+            let tools = self.tools.get_or_init(async || {
+                let listed = self.request("tools/list", json!({})).await;
+                listed["result"]["tools"].clone()
+            });
+            assert_fits(tools.await, params["name"].as_str().unwrap(), result);
         }
         result.clone()
     }

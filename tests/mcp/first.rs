@@ -45,6 +45,7 @@ impl Place {
         let mut command = mcp();
         command.args(["--listen", "127.0.0.1:0"]).current_dir(self.folder.path());
         command.env("XDG_DATA_HOME", self.folder.path().join("data")).env("MODEL_KEY", KEY);
+        command.env("ADJUTANT_LEASE_SECONDS", "2");
         StdioClient::start(command)
     }
 
@@ -123,7 +124,7 @@ async fn a_dead_parent_ends_it_even_if_its_input_stays_open() -> Result<()> {
     let _open = fs::OpenOptions::new().read(true).write(true).open(&fifo)?;
     let pid_file = folder.path().join("pid");
     let script = format!(
-        "\"$1\" mcp --url http://{} < \"$2\" > /dev/null 2>&1 & echo $! > \"$3.new\"; mv \"$3.new\" \"$3\"; wait",
+        "\"$1\" mcp --url http://{} < \"$2\" > /dev/null 2> \"$3.log\" & echo $! > \"$3\"; wait",
         server.address
     );
     let mut parent = Command::new("sh")
@@ -131,13 +132,14 @@ async fn a_dead_parent_ends_it_even_if_its_input_stays_open() -> Result<()> {
         .args([&fifo, &pid_file])
         .stdin(Stdio::null())
         .spawn()?;
-    until("it runs", async || pid_file.exists()).await;
+    let log = folder.path().join("pid.log");
+    until("it runs", async || fs::read_to_string(&log).is_ok_and(|log| log.contains("speaking MCP"))).await;
     let pid: u32 = fs::read_to_string(&pid_file)?.trim().parse().context("no pid")?;
     let lives = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.contains("adjutant") && !stat.contains(") Z ")
     };
-    until("it is adjutant", async || lives()).await;
+    assert!(lives());
     parent.kill()?;
     parent.wait()?;
     until_within(Duration::from_secs(20), "it has ended", async || !lives()).await;

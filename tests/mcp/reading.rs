@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::client::Modern;
 use crate::http::server::Server;
-use crate::spec::office::{Office, SESSION, key};
+use crate::spec::office::{CONFIG, Office, SESSION, key};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_and_the_shared_context_can_be_read_whole() {
     let office = Office::at_the_desk().await;
     let secret = key(&office.world, "tenant", "delegate").await;
-    let mut client = Modern::new(Server::on(&office.world), &secret);
+    let mut client = Modern::new(Server::of(&office.world, CONFIG), &secret);
     let long = "lots of é ".repeat(3_000);
     office.completed(&long).await;
     office.collect("t_01").await;
@@ -54,7 +54,7 @@ async fn a_result_and_the_shared_context_can_be_read_whole() {
 async fn the_prompt_of_an_orchestrator_lists_its_agents() {
     let office = Office::at_the_desk().await;
     let secret = key(&office.world, "tenant", "delegate").await;
-    let client = Modern::new(Server::on(&office.world), &secret);
+    let client = Modern::new(Server::of(&office.world, CONFIG), &secret);
     let listed = client.request("prompts/list", json!({})).await;
     assert_eq!(listed["result"]["prompts"][0]["name"], "orchestrator");
     let get = async |arguments| {

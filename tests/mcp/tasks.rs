@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::client::{Modern, call};
 use crate::http::server::Server;
-use crate::spec::office::{Office, SESSION, key};
+use crate::spec::office::{CONFIG, Office, SESSION, key};
 
 async fn client(office: &Office) -> Modern {
     let secret = key(&office.world, "tenant", "delegate").await;
-    Modern::new(Server::on(&office.world), &secret).knowing_tasks()
+    Modern::new(Server::of(&office.world, CONFIG), &secret).knowing_tasks()
 }
 
 async fn wait(client: &Modern, mut arguments: Value) -> Value {
@@ -109,7 +109,7 @@ async fn a_task_that_is_not_there_is_said_and_another_tenants_is_not_there() {
     let update = client.request("tasks/update", json!({"taskId": id, "inputResponses": {}})).await;
     assert_eq!(update["result"], json!({"resultType": "complete"}), "{update}");
     let other = key(&office.world, "another", "delegate").await;
-    let other = Modern::new(Server::on(&office.world), &other).knowing_tasks();
+    let other = Modern::new(Server::of(&office.world, CONFIG), &other).knowing_tasks();
     assert_eq!(other.request("tasks/get", json!({"taskId": id})).await["error"]["code"], -32602);
 }
 
@@ -117,7 +117,7 @@ async fn a_task_that_is_not_there_is_said_and_another_tenants_is_not_there() {
 async fn a_client_that_does_not_know_tasks_is_kept_waiting_instead() {
     let office = Office::at_the_desk().await;
     let secret = key(&office.world, "tenant", "delegate").await;
-    let client = Modern::new(Server::on(&office.world), &secret);
+    let client = Modern::new(Server::of(&office.world, CONFIG), &secret);
     office.spawn("x").await;
     let waited = wait(&client, json!({"task_ids": ["t_01"], "timeout_s": 0.01})).await;
     assert_eq!(waited["structuredContent"], json!({"tasks": [], "timed_out": true}));

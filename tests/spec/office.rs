@@ -237,7 +237,7 @@ pub async fn key(world: &World, tenant: &str, scope: &str) -> String {
     world.store.create_key(&key).await.unwrap().1
 }
 
-const CONFIG: &str = "
+pub const CONFIG: &str = "
 default_model = 'main'
 [models.main]
 wire = 'openai'

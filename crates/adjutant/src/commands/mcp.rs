@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use adjutant_server::Dialect;
 use clap::Args;
+use rustix::process::Pid;
 use uuid::Uuid;
 
 use self::bridge::Bridge;
@@ -89,6 +90,8 @@ impl Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    // First of all: who dies while we start is missed all the same.
+    let parent = rustix::process::getppid();
     let dialect: Dialect =
         arguments.dialect.parse().map_err(|refusal: adjutant_agent::Refusal| Told::usage(refusal.message))?;
     let config = arguments.work.config()?;
@@ -98,6 +101,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let session = arguments.session();
     let link = Arc::new(Link::new(arguments, config));
     let bridge = Bridge::new(link.clone(), session, dialect)?;
+    tracing::info!("speaking MCP on standard input and output");
     // Whoever asks first waits for the same.
     let start = async {
         match link.server().await {
@@ -112,7 +116,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             tracing::info!("SIG{name}");
             Ok(ExitCode::SUCCESS)
         }
-        () = orphaned() => {
+        () = orphaned(parent) => {
             tracing::info!("whoever started this has ended");
             Ok(ExitCode::SUCCESS)
         }
@@ -122,8 +126,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns when whoever started us is gone: its end of our input may have been inherited by others.
-async fn orphaned() {
-    let parent = rustix::process::getppid();
+async fn orphaned(parent: Option<Pid>) {
     let mut looks = tokio::time::interval(PARENT);
     while rustix::process::getppid() == parent {
         looks.tick().await;

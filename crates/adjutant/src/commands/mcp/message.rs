@@ -10,6 +10,9 @@ const IDEMPOTENCY_KEY: &str = "adjutant/idempotency-key";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const INTERNAL_ERROR: i32 = -32603;
 
+/// Servers refuse larger headers, and the message without one is refused for what it is.
+const LONGEST_NAME: usize = 4 << 10;
+
 /// Calls that change something each time they are made, and take no key.
 const ONCE: [&str; 4] = ["define", "write", "delete", "snapshot"];
 
@@ -131,6 +134,9 @@ fn new_key(message: &Value) -> Option<String> {
 /// As it is, or in the form that the protocol has for what no header can say.
 fn header_value(text: &str) -> Option<HeaderValue> {
     use base64::Engine;
+    if text.len() > LONGEST_NAME {
+        return None;
+    }
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         && text.trim() == text
         && !(text.starts_with("=?base64?") && text.ends_with("?="));
