@@ -209,10 +209,11 @@ mod tests {
                 updated: Utc::now(),
                 answer: json!({"tasks": [], "timed_out": false}),
             };
-            match payload(&look, &id).0 {
-                TaskPayload::Completed { result } => format!("completed, {}", result["isError"]),
-                other => format!("{:?}", other.status()),
+            let stands = payload(&look, &id).0;
+            if let TaskPayload::Completed { result } = &stands {
+                return format!("completed, {}", result["isError"]);
             }
+            format!("{:?}", stands.status())
         };
         assert_eq!(stands(false, &[]), "Working");
         assert_eq!(stands(true, &[TaskState::Completed]), "completed, false");

@@ -36,10 +36,7 @@ fn tool(definition: ToolDefinition, answer: Value, annotations: ToolAnnotations)
 }
 
 fn object(schema: Value) -> Arc<JsonObject> {
-    match schema {
-        Value::Object(schema) => Arc::new(schema),
-        _ => Arc::default(),
-    }
+    if let Value::Object(schema) = schema { Arc::new(schema) } else { Arc::default() }
 }
 
 /// One schema for the answers of all actions, and for errors, which strict clients check too: no field is in all of them.
