@@ -21,9 +21,9 @@ pub fn assert_fits(tools: &Value, tool: &str, result: &Value) {
 
 #[track_caller]
 fn check(value: &Value, schema: &Value, path: &str) {
-    let kinds: Vec<&str> = match &schema["type"] {
-        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-        kind => kind.as_str().into_iter().collect(),
+    let kinds: Vec<&str> = match schema["type"].as_array() {
+        Some(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        None => schema["type"].as_str().into_iter().collect(),
     };
     let fits = kinds.iter().any(|kind| match *kind {
         "object" => value.is_object(),
