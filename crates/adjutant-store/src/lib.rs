@@ -73,6 +73,7 @@ mod task_turns;
 mod tenant;
 mod text;
 mod tidy;
+mod together;
 mod tool_result;
 mod tools;
 mod turn_over;

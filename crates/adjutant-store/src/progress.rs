@@ -1,5 +1,6 @@
 use adjutant_agent::{FailureKind, SessionId, Spent, TaskId, TaskNumber, TaskState};
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use sqlx::types::Json;
 
@@ -67,6 +68,11 @@ impl From<Row> for Progress {
 impl Store {
     /// How a task stands, collected or not, in one round trip.
     pub async fn progress(&self, session: SessionId, number: TaskNumber) -> Result<Progress> {
+        let store = self.clone();
+        let answer_all = move |asked| Box::pin(store.clone().progress_together(asked)) as BoxFuture<_>;
+        if let Some(progress) = self.looks.ask((session, number), answer_all).await? {
+            return Ok(progress);
+        }
         let progress = self
             .call(async |connection| {
                 sqlx::query_scalar!(
@@ -79,5 +85,30 @@ impl Store {
             })
             .await?;
         Ok(progress.0)
+    }
+
+    /// One call for all of them; what is not there is left.
+    async fn progress_together(self, asked: Vec<(SessionId, TaskNumber)>) -> Result<Vec<Option<Progress>>> {
+        let mut found: Vec<Option<Progress>> = asked.iter().map(|_| None).collect();
+        let (sessions, numbers): (Vec<i64>, Vec<i32>) =
+            asked.into_iter().map(|(session, number)| (session.0, number.0)).unzip();
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select place as "place!", progress as "progress!: Json<Progress>"
+                       from progress_together_1($1, $2)"#,
+                    &sessions,
+                    &numbers,
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        for row in rows {
+            if let Some(place) = usize::try_from(row.place - 1).ok().and_then(|place| found.get_mut(place)) {
+                *place = Some(row.progress.0);
+            }
+        }
+        Ok(found)
     }
 }
