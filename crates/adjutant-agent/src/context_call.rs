@@ -66,6 +66,7 @@ impl ContextCall {
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
+        fields.only(action.forms())?;
         let call = match action {
             ContextAction::ListKeys => Self::ListKeys,
             ContextAction::Read => Self::Read { key: key(&mut fields)? },

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use crate::Refusal;
+use crate::{ActionForm, Refusal};
 
 /// The fields of a tool call that are not null, taken one by one; what is left at the end is unknown.
 #[derive(Debug)]
@@ -18,6 +18,16 @@ impl<'a> Fields<'a> {
                 .map(|(name, value)| (name.as_str(), value))
                 .collect(),
         ))
+    }
+
+    /// Refuses a field that has no place in any of these forms by its name: who misspells one is told so, and not that
+    /// another is missing.
+    pub(crate) fn only(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
+        let known = |name: &str| {
+            forms.iter().any(|form| form.needed.contains(&name) || form.optional.contains(&name))
+        };
+        let unknown = self.0.iter().map(|(name, _)| *name).filter(|name| !known(name)).min();
+        unknown.map_or(Ok(()), |name| Err(not_a_field(name)))
     }
 
     pub fn take(&mut self, name: &str) -> Option<&'a Value> {
@@ -82,7 +92,8 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
         let Some(items) = self.array(name)? else { return Ok(None) };
-        items.iter().map(|item| text_in(name, item)).collect::<Result<_, _>>().map(Some)
+        let texts = items.iter().enumerate().map(|(place, item)| text_in(&format!("{name}[{place}]"), item));
+        texts.collect::<Result<_, _>>().map(Some)
     }
 
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<&'a Map<String, Value>>, Refusal> {
@@ -96,9 +107,13 @@ impl<'a> Fields<'a> {
         self.0.sort_unstable_by_key(|(name, _)| *name);
         match self.0.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Refusal::invalid(name, "is not a field of this action")),
+            Some((name, _)) => Err(not_a_field(name)),
         }
     }
+}
+
+fn not_a_field(name: &str) -> Refusal {
+    Refusal::invalid(name, "is not a field of this action")
 }
 
 /// The text in a value. A NUL cannot be stored, so it is refused.
