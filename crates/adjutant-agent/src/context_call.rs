@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::fields::{Fields, text_in};
+use crate::fields::{Fields, text_in, whole_in};
 use crate::tokens::estimate_tokens;
 use crate::words::words;
 use crate::{ErrorCode, Refusal, check_key};
@@ -136,7 +136,7 @@ fn label(fields: &mut Fields) -> Result<String, Refusal> {
 
 fn limit(fields: &mut Fields) -> Result<i64, Refusal> {
     let Some(limit) = fields.take("limit") else { return Ok(HISTORY) };
-    match limit.as_i64() {
+    match whole_in(limit) {
         Some(limit @ 1..=MAX_HISTORY) => Ok(limit),
         Some(_) | None => {
             Err(Refusal::invalid("limit", format_args!("must be a whole number from 1 to {MAX_HISTORY}")))

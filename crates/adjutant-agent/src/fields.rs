@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
+        whole_in(value).map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
     }
 
     pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
@@ -125,6 +125,13 @@ pub fn text_in<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     Ok(text)
 }
 
+/// The whole number in a value; `12.0` is one, as JSON Schema has it.
+pub fn whole_in(value: &Value) -> Option<i64> {
+    let float = || value.as_f64().filter(|number| number.fract() == 0.0);
+    // By way of text, since there is no conversion of a float that refuses what does not fit.
+    value.as_i64().or_else(|| format!("{:.0}", float()?).parse().ok())
+}
+
 /// Refuses a NUL wherever it is in the value, in names too.
 fn refuse_nul(name: &str, value: &Value) -> Result<(), Refusal> {
     match value {
@@ -137,5 +144,29 @@ fn refuse_nul(name: &str, value: &Value) -> Result<(), Refusal> {
             refuse_nul(name, value)
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        for (value, whole) in [
+            (json!(12), Some(12)),
+            (json!(12.0), Some(12)),
+            (json!(-1e3), Some(-1000)),
+            (json!(1e18), Some(1_000_000_000_000_000_000)),
+            (json!(i64::MAX), Some(i64::MAX)),
+            (json!(1e19), None),
+            (json!(12.5), None),
+            (json!("12"), None),
+            (json!(true), None),
+        ] {
+            assert_eq!(whole_in(&value), whole, "{value}");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub use definition::{
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
-pub use fields::{Fields, text_in};
+pub use fields::{Fields, text_in, whole_in};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};

@@ -166,12 +166,14 @@ impl FromRequest<Arc<Shared>> for PathOnly {
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     match value.to_str() {
-        Ok(key) if (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
+        Ok(key)
+            if (1..=255).contains(&key.len()) && key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) =>
+        {
             Ok(Some(key))
         }
         Ok(_) | Err(_) => Err(Refusal::invalid(
             "Idempotency-Key",
-            "must have 1 to 255 characters, all of them visible ASCII",
+            "must have 1 to 255 characters, all of them printable ASCII",
         )),
     }
 }

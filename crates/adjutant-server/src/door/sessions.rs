@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::{Budget, Fields, Refusal, nanousd};
+use adjutant_agent::{Budget, Fields, Refusal, nanousd, whole_in};
 use adjutant_store::{NewSession, SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -167,7 +167,7 @@ fn filled<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
 /// What a session may lower, and has if it says nothing.
 fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(most) };
-    let wanted = value.as_i64().and_then(|wanted| i32::try_from(wanted).ok());
+    let wanted = whole_in(value).and_then(|wanted| i32::try_from(wanted).ok());
     wanted
         .filter(|wanted| (1..=most).contains(wanted))
         .ok_or_else(|| Refusal::invalid(name, format_args!("must be a whole number from 1 to {most}")))
@@ -175,7 +175,7 @@ fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusa
 
 fn tokens(fields: &mut Fields<'_>, name: &str) -> Result<Option<i64>, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(None) };
-    let wanted = value.as_i64().filter(|wanted| *wanted >= 0);
+    let wanted = whole_in(value).filter(|wanted| *wanted >= 0);
     wanted.map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number that is not negative"))
 }
 

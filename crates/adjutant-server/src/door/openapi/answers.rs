@@ -139,11 +139,10 @@ pub(super) fn of(path: &str) -> Option<Value> {
     Some(reference(name))
 }
 
-/// Where an answer has the id of a task, if there is one.
+/// Where an answer has the id of a task, if it always has one.
 pub(super) fn task_in(path: &str) -> Option<&'static str> {
     match path {
-        "/v1/tasks" => Some("$response.body#/tasks/0/id"),
-        "/v1/tasks/{id}/retry" => Some("$response.body#/id"),
+        "/v1/tasks/{id}" | "/v1/tasks/{id}/cancel" | "/v1/tasks/{id}/retry" => Some("$response.body#/id"),
         _ => None,
     }
 }

@@ -136,7 +136,7 @@ fn parameter_schema(path: &str, parameter: &mut Value) {
         "from" => json!({"type": "string", "enum": ["start", "now"], "default": "start"}),
         "text" => json!({"type": "boolean", "default": false}),
         "Idempotency-Key" => {
-            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"})
+            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"})
         }
         // What is no page's cursor is refused, but for the names of sessions: whatever comes after a name has a place.
         "cursor" if path == "/v1/tasks" => json!({"type": "string", "pattern": "^[0-9a-f]{32}$"}),
