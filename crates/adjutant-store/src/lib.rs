@@ -52,6 +52,7 @@ mod keys;
 mod lease;
 mod listen;
 mod look;
+pub mod moment;
 mod notice;
 mod progress;
 mod read_result;

@@ -13,6 +13,8 @@ pub struct Progress {
     pub status: Status,
     /// How many of the tenant's tasks are before it, up to 1000, while it is queued.
     pub queue_position: Option<i32>,
+    /// How long it is put off, while it is.
+    pub due_in_ms: Option<i64>,
 }
 
 /// A row of `task_progress`.
@@ -36,6 +38,7 @@ struct Row {
     finished_at: Option<DateTime<Utc>>,
     collected_at: Option<DateTime<Utc>>,
     queue_position: Option<i32>,
+    due_in_ms: Option<i64>,
 }
 
 impl From<Row> for Progress {
@@ -61,7 +64,7 @@ impl From<Row> for Progress {
             finished_at: row.finished_at,
             collected_at: row.collected_at,
         };
-        Self { status, queue_position: row.queue_position }
+        Self { status, queue_position: row.queue_position, due_in_ms: row.due_in_ms }
     }
 }
 
