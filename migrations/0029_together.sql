@@ -20,19 +20,8 @@ begin
         for no key update skip locked
     );
     return query
-    with asked as materialized (
-        select
-            t.*, s.tenant, s.next_event, a.version, a.definition ->> 'on_worker_loss' as on_worker_loss,
-            spec_at_spawn_1(
-                a.definition -> 'spec',
-                jsonb_build_object('summary_prompt', t.summary_prompt, 'timeout_s', t.timeout_s, 'budget', t.budget),
-                s.model, p_operator
-            ) as config,
-            s.next_number, row_number() over (partition by s.id order by t.place) as k,
-            (
-                select least(s.max_active, s.max_queued) - count(*)
-                from (select from task u where u.session = s.id and u.finished_at is null limit s.max_active) u
-            ) as room
+    with given as materialized (
+        select *
         from rows from (
             jsonb_to_recordset(p_tasks) as (
                 id uuid, label text, metadata jsonb, agent text, assignment text, pool text, priority smallint,
@@ -43,16 +32,46 @@ begin
             id, label, metadata, agent, assignment, pool, priority, max_failures, traceparent, summary_prompt, timeout_s, budget,
             session, place
         )
+    ), shared as materialized (
+        -- The agents of the config, as agent_1 finds them: looked up once for all who call the same.
+        select n.name, a.version, a.definition
+        from (select distinct agent as name from given) n
+        cross join lateral (
+            select * from agent where session is null and name = n.name order by version desc limit 1
+        ) a
+        where a.gone_at is null
+    ), asked as materialized (
+        select
+            t.*, s.tenant, s.model, s.next_event, s.next_number,
+            coalesce(own.version, shared.version) as version, coalesce(own.definition, shared.definition) as definition,
+            row_number() over (partition by s.id order by t.place) as k,
+            (
+                select least(s.max_active, s.max_queued) - count(*)
+                from (select from task u where u.session = s.id and u.finished_at is null limit s.max_active) u
+            ) as room
+        from given t
         join session s on s.id = t.session
-        cross join lateral agent_1(s.id, t.agent) a
-        where s.id = any(locked)
+        left join lateral (
+            select * from agent where session = s.id and name = t.agent order by version desc limit 1
+        ) own on true
+        left join shared on shared.name = t.agent
+        where s.id = any(locked) and coalesce(own.version, shared.version) is not null
+    ), specs as materialized (
+        select d.*, spec_at_spawn_1(
+            d.definition -> 'spec',
+            jsonb_build_object('summary_prompt', d.summary_prompt, 'timeout_s', d.timeout_s, 'budget', d.budget),
+            d.model, p_operator
+        ) as config
+        from (select distinct definition, model, summary_prompt, timeout_s, budget from asked) d
     ), fit as materialized (
         select
-            f.*,
+            f.*, d.config,
             count(*) over (
                 partition by f.tenant, f.pool order by f.priority desc, f.place rows unbounded preceding
             ) - 1 as before
         from asked f
+        join specs d on (d.definition, d.budget, d.model, d.summary_prompt, d.timeout_s)
+            is not distinct from (f.definition, f.budget, f.model, f.summary_prompt, f.timeout_s)
         where f.k <= f.room
     ), made as (
         insert into task (
@@ -61,7 +80,7 @@ begin
         )
         select
             f.id, f.session, f.next_number + f.k - 1, f.id, 0, f.label, coalesce(f.metadata, '{}'), f.agent, f.version, f.config,
-            f.assignment, f.pool, f.priority, f.on_worker_loss, f.max_failures, f.traceparent, 'queued'
+            f.assignment, f.pool, f.priority, f.definition ->> 'on_worker_loss', f.max_failures, f.traceparent, 'queued'
         from fit f
     ), emitted as (
         insert into event (session, seq, task, kind)
@@ -102,7 +121,10 @@ begin
         select
             e.place, t.tenant, t.pool, t.session, t.id, t.number, t.agent, t.label, t.state, t.failure, t.error, t.turns_used,
             t.input_tokens, t.output_tokens, t.cost_nanousd, t.attempt, t.created_at, t.started_at, t.last_activity_at,
-            t.finished_at, t.collected_at
+            t.finished_at, t.collected_at,
+            case when t.state = 'queued' and t.not_before > now() then
+                ceil(extract(epoch from t.not_before - now()) * 1000)::bigint
+            end as due_in_ms
         from unnest(p_sessions, p_numbers) with ordinality e (session, number, place)
         join task_history t on t.session = e.session and t.number = e.number
     ), ahead as materialized (

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -83,6 +83,7 @@ async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: Can
     }
     let service = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let_go_of_the_buffer(&mut request);
         request.extensions_mut().insert(peer);
         service.call(request)
     });
@@ -102,5 +103,18 @@ async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: Can
     };
     if let Err(error) = ended {
         tracing::debug!("a connection ended badly: {error}");
+    }
+}
+
+/// Copies the head of a request. It comes as slices of the buffer that it was read into, and would keep all of that for as long as
+/// the request waits.
+fn let_go_of_the_buffer(request: &mut Request<Incoming>) {
+    if let Ok(uri) = request.uri().to_string().parse() {
+        *request.uri_mut() = uri;
+    }
+    for value in request.headers_mut().values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
     }
 }
