@@ -45,10 +45,14 @@ begin
             t.*, s.tenant, s.model, s.next_event, s.next_number,
             coalesce(own.version, shared.version) as version, coalesce(own.definition, shared.definition) as definition,
             row_number() over (partition by s.id order by t.place) as k,
-            (
-                select least(s.max_active, s.max_queued) - count(*)
-                from (select from task u where u.session = s.id and u.finished_at is null limit s.max_active) u
-            ) as room
+            -- At least this: no more are unfinished than have been spawned since the oldest that is.
+            least(s.max_active, s.max_queued) - coalesce((
+                select s.next_number - u.number
+                from task u
+                where u.session = s.id and u.finished_at is null
+                order by u.number
+                limit 1
+            ), 0) as room
         from given t
         join session s on s.id = t.session
         left join lateral (

@@ -1,5 +1,6 @@
 //! Callers that ask at the same moment are answered together: while a call is under way, what is asked meanwhile gathers for the
-//! next. Nobody waits for company, and a call for many costs little more than a call for one.
+//! next. Nobody waits for company, and a call for many costs little more than a call for one. Where many have gathered, a second
+//! call begins beside the first: the database has more than one core, and one of them may be waiting for the disk.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +12,12 @@ use crate::{Error, Result};
 /// Questions in one call: more would keep the first waiting for the last.
 const MOST: usize = 64;
 
+/// Calls at once.
+const LINES: usize = 2;
+
+/// Questions that are worth a call beside another.
+const MANY: usize = 8;
+
 /// Questions of one kind.
 #[derive(Debug)]
 pub(crate) struct Together<Q, A>(Mutex<Waiting<Q, A>>);
@@ -18,12 +25,13 @@ pub(crate) struct Together<Q, A>(Mutex<Waiting<Q, A>>);
 #[derive(Debug)]
 struct Waiting<Q, A> {
     asked: Vec<(Q, oneshot::Sender<Result<A>>)>,
-    is_answering: bool,
+    /// Calls that are under way.
+    lines: usize,
 }
 
 impl<Q, A> Default for Together<Q, A> {
     fn default() -> Self {
-        Self(Mutex::new(Waiting { asked: Vec::new(), is_answering: false }))
+        Self(Mutex::new(Waiting { asked: Vec::new(), lines: 0 }))
     }
 }
 
@@ -36,12 +44,14 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
         answer_all: impl Fn(Vec<Q>) -> BoxFuture<'static, Result<Vec<A>>> + Send + 'static,
     ) -> Result<A> {
         let (answer, answered) = oneshot::channel();
-        let is_first = {
+        let begins = {
             let mut waiting = self.waiting();
             waiting.asked.push((question, answer));
-            !std::mem::replace(&mut waiting.is_answering, true)
+            let begins = waiting.lines == 0 || (waiting.lines < LINES && waiting.asked.len() >= MANY);
+            waiting.lines += usize::from(begins);
+            begins
         };
-        if is_first {
+        if begins {
             let turn = Turn(self.clone());
             tokio::spawn(async move { turn.answer(answer_all).await });
         }
@@ -81,8 +91,8 @@ impl<Q, A> Turn<Q, A> {
     /// The next questions; none ends the turn, and whoever asks then begins another.
     fn next(&self) -> Option<(Vec<Q>, Vec<oneshot::Sender<Result<A>>>)> {
         let mut waiting = self.0.waiting();
-        if waiting.asked.is_empty() {
-            waiting.is_answering = false;
+        if waiting.asked.is_empty() || (waiting.lines > 1 && waiting.asked.len() < MANY) {
+            waiting.lines -= 1;
             return None;
         }
         let few = waiting.asked.len().min(MOST);
@@ -91,12 +101,12 @@ impl<Q, A> Turn<Q, A> {
 }
 
 impl<Q, A> Drop for Turn<Q, A> {
-    /// A turn that was cut short, by a panic or by the end of the program, leaves nobody waiting.
+    /// A turn that a panic has cut short leaves nobody waiting.
     fn drop(&mut self) {
-        let mut waiting = self.0.waiting();
-        if waiting.is_answering && std::thread::panicking() {
+        if std::thread::panicking() {
+            let mut waiting = self.0.waiting();
             waiting.asked.clear();
-            waiting.is_answering = false;
+            waiting.lines -= 1;
         }
     }
 }
