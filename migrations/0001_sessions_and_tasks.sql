@@ -104,7 +104,8 @@ comment on table task is
     'One delegated piece of work: one durable row, written at spawn, wait and the end of an attempt; never by a claim.';
 comment on column task.number is 'Its name inside the session: 7 is t_07.';
 comment on column task.root is 'The task without a parent at the top of its tree.';
-comment on column task.config is 'The agent''s configuration as it was at the spawn.';
+comment on column task.config is
+    'The agent''s configuration as it was at the spawn; with retry_of or continues, the id of the task that this one comes from: a retry does the same again, who continues another begins with its conversation. The worker that claims it finds it here, so that all others cost nothing more.';
 comment on column task.not_before is
     'Set while the task is delayed, and only then: it becomes null when the time has come, whether there is room or not.';
 comment on column task.state is

@@ -41,6 +41,7 @@ create table slot (
     input_tokens bigint,
     output_tokens bigint,
     cost_nanousd bigint,
+    announced uuid,
     constraint free_or_held check (num_nonnulls(
         task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
         answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
@@ -61,6 +62,7 @@ comment on column slot.open is
     'A closed slot is never claimed. The claim reads this in the row that it locks: a cap kept elsewhere would come from a snapshot, and be out of date.';
 comment on column slot.lease is 'Random, new with every claim: the fence. Whoever does not know it writes nothing.';
 comment on column slot.active_at is 'When the holder last stored something.';
+comment on column slot.announced is 'The lease whose start is among the events. Another than that of the slot says nothing of it.';
 comment on column slot.turns_used is
     'What changes while a task runs lives here, where status reads it, and moves to the task when the attempt ends.';
 

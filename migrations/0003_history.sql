@@ -3,8 +3,8 @@
 
 -- As in 0001: words that are written often are domains.
 create domain event_kind as text check (value in (
-        'spawned', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
-    ));
+    'spawned', 'started', 'turn', 'tool', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
+));
 create domain attempt_outcome as text check (value in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost'));
 create domain notified_state as text check (value in ('completed', 'failed'));
 
@@ -54,11 +54,21 @@ create table event (
     seq bigint not null,
     task uuid not null,
     kind event_kind not null,
+    attempt integer,
+    started_at timestamptz,
+    turn integer,
+    tool text,
+    is_error boolean,
     at timestamptz not null default now(),
     primary key (session, seq, at)
 ) partition by range (at);
 
 comment on table event is 'A session''s history in order, numbered 1, 2, 3 ... without a gap.';
+comment on column event.attempt is 'The attempt that it is of; null for what happens to a task that does not run.';
+comment on column event.started_at is
+    'When the attempt was claimed, in its first event. Where that is not "started", a start is shown before it.';
+comment on column event.turn is 'The number of the turn that was stored, or whose tool was called. The rest is in turn.';
+comment on column event.tool is 'The name of the tool, if the agent has it: a name that a model made up is its text.';
 
 create table attempt (
     task uuid not null,

@@ -150,6 +150,23 @@ begin
     join numbered on numbered.id = news.session;
 end $$;
 
+-- The next event of a task that runs. Needs the session's lock and the slot's.
+create function note_1(held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean)
+returns void language plpgsql as $$
+begin
+    with numbered as (
+        update session set next_event = next_event + 1 where id = held.session returning next_event - 1 as seq
+    )
+    insert into event (session, seq, task, kind, attempt, started_at, turn, tool, is_error)
+    select
+        held.session, numbered.seq, held.task, p_kind, held.attempt,
+        case when held.announced is distinct from held.lease then held.claimed_at end, p_turn, p_tool, p_is_error
+    from numbered;
+    if held.announced is distinct from held.lease then
+        update slot set announced = lease where n = held.n;
+    end if;
+end $$;
+
 create function last_text_1(p_task uuid, p_created_at timestamptz) returns text language plpgsql stable as $$
 begin
     return (
@@ -338,12 +355,14 @@ begin
         where s.id = c.session
         returning s.id, s.next_event - c.events as first
     )
-    insert into event (session, seq, task, kind)
+    insert into event (session, seq, task, kind, attempt, started_at)
     select
         g.session,
         s.first - 1 + row_number() over (partition by g.session order by g.state in ('completed', 'failed'), g.place),
         g.task,
-        g.outcome
+        g.outcome,
+        g.attempt,
+        case when g.announced is distinct from g.lease then g.claimed_at end
     from given g
     join numbered s on s.id = g.session;
 end $$;

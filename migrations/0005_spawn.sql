@@ -307,4 +307,6 @@ begin
 end $$;
 
 select plan_by_index('spawn_1');
+-- Both sides are as long as the batch.
+alter function spawned_1 set enable_hashjoin = on;
 select plan_by_index('queue_positions_1');

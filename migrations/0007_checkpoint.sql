@@ -1,18 +1,21 @@
--- checkpoint and tool result: the lock of the slot comes first, and is the fence: a look without the lock would let a
--- worker that was stopped and continued commit after its task had been taken over. Both renew the lease, and never
+-- checkpoint and tool result. The lock of the session numbers their events; that of the slot is the fence: a look without it
+-- would let a worker that was stopped and continued commit after its task had been taken over. Both renew the lease, and never
 -- shorten it: now() is when the transaction began, and a renewal may have come between.
 
 -- Stores turn p_number. Storing the same turn twice under one lease is one store: a worker that lost its connection
 -- before it heard the answer asks again.
-create function checkpoint_1(p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb)
-returns void language plpgsql as $$
+create function checkpoint_1(
+    p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb
+) returns void language plpgsql as $$
 declare
     held slot;
     answer record;
     is_new boolean;
 begin
-    perform commit_durably_1();
-    select * into held from slot where n = p_slot and task = p_task and lease = p_lease for update;
+    perform lock_sessions_1(array[p_session]);
+    select * into held
+    from slot
+    where n = p_slot and session = p_session and task = p_task and lease = p_lease for update;
     if not found then
         perform lease_lost(p_task);
     end if;
@@ -43,19 +46,20 @@ begin
             answer.input_tokens, answer.output_tokens, answer.cache_read_tokens, answer.cache_write_tokens,
             answer.cost_nanousd, answer.duration_ms
         );
+        perform note_1(held, 'turn', p_number, null, null);
     end if;
 end $$;
 
 create function tool_result_1(
-    p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_call text, p_content text, p_is_error boolean, p_duration_ms bigint
+    p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_tool text, p_result jsonb
 ) returns void language plpgsql as $$
 declare
     held slot;
 begin
-    perform commit_durably_1();
+    perform lock_sessions_1(array[p_session]);
     update slot
     set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
-    where n = p_slot and task = p_task and lease = p_lease
+    where n = p_slot and session = p_session and task = p_task and lease = p_lease
     returning * into held;
     if not found then
         perform lease_lost(p_task);
@@ -64,13 +68,17 @@ begin
     end if;
     -- A result that is there stays: the model has seen it, or will.
     insert into tool_result (task, turn, call, attempt, content, is_error, duration_ms)
-    select p_task, p_turn, p_call, held.attempt, p_content, p_is_error, p_duration_ms
+    select p_task, p_turn, given.call, held.attempt, given.content, given.is_error, given.duration_ms
+    from jsonb_to_record(p_result) given (call text, content text, is_error boolean, duration_ms bigint)
     where not exists (
         select
         from tool_result r
         join task t on t.id = r.task
-        where r.task = p_task and r.turn = p_turn and r.call = p_call and r.at >= t.created_at - interval '1 day'
+        where r.task = p_task and r.turn = p_turn and r.call = given.call and r.at >= t.created_at - interval '1 day'
     );
+    if found then
+        perform note_1(held, 'tool', p_turn, p_tool, (p_result -> 'is_error')::boolean);
+    end if;
 end $$;
 
 select plan_by_index('checkpoint_1');

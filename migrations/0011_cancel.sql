@@ -1,6 +1,7 @@
 -- cancel: the task and everything below it, at once. A worker that runs one of them is fenced off in the same
 -- transaction; the answer names those leases. A task that has ended stays as it is, and the answer says what that is; but
--- what it left running below it is cancelled all the same.
+-- what it left running below it is cancelled all the same. The partial result of a task that was running is its draft, if it has
+-- one of an answer that was never stored.
 create function cancel_1(p_task uuid)
 returns table (state text, cancelled boolean, partial_result text, leases uuid[]) language plpgsql as $$
 #variable_conflict use_column
@@ -10,6 +11,7 @@ declare
     held integer[];
     running uuid[];
     fenced uuid[];
+    drafts jsonb[];
     idle uuid[];
 begin
     select * into target from task where task.id = p_task;
@@ -31,7 +33,15 @@ begin
     select coalesce(array_agg(slot.task), '{}'), coalesce(array_agg(slot.lease), '{}') into running, fenced
     from slot
     where n = any(held);
-    perform end_attempts_1(null, held, array_fill('cancelled'::text, array[cardinality(held)]), null, null);
+    drafts := array(
+        select jsonb_build_object('partial_result', d.text)
+        from slot x
+        left join draft d on d.lease = x.lease and d.answer = x.answers + 1
+        where x.n = any(held)
+        order by x.n
+    );
+    perform end_attempts_1(null, held, array_fill('cancelled'::text, array[cardinality(held)]), null, drafts);
+    delete from draft where draft.lease = any(fenced);
     idle := array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
     perform conclude_1(idle, 'cancelled', null, null);
     perform emit_1(idle, array_fill('cancelled'::text, array[cardinality(idle)]));

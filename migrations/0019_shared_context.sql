@@ -254,7 +254,7 @@ end $$;
 
 -- The door of a task: the call and its result are stored together, so that a write is made exactly once and its caller
 -- hears of it, whatever dies. A call whose result is stored is not made again. What is refused is a result too: the task goes
--- on with it. Sessions before slots: a call that writes takes the session's lock first, whose second taking costs nothing.
+-- on with it. Sessions before slots: so the session's lock is taken here already, and its second taking costs nothing.
 -- session_id and written_by are for the log, and null when nothing was done.
 create function task_context_1(
     p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_call_id text, p_call jsonb
@@ -268,10 +268,7 @@ declare
     code text;
     why text;
 begin
-    perform commit_durably_1();
-    if p_call ->> 'action' in ('write', 'delete', 'snapshot') then
-        perform lock_sessions_1(array[p_session]);
-    end if;
+    perform lock_sessions_1(array[p_session]);
     update slot
     set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
     where n = p_slot and task = p_task and lease = p_lease and session = p_session
@@ -304,6 +301,7 @@ begin
     duration_ms := extract(epoch from clock_timestamp() - began) * 1000;
     insert into tool_result (task, turn, call, attempt, content, is_error, duration_ms)
     values (p_task, p_turn, p_call_id, held.attempt, content, is_error, duration_ms);
+    perform note_1(held, 'tool', p_turn, 'shared_context', is_error);
     return next;
 end $$;
 

@@ -5,6 +5,7 @@ pub mod client;
 mod doors;
 mod drains;
 mod failover;
+mod history;
 mod keys;
 mod limits;
 pub mod server;

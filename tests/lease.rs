@@ -159,7 +159,7 @@ async fn a_turn_or_tool_result_stored_twice_is_stored_once() {
     let (session, _, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("one")).await.unwrap();
     // What a worker does that never heard the answer: the same turn, under the same lease.
-    sqlx::query("select checkpoint_2($5, $1, $2, $3, 1, $4)")
+    sqlx::query("select checkpoint_1($5, $1, $2, $3, 1, $4)")
         .bind(claim.lease.slot())
         .bind(claim.lease.task().0)
         .bind(claim.lease.id().0)

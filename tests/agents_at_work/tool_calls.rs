@@ -1,6 +1,6 @@
 //! Tool calls, as models make them: good ones, bad ones, many at once.
 
-use adjutant_agent::prompts;
+use adjutant_agent::{FailureKind, prompts};
 use adjutant_script::{Script, When, raw_tool_call, text, tool_call};
 use serde_json::{Value, json};
 
@@ -196,6 +196,34 @@ async fn an_agent_sees_its_prompt_with_our_suffix_and_the_task_and_nothing_else(
         let told = messages.iter().filter(|message| message["role"] != "system").count();
         assert_eq!(told, 1, "{messages:?}");
         assert_eq!(body["model"], format!("{wire}-test"));
+    }
+    place.close().await;
+}
+
+/// Row 0.31: the one way in which a tool ends a task. What went wrong in the tool itself is told to the model (G18).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_whose_result_cannot_be_stored_ends_the_task_with_the_turn_in_its_error() {
+    let script = Script::new()
+        .on(When::assignment("in vain"))
+        .then(text("First.").and_call("lookup", json!({})))
+        .then(text("Second.").and_call("lookup", json!({"word": "unkeepable"})));
+    let place = Workplace::new(script).await;
+    for statement in [
+        "create function refuse_it() returns trigger language plpgsql as
+         $$ begin if new.turn = 2 then raise exception 'unkeepable'; end if; return new; end $$",
+        "create trigger refuse_it before insert on tool_result for each row execute function refuse_it()",
+    ] {
+        sqlx::query(statement).execute(&place.world.sql).await.unwrap();
+    }
+    let _worker = place.worker();
+    for done in place.run_on_both(CLERK, "Look it up in vain.").await {
+        assert_eq!(done.failure, Some(FailureKind::Tool));
+        assert!(
+            done.error.as_ref().unwrap().starts_with("Tool execution error in turn 2: "),
+            "{:?}",
+            done.error
+        );
+        assert_eq!((done.turns_used, done.partial_result.as_deref()), (2, Some("Second.")));
     }
     place.close().await;
 }

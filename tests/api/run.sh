@@ -5,7 +5,7 @@ set -eu
 adjutant=$1
 folder=$2
 shift 2
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 serving=
 working=
@@ -23,16 +23,24 @@ done
 "$adjutant" work --rehearse --json >/dev/null 2>&1 &
 working=$!
 url=$(sed 's/.*"url": *"\([^"]*\)".*/\1/' "$scratch/ready")
-for session in fuzzed other; do
-    python3 - "$url/v1/sessions" "$key" "$session" <<'PYTHON'
+# Two sessions, and tasks that have ended: their ids are the words of the dictionary `tasks`.
+python3 - "$url" "$key" >"$scratch/tasks.dict" <<'PYTHON'
 import json, sys, urllib.request
-url, key, session = sys.argv[1:]
+url, key = sys.argv[1:]
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-urllib.request.urlopen(urllib.request.Request(url, json.dumps({"session_id": session}).encode(), headers))
+def post(path, body):
+    return json.load(urllib.request.urlopen(urllib.request.Request(url + path, json.dumps(body).encode(), headers)))
+for session in ["fuzzed", "other"]:
+    post("/v1/sessions", {"session_id": session})
+subagent = "/v1/sessions/fuzzed/tools/subagent"
+for _ in range(4):
+    print('"%s"' % post(subagent, {"action": "spawn", "agent": "researcher", "task": "Look around."})["id"])
+post(subagent, {"action": "wait", "mode": "all", "task_ids": ["t_01", "t_02", "t_03", "t_04"]})
 PYTHON
-done
-"$folder/python/bin/schemathesis" --config-file "$here/schemathesis.toml" run "$url/openapi.json" \
-    --header "Authorization: Bearer $key" "$@"
+# A dictionary is looked for beside the settings.
+cp "$here/schemathesis.toml" "$scratch"
+SCHEMATHESIS_HOOKS="$here/hooks.py" "$folder/python/bin/schemathesis" --config-file "$scratch/schemathesis.toml" \
+    run "$url/openapi.json" --header "Authorization: Bearer $key" "$@"
 # What is wrong on our side is told in the log, and only there.
 if grep -q '"level":"ERROR"' "$scratch/log"; then
     grep '"level":"ERROR"' "$scratch/log" >&2

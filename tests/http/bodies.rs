@@ -77,7 +77,10 @@ async fn a_head_has_its_limits() {
     let long = format!("X-Long: {}\r\n", "x".repeat(100_000));
     for headers in [many, long] {
         let request = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
-        assert_eq!(send(&server.address, request.as_bytes()).await.status, 431);
+        let answer = send(&server.address, request.as_bytes()).await;
+        answer.refused(431, "HEADERS_TOO_LARGE");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
     }
+    send(&server.address, b"GET /healthz\r\n\r\n").await.refused(400, "INVALID_ARGUMENT");
     server.get("/healthz").await.ok(200);
 }

@@ -1,5 +1,7 @@
 //! Who is let in, and where there is nothing.
 
+use adjutant_store::NewKey;
+
 use super::server::Server;
 use crate::private_postgres::process::{assert_says, refused};
 use crate::world::World;
@@ -38,6 +40,32 @@ async fn a_key_that_is_none_is_not_let_in() {
         assert!(!said.contains("nonsense"), "{said}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_guesses_keys_is_slowed_down_and_who_has_one_is_not() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    let key = NewKey {
+        tenant: "a".to_owned(),
+        name: "laptop".to_owned(),
+        scopes: vec!["read".to_owned()],
+        expires_at: None,
+    };
+    let (_, good) = world.store.create_key(&key).await.unwrap();
+    let get = async |secret: &str| {
+        server.request("GET", "/v1/sessions", &[&format!("Authorization: Bearer {secret}")], "").await
+    };
+    get(&good).await.ok(200);
+    let guesses = (0..200).map(|nth| format!("Authorization: Bearer adj_{nth:064}"));
+    let guesses: Vec<String> = guesses.collect();
+    let guesses = guesses.iter().map(|key| async { server.request("GET", "/v1/sessions", &[key], "").await });
+    let answers = futures::future::join_all(guesses).await;
+    let slowed = answers.iter().find(|answer| answer.status == 429).expect("nobody was slowed down");
+    slowed.refused(429, "RATE_LIMITED");
+    assert!(slowed.header("retry-after").is_some());
+    assert!(answers.iter().any(|answer| answer.status == 401));
+    get(&good).await.ok(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,3 +104,31 @@ async fn what_is_wrong_with_a_session_is_said_by_its_name() {
     server.get("/v1/sessions/%00").await.refused(400, "INVALID_ARGUMENT");
     server.get("/v1/sessions/%ff").await.refused(400, "INVALID_ARGUMENT");
 }
+
+/// The database keeps a number with all its digits, and all of them have to be read again.
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_found_again_with_the_largest_numbers_that_there_are() {
+    let world = World::new().await;
+    let server = Server::on(&world);
+    let metadata = json!({"largest": f64::MAX, "least": f64::MIN, "smallest": 5e-324, "whole": i64::MIN});
+    let body = json!({"session_id": "s", "metadata": metadata});
+    assert_eq!(server.post("/v1/sessions", &body.to_string()).await.ok(201)["metadata"], metadata);
+    assert_eq!(server.get("/v1/sessions/s").await.ok(200)["metadata"], metadata);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_sc_12_what_is_written_outlives_its_server_and_ends_with_its_session() {
+    let world = World::new().await;
+    let call = "/v1/sessions/s/tools/shared_context";
+    let read = r#"{"action": "read", "key": "a"}"#;
+    let first = Server::on(&world);
+    first.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    first.post(call, r#"{"action": "write", "key": "a", "value": "kept"}"#).await.ok(200);
+    first.signal("KILL");
+    let second = Server::on(&world);
+    assert_eq!(second.post(call, read).await.ok(200)["value"], "kept");
+    second.delete("/v1/sessions/s").await;
+    second.post(call, read).await.refused(404, "SESSION_NOT_FOUND");
+    second.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    second.post(call, read).await.refused(404, "KEY_NOT_FOUND");
+}

@@ -7,10 +7,10 @@ use sqlx::AssertSqlSafe;
 use super::{context, list_keys, read, task_call, write};
 use crate::world::{World, assert_lost, assert_refused, completion, race, turn};
 
-/// What `task_context_2` is called with, for a transaction that the test holds.
+/// What `task_context_1` is called with, for a transaction that the test holds.
 fn task_write(lease: &adjutant_store::Lease, key: &str) -> String {
     format!(
-        "select task_context_2({}, {}, '{}', '{}', {}, 'c', '{}')",
+        "select task_context_1({}, {}, '{}', '{}', {}, 'c', '{}')",
         lease.session().0,
         lease.slot(),
         lease.task(),

@@ -10,6 +10,7 @@ use super::over_every_wire;
 over_every_wire! {
     row_0_30_an_unknown_action_lists_the_valid_ones,
     row_g_25_arguments_are_read_strictly,
+    row_g_34_a_task_goes_on_where_another_one_ended,
     row_g_25_an_unknown_session_or_tool_is_not_found,
     row_g_35_a_session_that_is_made_again_is_empty,
     row_g_archived_what_is_readable_stays_readable,
@@ -34,13 +35,41 @@ async fn row_g_25_arguments_are_read_strictly(office: Office) {
         (json!({"action": "spawn", "agent": "writer", "task": 7}), "task"),
         (json!({"action": "spawn", "agent": "writer", "task": "x", "task_id": "t_01"}), "task_id"),
         (json!({"action": "status"}), "task_id"),
+        (json!({"action": "continue", "task_id": "t_01", "message": "go on"}), "message"),
+        (json!({"action": "spawn", "agent": "writer", "prompt": "x"}), "prompt"),
+        (
+            json!({"action": "spawn", "agent": "writer", "task": "x", "depends_on": ["t_01", 2]}),
+            "depends_on[1]",
+        ),
+        (json!({"action": "batch", "tasks": [{"agent": "writer", "prompt": "x"}]}), "tasks[0].prompt"),
     ] {
         let message = office.refused(arguments, ErrorCode::InvalidArgument).await;
         assert!(message.starts_with(&format!("{field}: ")), "{message}");
     }
+    let spawn =
+        json!({"action": "spawn", "agent": "writer", "task": "x", "depends_on": ["t_01", "nonsense"]});
+    let message = office.refused(spawn, ErrorCode::TaskNotFound).await;
+    assert_eq!(message, "depends_on[1]: task not found: nonsense");
     let every_field = json!({"action": "spawn", "agent": "writer", "task": "x", "task_id": null, "name": null,
         "nonsense": null, "queue": null, "depends_on": null});
     office.call(every_field).await;
+}
+
+async fn row_g_34_a_task_goes_on_where_another_one_ended(office: Office) {
+    let go_on =
+        |task: &str| json!({"action": "continue", "task_id": task, "task": "And then?", "label": "more"});
+    office.refused(go_on("t_01"), ErrorCode::TaskNotFound).await;
+    let running = office.spawn("x").await;
+    office.refused(go_on(&running), ErrorCode::TaskNotReady).await;
+    office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    office.collect(&running).await;
+    let answer = office.call(go_on(&running)).await;
+    assert_has(&answer, json!({"task_id": "t_02", "agent": "writer", "status": "running", "label": "more"}));
+    let claim = office.claim().await;
+    assert_eq!(claim.assignment.text, "And then?");
+    assert!(claim.assignment.config["continues"].is_string(), "it knows what it continues");
+    let too_long = json!({"action": "continue", "task_id": running, "task": "x".repeat(4_004)});
+    office.refused(too_long, ErrorCode::TaskTooLarge).await;
 }
 
 async fn row_g_25_an_unknown_session_or_tool_is_not_found(office: Office) {
@@ -107,6 +136,7 @@ async fn row_g_archived_what_is_readable_stays_readable(office: Office) {
     for (tool, arguments) in [
         ("subagent", json!({"action": "spawn", "agent": "writer", "task": "x"})),
         ("subagent", json!({"action": "batch", "tasks": [{"agent": "writer", "task": "x"}]})),
+        ("subagent", json!({"action": "continue", "task_id": done, "task": "x"})),
         ("subagent", json!({"action": "define", "name": "a", "description": "A", "system_prompt": "A"})),
         ("shared_context", json!({"action": "write", "key": "k", "value": "w"})),
         ("shared_context", json!({"action": "delete", "key": "k"})),

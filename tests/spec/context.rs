@@ -1,13 +1,27 @@
 //! shared_context as the orchestrator calls it. What the store makes of the calls is tested row by row in `shared_context`.
 
-use adjutant_agent::ErrorCode;
-use serde_json::json;
+use adjutant_agent::{ContextCall, ErrorCode};
+use adjutant_server::ToolCall;
+use serde_json::{Value, json};
 
-use super::office::{Office, SESSION, assert_has};
+use super::office::{Office, SESSION, assert_has, assert_lacks};
 use super::over_every_wire;
+use crate::world::{race, turn};
 
 over_every_wire! {
+    row_sc_1_only_the_action_is_required,
+    row_sc_2_a_session_sees_no_other,
+    row_sc_3_a_note_has_its_writer_its_time_and_its_version,
     row_sc_4_to_7_notes_are_written_listed_read_and_deleted,
+    row_sc_6_a_large_value_is_written_with_a_warning,
+    row_sc_8_a_key_has_up_to_64_letters_digits_and_underscores,
+    row_sc_9_a_value_has_4003_characters_at_most,
+    row_sc_10_all_values_together_have_10000_tokens,
+    row_sc_11_the_last_write_wins_and_each_has_its_version,
+    row_sc_14_an_archived_session_is_read_and_not_written,
+    row_sc_16_nobody_says_who_has_written,
+    row_sc_17_a_size_is_a_quarter_of_the_characters,
+    row_sc_20_a_full_store_is_quick,
     row_sc_13_errors_have_their_codes,
 }
 
@@ -23,6 +37,166 @@ async fn row_sc_4_to_7_notes_are_written_listed_read_and_deleted(office: Office)
     assert_has(&read, json!({"key": "findings", "value": "é", "version": 2, "written_by": "orchestrator"}));
     let deleted = office.context(json!({"action": "delete", "key": "findings"})).await;
     assert_has(&deleted, json!({"deleted": "findings", "previous_version": 2}));
+}
+
+fn write(key: &str, value: &str) -> Value {
+    json!({"action": "write", "key": key, "value": value})
+}
+
+async fn refused(office: &Office, arguments: Value, code: ErrorCode) -> String {
+    office.refused_in(SESSION, "shared_context", arguments, code).await
+}
+
+async fn row_sc_1_only_the_action_is_required(office: Office) {
+    let empty = office.context(json!({"action": "list_keys", "key": null, "value": null})).await;
+    assert_eq!(empty, json!({"keys": [], "total_size_tokens": 0}));
+    refused(&office, json!({"key": "a"}), ErrorCode::InvalidArgument).await;
+    let message = refused(&office, json!({"action": "append"}), ErrorCode::InvalidAction).await;
+    for action in ["list_keys", "read", "write", "delete"] {
+        assert!(message.contains(action), "{message}");
+    }
+}
+
+async fn row_sc_2_a_session_sees_no_other(office: Office) {
+    office.open("another").await;
+    office.context(write("plan", "of one")).await;
+    let read = json!({"action": "read", "key": "plan"});
+    office.refused_in("another", "shared_context", read.clone(), ErrorCode::KeyNotFound).await;
+    assert_eq!(office.raw("another", "shared_context", write("plan", "of another")).await.1["version"], 1);
+    assert_has(&office.context(read).await, json!({"value": "of one"}));
+}
+
+async fn row_sc_3_a_note_has_its_writer_its_time_and_its_version(office: Office) {
+    for version in 1..=3 {
+        let value = format!("{{\"attempt\": {version}}}");
+        let written = office.context(write("state", &value)).await;
+        let note = office.context(json!({"action": "read", "key": "state"})).await;
+        assert_has(&note, json!({"value": value, "version": version, "written_by": "orchestrator"}));
+        assert_eq!(note["written_at"], written["written_at"]);
+        assert!(note["written_at"].as_str().unwrap().ends_with('Z'), "{note}");
+    }
+    let not_text = json!({"action": "write", "key": "state", "value": {"attempt": 4}});
+    refused(&office, not_text, ErrorCode::InvalidArgument).await;
+}
+
+async fn row_sc_6_a_large_value_is_written_with_a_warning(office: Office) {
+    assert_lacks(&office.context(write("a", &"x".repeat(3_199))).await, &["warning"]);
+    let large = office.context(write("a", &"x".repeat(3_200))).await;
+    assert!(large["warning"].as_str().unwrap().contains("800"), "{large}");
+    assert_has(&office.context(write("a", "")).await, json!({"version": 3}));
+    office.context(json!({"action": "delete", "key": "a"})).await;
+    assert_has(&office.context(write("a", "again")).await, json!({"version": 1}));
+}
+
+async fn row_sc_8_a_key_has_up_to_64_letters_digits_and_underscores(office: Office) {
+    for key in ["a", "0", "_", "q3_2026_findings", &"k".repeat(64)] {
+        assert_has(&office.context(write(key, "text")).await, json!({"key": key}));
+    }
+    for key in ["", "A", "a-b", "a.b", "a/b", "a b", "a\n", "ä", &"k".repeat(65)] {
+        refused(&office, write(key, "text"), ErrorCode::InvalidKey).await;
+    }
+}
+
+async fn row_sc_9_a_value_has_4003_characters_at_most(office: Office) {
+    office.context(write("a", &"é".repeat(4_003))).await;
+    refused(&office, write("a", &"é".repeat(4_004)), ErrorCode::ValueTooLarge).await;
+    assert_has(&office.context(json!({"action": "read", "key": "a"})).await, json!({"version": 1}));
+}
+
+async fn row_sc_10_all_values_together_have_10000_tokens(office: Office) {
+    for key in 0..10 {
+        office.context(write(&format!("k{key}"), &"x".repeat(4_003))).await;
+    }
+    assert_has(&office.context(json!({"action": "list_keys"})).await, json!({"total_size_tokens": 10_000}));
+    refused(&office, write("more", ""), ErrorCode::StoreFull).await;
+    office.context(write("k0", &"y".repeat(3_999))).await;
+    office.context(write("more", "")).await;
+    refused(&office, write("k0", &"y".repeat(4_000)), ErrorCode::StoreFull).await;
+}
+
+async fn row_sc_11_the_last_write_wins_and_each_has_its_version(office: Office) {
+    let writers = (0..8).map(|writer| {
+        let (wire, arguments) = (office.wire.clone(), write("a", &format!("of {writer}")));
+        async move {
+            let call = ToolCall {
+                tool: "shared_context".to_owned(),
+                arguments,
+                idempotency_key: None,
+                traceparent: None,
+            };
+            (writer, wire(SESSION.to_owned(), call).await.1)
+        }
+    });
+    let mut answers = race(writers.collect()).await;
+    answers.sort_by_key(|(_, answer)| answer["version"].as_i64());
+    let versions: Vec<_> = answers.iter().map(|(_, answer)| answer["version"].as_i64().unwrap()).collect();
+    assert_eq!(versions, [1, 2, 3, 4, 5, 6, 7, 8]);
+    let last = office.context(json!({"action": "read", "key": "a"})).await;
+    assert_has(&last, json!({"value": format!("of {}", answers[7].0), "version": 8}));
+}
+
+async fn row_sc_14_an_archived_session_is_read_and_not_written(office: Office) {
+    office.context(write("a", "kept")).await;
+    office.context(json!({"action": "snapshot", "label": "end"})).await;
+    office.world.store.archive_session(office.session_id().await).await.unwrap();
+    for change in [
+        write("b", "x"),
+        json!({"action": "delete", "key": "a"}),
+        json!({"action": "snapshot", "label": "x"}),
+    ] {
+        refused(&office, change, ErrorCode::SessionArchived).await;
+    }
+    assert_has(&office.context(json!({"action": "list_keys"})).await["keys"][0], json!({"key": "a"}));
+    for reading in [
+        json!({"action": "read", "key": "a"}),
+        json!({"action": "read_batch", "keys": ["a"]}),
+        json!({"action": "read_history", "key": "a"}),
+        json!({"action": "read_snapshot", "label": "end"}),
+    ] {
+        assert!(office.context(reading).await.to_string().contains("kept"));
+    }
+}
+
+async fn row_sc_16_nobody_says_who_has_written(office: Office) {
+    let mut spoofed = write("a", "x");
+    spoofed["written_by"] = json!("subagent:writer");
+    refused(&office, spoofed, ErrorCode::InvalidArgument).await;
+    office.spawn("x").await;
+    let mut claim = office.claim().await;
+    claim.lease.checkpoint(&turn("Writing.")).await.unwrap();
+    let call = ContextCall::parse(&write("a", "of a task")).unwrap();
+    claim.lease.shared_context("c", &call).await.unwrap();
+    let note = office.context(json!({"action": "read", "key": "a"})).await;
+    assert_has(&note, json!({"value": "of a task", "written_by": "subagent:writer:t_01"}));
+    assert_has(&office.context(write("a", "x")).await, json!({"written_by": "orchestrator"}));
+}
+
+async fn row_sc_17_a_size_is_a_quarter_of_the_characters(office: Office) {
+    for (chars, tokens) in [(0, 1), (7, 1), (8, 2), (11, 2), (4_003, 1_000)] {
+        office.context(write("a", &"\u{1f980}".repeat(chars))).await;
+        let listed = office.context(json!({"action": "list_keys"})).await;
+        assert_has(&listed, json!({"total_size_tokens": tokens}));
+        assert_has(&listed["keys"][0], json!({"value_size_tokens": tokens}));
+    }
+}
+
+/// Nobody waits for a writer of another session.
+async fn row_sc_20_a_full_store_is_quick(office: Office) {
+    for key in 0..10 {
+        office.context(write(&format!("k{key}"), &"x".repeat(3_900))).await;
+    }
+    office.open("another").await;
+    let writer = office.world.hold("select from session where name = 'another' for update").await;
+    let mut times = Vec::new();
+    for _ in 0..11 {
+        let started = std::time::Instant::now();
+        office.context(write("k0", "text")).await;
+        office.context(json!({"action": "read", "key": "k5"})).await;
+        times.push(started.elapsed());
+    }
+    writer.rollback().await.unwrap();
+    times.sort_unstable();
+    assert!(times[5] < std::time::Duration::from_millis(200), "{times:?}");
 }
 
 async fn row_sc_13_errors_have_their_codes(office: Office) {

@@ -1,6 +1,7 @@
 //! spawn and status.
 
 use adjutant_agent::{ErrorCode, SessionId};
+use adjutant_store::NewSession;
 use serde_json::{Value, json};
 
 use super::office::{Office, assert_has, assert_lacks};
@@ -15,7 +16,10 @@ over_every_wire! {
     row_0_22_the_sixth_is_refused_and_the_uncollected_do_not_count,
     row_0_28_what_is_unknown_has_its_own_code,
     row_g_2_a_queued_task_says_how_many_are_before_it,
+    row_g_2_a_task_that_is_put_off_says_when_to_ask_again,
     row_g_3_with_queue_the_sixth_waits,
+    row_g_3_beyond_max_queued_the_next_is_refused_again,
+    row_g_23_after_t_99_comes_t_100,
     row_g_6_turns_are_counted_while_the_task_runs,
     row_g_26_a_spawn_may_say_its_own_limits,
     row_g_31_a_task_starts_after_what_it_depends_on,
@@ -145,6 +149,45 @@ async fn row_g_3_with_queue_the_sixth_waits(office: Office) {
         json!({"task_id": "t_06", "status": "running", "phase": "queued", "queue_position": 5}),
     );
     office.refused(spawn(json!({"queue": false})), ErrorCode::MaxTasksExceeded).await;
+}
+
+async fn row_g_3_beyond_max_queued_the_next_is_refused_again(office: Office) {
+    let new = NewSession {
+        tenant: "tenant".to_owned(),
+        name: "small".to_owned(),
+        max_active: Some(1),
+        max_queued: Some(3),
+        ..NewSession::default()
+    };
+    office.world.store.create_session(&new).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(office.raw("small", "subagent", spawn(json!({"queue": true}))).await.0, 200);
+    }
+    for more in [json!({"queue": true}), json!({})] {
+        office.refused_in("small", "subagent", spawn(more), ErrorCode::MaxTasksExceeded).await;
+    }
+}
+
+async fn row_g_23_after_t_99_comes_t_100(office: Office) {
+    sqlx::query("update session set next_number = 99").execute(&office.world.sql).await.unwrap();
+    for number in ["t_99", "t_100", "t_101"] {
+        assert_eq!(office.spawn("x").await, number);
+        assert_has(&office.status(number).await, json!({"task_id": number}));
+    }
+}
+
+async fn row_g_2_a_task_that_is_put_off_says_when_to_ask_again(office: Office) {
+    for (delay_s, most) in [(60, 61_000), (86_400, 3_600_000)] {
+        let answer = office.call(spawn(json!({"delay_s": delay_s}))).await;
+        let status = office.status(answer["task_id"].as_str().unwrap()).await;
+        for answer in [&answer, &status] {
+            assert_has(answer, json!({"status": "running", "phase": "queued"}));
+            let after_ms = answer["poll_after_ms"].as_i64().unwrap();
+            assert!((most / 2..=most).contains(&after_ms), "{answer}");
+        }
+    }
+    let now = office.call(spawn(json!({"delay_s": 0}))).await;
+    assert!(now["poll_after_ms"].as_i64().unwrap() <= 10_000, "{now}");
 }
 
 async fn row_g_6_turns_are_counted_while_the_task_runs(office: Office) {

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::fields::{Fields, text_in};
+use crate::fields::{Fields, text_in, whole_in};
 use crate::tokens::estimate_tokens;
 use crate::words::words;
 use crate::{ErrorCode, Refusal, check_key};
@@ -66,6 +66,7 @@ impl ContextCall {
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
+        fields.only(action.forms())?;
         let call = match action {
             ContextAction::ListKeys => Self::ListKeys,
             ContextAction::Read => Self::Read { key: key(&mut fields)? },
@@ -135,7 +136,7 @@ fn label(fields: &mut Fields) -> Result<String, Refusal> {
 
 fn limit(fields: &mut Fields) -> Result<i64, Refusal> {
     let Some(limit) = fields.take("limit") else { return Ok(HISTORY) };
-    match limit.as_i64() {
+    match whole_in(limit) {
         Some(limit @ 1..=MAX_HISTORY) => Ok(limit),
         Some(_) | None => {
             Err(Refusal::invalid("limit", format_args!("must be a whole number from 1 to {MAX_HISTORY}")))

@@ -19,6 +19,12 @@ words! {
 /// The turns that an operator allows if nothing else is said.
 pub const DEFAULT_MAX_TURNS_CEILING: i32 = 25;
 
+/// A year: the longest delay, and the longest time that a task may be given.
+pub const LONGEST_S: f64 = 366.0 * 24.0 * 3600.0;
+
+/// What a budget may have: as billionths it has to fit into what is stored.
+pub const MAX_USD: f64 = 9e9;
+
 /// An agent as `define` or a config gives it, in the words of the wire; nothing of it is checked.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -117,7 +123,7 @@ impl AgentDraft {
             model: self.model.map_or(Ok(String::new()), |model| required("model", Some(model)))?,
             max_turns: max_turns(self.max_turns, limits)?,
             summary_prompt: summary_prompt(self.summary_prompt, limits)?,
-            timeout_s: self.timeout_s.map(|seconds| positive("timeout_s", seconds)).transpose()?,
+            timeout_s: self.timeout_s.map(|seconds| time_limit("timeout_s", seconds)).transpose()?,
             budget: Budget {
                 max_input_tokens: not_negative("max_input_tokens", self.max_input_tokens)?,
                 max_output_tokens: not_negative("max_output_tokens", self.max_output_tokens)?,
@@ -190,7 +196,15 @@ fn max_turns(asked: Option<i64>, limits: &DefinitionLimits) -> Result<i32, Refus
     Ok(i32::try_from(asked).unwrap_or(i32::MAX).min(limits.max_turns.max(1)))
 }
 
-pub(crate) fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
+/// How long a task may run.
+pub(crate) fn time_limit(field: &str, seconds: f64) -> Result<f64, Refusal> {
+    if seconds > LONGEST_S {
+        return Err(Refusal::invalid(field, format_args!("must be at most {LONGEST_S} seconds")));
+    }
+    positive(field, seconds)
+}
+
+fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
     if number.is_finite() && number > 0.0 {
         Ok(number)
     } else {
@@ -208,9 +222,9 @@ pub(crate) fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i6
 /// US dollars in billionths, rounded.
 pub fn nanousd(field: &str, usd: f64) -> Result<i64, Refusal> {
     // By way of text, since there is no conversion of a float that refuses what does not fit.
-    let nanos = format!("{:.0}", usd * 1e9).parse::<i64>();
-    nanos.ok().filter(|nanos| *nanos >= 0).ok_or_else(|| {
-        Refusal::invalid(field, "must be a number of US dollars that is not negative, and below nine billion")
+    let nanos = format!("{:.0}", usd * 1e9).parse::<i64>().ok();
+    nanos.filter(|_| (0.0..=MAX_USD).contains(&usd)).ok_or_else(|| {
+        Refusal::invalid(field, format_args!("must be a number of US dollars from 0 to {MAX_USD}"))
     })
 }
 

@@ -7,6 +7,7 @@ words! {
         AgentNotFound = "AGENT_NOT_FOUND",
         BodyTooLarge = "BODY_TOO_LARGE",
         Forbidden = "FORBIDDEN",
+        HeadersTooLarge = "HEADERS_TOO_LARGE",
         IdempotencyConflict = "IDEMPOTENCY_CONFLICT",
         Internal = "INTERNAL",
         InvalidAction = "INVALID_ACTION",

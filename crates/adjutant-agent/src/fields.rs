@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use crate::Refusal;
+use crate::{ActionForm, Refusal};
 
 /// The fields of a tool call that are not null, taken one by one; what is left at the end is unknown.
 #[derive(Debug)]
@@ -18,6 +18,16 @@ impl<'a> Fields<'a> {
                 .map(|(name, value)| (name.as_str(), value))
                 .collect(),
         ))
+    }
+
+    /// Refuses a field that has no place in any of these forms by its name: who misspells one is told so, and not that
+    /// another is missing.
+    pub(crate) fn only(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
+        let known = |name: &str| {
+            forms.iter().any(|form| form.needed.contains(&name) || form.optional.contains(&name))
+        };
+        let unknown = self.0.iter().map(|(name, _)| *name).filter(|name| !known(name)).min();
+        unknown.map_or(Ok(()), |name| Err(not_a_field(name)))
     }
 
     pub fn take(&mut self, name: &str) -> Option<&'a Value> {
@@ -59,7 +69,7 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        value.as_i64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
+        whole_in(value).map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
     }
 
     pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
@@ -82,7 +92,8 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
         let Some(items) = self.array(name)? else { return Ok(None) };
-        items.iter().map(|item| text_in(name, item)).collect::<Result<_, _>>().map(Some)
+        let texts = items.iter().enumerate().map(|(place, item)| text_in(&format!("{name}[{place}]"), item));
+        texts.collect::<Result<_, _>>().map(Some)
     }
 
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<&'a Map<String, Value>>, Refusal> {
@@ -96,9 +107,13 @@ impl<'a> Fields<'a> {
         self.0.sort_unstable_by_key(|(name, _)| *name);
         match self.0.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Refusal::invalid(name, "is not a field of this action")),
+            Some((name, _)) => Err(not_a_field(name)),
         }
     }
+}
+
+fn not_a_field(name: &str) -> Refusal {
+    Refusal::invalid(name, "is not a field of this action")
 }
 
 /// The text in a value. A NUL cannot be stored, so it is refused.
@@ -108,6 +123,13 @@ pub fn text_in<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
         return Err(Refusal::invalid(name, "must not contain a NUL character"));
     }
     Ok(text)
+}
+
+/// The whole number in a value; `12.0` is one, as JSON Schema has it.
+pub fn whole_in(value: &Value) -> Option<i64> {
+    let float = || value.as_f64().filter(|number| number.fract() == 0.0);
+    // By way of text, since there is no conversion of a float that refuses what does not fit.
+    value.as_i64().or_else(|| format!("{:.0}", float()?).parse().ok())
 }
 
 /// Refuses a NUL wherever it is in the value, in names too.
@@ -122,5 +144,29 @@ fn refuse_nul(name: &str, value: &Value) -> Result<(), Refusal> {
             refuse_nul(name, value)
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        for (value, whole) in [
+            (json!(12), Some(12)),
+            (json!(12.0), Some(12)),
+            (json!(-1e3), Some(-1000)),
+            (json!(1e18), Some(1_000_000_000_000_000_000)),
+            (json!(i64::MAX), Some(i64::MAX)),
+            (json!(1e19), None),
+            (json!(12.5), None),
+            (json!("12"), None),
+            (json!(true), None),
+        ] {
+            assert_eq!(whole_in(&value), whole, "{value}");
+        }
     }
 }

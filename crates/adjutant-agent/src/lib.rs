@@ -3,6 +3,7 @@
 //!
 //! Nothing here does IO. The other crates speak in these words; each of them has one meaning everywhere.
 
+mod action_forms;
 mod answer;
 mod budget;
 mod context_call;
@@ -32,17 +33,19 @@ mod view;
 mod window;
 mod words;
 
+pub use action_forms::{ActionForm, BATCH_ITEM};
 pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
 pub use budget::{BudgetLimit, BudgetScope, OverBudget};
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use conversation::Conversation;
 pub use definition::{
-    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, OnWorkerLoss, nanousd, usd,
+    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, LONGEST_S, MAX_USD,
+    OnWorkerLoss, nanousd, usd,
 };
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
-pub use fields::{Fields, text_in};
+pub use fields::{Fields, text_in, whole_in};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};

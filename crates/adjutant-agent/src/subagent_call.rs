@@ -52,11 +52,13 @@ pub enum SubagentCall {
 }
 
 impl SubagentCall {
-    /// Reads the arguments of a call, and refuses them by the name of the field that is wrong: the action first, then its
-    /// fields in their order, then what is not one of them.
+    /// Reads the arguments of a call, and refuses them by the name of the field that is wrong: the action first, then what
+    /// is not one of its fields, then its fields in their order.
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
-        let call = match action(&mut fields)? {
+        let action = action(&mut fields)?;
+        fields.only(action.forms())?;
+        let call = match action {
             SubagentAction::ListAgents => Self::ListAgents,
             SubagentAction::Define => Self::Define(Box::new(DefineCall::read(&mut fields)?)),
             SubagentAction::Spawn => Self::Spawn(Box::new(SpawnCall::read(&mut fields)?)),

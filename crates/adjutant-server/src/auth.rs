@@ -9,13 +9,19 @@ use std::time::Duration;
 use adjutant_agent::ErrorCode;
 use adjutant_store::Store;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
+use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
+use crate::rates::Rate;
 use crate::{Caller, Error, Result, Scope};
 
 /// How long a key that was good is good without being looked up: as long does one that was taken back.
 const TRUSTED: Duration = Duration::from_secs(5);
+
+/// How many wrong keys an address may try each second: each is looked up, and a guess should be a slow thing.
+const WRONG_PER_S: f64 = 10.0;
 
 /// How long there being no keys is believed.
 const OPEN: Duration = Duration::from_secs(2);
@@ -28,6 +34,10 @@ const MANY: usize = 10_000;
 
 const DEFAULT_TENANT: &str = "default";
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
 /// Knows callers by their keys.
 #[derive(Debug)]
 pub(crate) struct Keys {
@@ -36,6 +46,7 @@ pub(crate) struct Keys {
     loopback: bool,
     /// Found by a keyed hash of the secret, so that the time it takes tells nothing about others.
     trusted: Mutex<HashMap<String, (Caller, Instant)>>,
+    wrong: Rate<Peer>,
     /// Once there are keys, there is no way back to being open.
     any: AtomicBool,
     looked: Mutex<Option<Instant>>,
@@ -47,17 +58,18 @@ impl Keys {
             store,
             loopback: is_loopback(address.ip()),
             trusted: Mutex::default(),
+            wrong: Rate::new(WRONG_PER_S),
             any: AtomicBool::new(false),
             looked: Mutex::default(),
         }
     }
 
-    /// Who sent a request with these headers.
-    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller> {
-        match bearer(headers)? {
-            Some(secret) => self.owner(secret).await,
+    /// Who sent a request.
+    pub(crate) async fn caller(&self, parts: &Parts) -> Result<Caller> {
+        match bearer(&parts.headers)? {
+            Some(secret) => self.owner(secret, parts.extensions.get().copied()).await,
             None if self.is_open().await? => {
-                refuse_pages(uri, headers)?;
+                refuse_pages(&parts.uri, &parts.headers)?;
                 Ok(everybody())
             }
             None => Err(unauthenticated("A key is required: Authorization: Bearer adj_...")),
@@ -69,28 +81,34 @@ impl Keys {
         if self.is_open().await? { refuse_pages(uri, headers) } else { Ok(()) }
     }
 
-    async fn owner(&self, secret: &str) -> Result<Caller> {
+    async fn owner(&self, secret: &str, peer: Option<Peer>) -> Result<Caller> {
         let now = Instant::now();
-        if let Some((caller, until)) = self.lock().get(secret)
-            && now < *until
-        {
-            return Ok(caller.clone());
-        }
+        let was_good = match self.lock().get(secret) {
+            Some((caller, until)) if now < *until => return Ok(caller.clone()),
+            known => known.is_some(),
+        };
         let unknown = || unauthenticated("This key is not known, or no longer valid");
         if !secret.starts_with("adj_") || secret.len() > MAX_KEY {
             return Err(unknown());
         }
+        // Whoever has a key is not kept out by others who guess from the same address, once it is known.
+        if let Some(peer) = peer.filter(|_| !was_good) {
+            self.wrong.check(&peer).map_err(Error::TooOften)?;
+        }
         let Some(key) = self.store.key(secret).await? else {
             self.lock().remove(secret);
+            // Whether that was the last one that it had is for the next request to hear.
+            let _ = peer.map(|peer| self.wrong.take(peer));
             return Err(unknown());
         };
+        let until = now + trusted_for(key.expires_at, Utc::now());
         let scopes = key.scopes.iter().filter_map(|word| Scope::named(word)).collect();
         let caller = Caller { tenant: key.tenant, scopes };
         let mut trusted = self.lock();
         if trusted.len() >= MANY {
             trusted.retain(|_, (_, until)| now < *until);
         }
-        trusted.insert(secret.to_owned(), (caller.clone(), now + TRUSTED));
+        trusted.insert(secret.to_owned(), (caller.clone(), until));
         Ok(caller)
     }
 
@@ -112,6 +130,12 @@ impl Keys {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Caller, Instant)>> {
         self.trusted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Not beyond its own end.
+fn trusted_for(expires_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
+    let left = expires_at.map(|at| at.signed_duration_since(now).to_std().unwrap_or_default());
+    left.map_or(TRUSTED, |left| left.min(TRUSTED))
 }
 
 /// Refuses an address that others can reach, as long as nobody has a key.
@@ -227,6 +251,15 @@ mod tests {
         two.append(AUTHORIZATION, HeaderValue::from_static("Bearer adj_y"));
         assert!(bearer(&two).is_err(), "two keys are none");
         assert_eq!(bearer(&HeaderMap::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_key_is_not_trusted_beyond_its_end() {
+        let now = Utc::now();
+        assert_eq!(trusted_for(None, now), TRUSTED);
+        assert_eq!(trusted_for(Some(now + TRUSTED * 2), now), TRUSTED);
+        assert_eq!(trusted_for(Some(now + TRUSTED / 2), now), TRUSTED / 2);
+        assert_eq!(trusted_for(Some(now - TRUSTED), now), Duration::ZERO);
     }
 
     #[test]

@@ -136,6 +136,7 @@ pub(crate) fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::StoreFull
         | ErrorCode::TaskNotReady => StatusCode::CONFLICT,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         ErrorCode::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         ErrorCode::MaxSessionsExceeded | ErrorCode::MaxTasksExceeded | ErrorCode::RateLimited => {
             StatusCode::TOO_MANY_REQUESTS
@@ -162,6 +163,8 @@ mod tests {
             let (word, status) = (code.as_str(), status(*code).as_u16());
             let expected = if word == "BODY_TOO_LARGE" {
                 413
+            } else if word == "HEADERS_TOO_LARGE" {
+                431
             } else if word.starts_with("INVALID_") || word.ends_with("_TOO_LARGE") {
                 400
             } else if word.ends_with("_NOT_FOUND") {

@@ -37,6 +37,21 @@ impl<K: Eq + Hash> Rate<K> {
         (bucket.tokens + gained).min(self.capacity())
     }
 
+    /// Whether `key` has one to take; else how long to wait for it.
+    pub(crate) fn check(&self, key: &K) -> Result<(), Duration> {
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = buckets.get(key).map_or(self.capacity(), |bucket| self.tokens(bucket, Instant::now()));
+        self.enough(tokens)
+    }
+
+    fn enough(&self, tokens: f64) -> Result<(), Duration> {
+        if tokens >= 1.0 {
+            return Ok(());
+        }
+        let seconds = (1.0 - tokens) / self.per_second;
+        Err(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(3600)))
+    }
+
     /// Takes one of `key`'s, or says how long to wait for the next.
     pub(crate) fn take(&self, key: K) -> Result<(), Duration> {
         let now = Instant::now();
@@ -46,10 +61,7 @@ impl<K: Eq + Hash> Rate<K> {
         }
         let bucket = buckets.entry(key).or_insert(Bucket { tokens: self.capacity(), at: now });
         let tokens = self.tokens(bucket, now);
-        if tokens < 1.0 {
-            let seconds = (1.0 - tokens) / self.per_second;
-            return Err(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(3600)));
-        }
+        self.enough(tokens)?;
         *bucket = Bucket { tokens: tokens - 1.0, at: now };
         Ok(())
     }
@@ -63,9 +75,10 @@ mod tests {
     async fn a_seconds_worth_at_once_and_then_as_many_as_time_gives() {
         let rate = Rate::new(3.0);
         for _ in 0..3 {
-            assert_eq!(rate.take("one"), Ok(()));
+            assert_eq!((rate.check(&"one"), rate.take("one")), (Ok(()), Ok(())));
         }
         let wait = rate.take("one").unwrap_err();
+        assert!(rate.check(&"one").unwrap_err() <= wait, "looking takes none");
         assert!(wait > Duration::from_millis(330) && wait < Duration::from_millis(340), "{wait:?}");
         assert_eq!(rate.take("another"), Ok(()), "each has its own");
         tokio::time::advance(wait + Duration::from_millis(1)).await;

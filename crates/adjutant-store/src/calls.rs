@@ -47,13 +47,13 @@ impl Calls {
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T> {
+        let turn = tokio::time::timeout(CONNECT, self.at_once.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(Error::Unavailable(sqlx::Error::PoolTimedOut)) };
         // In memory of its own: of a thousand loops few are in a call, and all would have room for the largest.
         Box::pin(self.make(call)).await
     }
 
     async fn make<T>(&self, call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> Result<T> {
-        let turn = tokio::time::timeout(CONNECT, self.at_once.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(Error::Unavailable(sqlx::Error::PoolTimedOut)) };
         let (mut connection, opened_at) = self.connection().await?;
         let answer = timeout(self.patience, call(&mut connection)).await;
         if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {

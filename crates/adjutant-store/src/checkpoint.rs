@@ -16,7 +16,7 @@ impl Lease {
         self.store
             .call(async |connection| {
                 sqlx::query!(
-                    "select checkpoint_2($1, $2, $3, $4, $5, $6)",
+                    "select checkpoint_1($1, $2, $3, $4, $5, $6)",
                     self.session.0,
                     self.slot,
                     self.task.0,

@@ -86,6 +86,18 @@ fn is_passing_code(code: &str) -> bool {
 }
 
 impl Error {
+    /// The same for another who asked for the same.
+    pub(crate) fn again(&self) -> Self {
+        let said = |error: &sqlx::Error| std::io::Error::other(said(error));
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.clone()),
+            Self::LeaseLost(task) => Self::LeaseLost(*task),
+            Self::Schema(misfit) => Self::Schema(misfit.clone()),
+            Self::Unavailable(error) => Self::Unavailable(sqlx::Error::Io(said(error))),
+            Self::Unexpected(error) => Self::Unexpected(sqlx::Error::Decode(said(error).into())),
+        }
+    }
+
     /// Whether the same call may succeed later, unchanged.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable(_))

@@ -50,9 +50,12 @@ impl FromStr for Cursor {
     type Err = Refusal;
 
     fn from_str(text: &str) -> std::result::Result<Self, Refusal> {
-        let unknown = |_| Refusal::invalid("cursor", "is not one that a page had as its next_cursor");
-        text.parse().map(Self).map_err(unknown)
+        text.parse().ok().map(Self).filter(|cursor| cursor.to_string() == text).ok_or_else(not_a_cursor)
     }
+}
+
+pub(crate) fn not_a_cursor() -> Refusal {
+    Refusal::invalid("cursor", "is not one that a page had as its next_cursor")
 }
 
 /// Tasks, the newest first.
@@ -85,10 +88,15 @@ pub struct TaskEntry {
     pub parent: Option<TaskId>,
     pub retry_of: Option<TaskId>,
     pub continues: Option<TaskId>,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub created_at: DateTime<Utc>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub started_at: Option<DateTime<Utc>>,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub last_activity_at: DateTime<Utc>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub finished_at: Option<DateTime<Utc>>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub collected_at: Option<DateTime<Utc>>,
 }
 

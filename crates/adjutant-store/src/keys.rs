@@ -31,10 +31,14 @@ pub struct ApiKey {
     pub tenant: String,
     pub name: String,
     pub scopes: Vec<String>,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub created_at: DateTime<Utc>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub expires_at: Option<DateTime<Utc>>,
     /// To the minute.
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub last_used_at: Option<DateTime<Utc>>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 

@@ -19,6 +19,7 @@ pub struct TaskRecord {
     pub timeout_s: Option<f64>,
     pub pool: String,
     pub priority: i16,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub not_before: Option<DateTime<Utc>>,
     pub waiting_for: Option<String>,
     /// The tasks of its session that had to complete first.
@@ -45,7 +46,9 @@ pub struct AttemptRecord {
     pub outcome: Option<String>,
     /// Model answers that it added.
     pub turns: i32,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub claimed_at: DateTime<Utc>,
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub ended_at: Option<DateTime<Utc>>,
 }
 

@@ -8,7 +8,7 @@ use crate::{Error, Result, Store};
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
 /// Why a program and a database do not go together, and the command that mends it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SchemaMisfit {
     #[error("the database has no Adjutant schema yet; run `adjutant migrate`")]
     Empty,

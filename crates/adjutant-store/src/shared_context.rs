@@ -39,7 +39,7 @@ impl Lease {
                 sqlx::query!(
                     r#"select content as "content!", is_error as "is_error!", duration_ms as "duration_ms!", session_id,
                         written_by
-                       from task_context_2($1, $2, $3, $4, $5, $6, $7)"#,
+                       from task_context_1($1, $2, $3, $4, $5, $6, $7)"#,
                     self.session.0,
                     self.slot,
                     self.task.0,

@@ -13,6 +13,7 @@ use crate::{Result, Store};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stats {
     /// Tasks created at this time or later are counted; none: all that there are.
+    #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub since: Option<DateTime<Utc>>,
     #[serde(flatten)]
     pub total: Sums,

@@ -1,14 +1,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::Refusal;
+use adjutant_agent::{Refusal, SessionId, TaskNumber};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::audience::Audience;
 use crate::calls::Calls;
+use crate::delegate::Plain;
 use crate::notice::Notices;
-use crate::{Result, TenantLimits, schema};
+use crate::together::Together;
+use crate::{Progress, Result, Spawned, TenantLimits, schema};
 
 /// How long a connection may take.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
@@ -38,6 +40,8 @@ pub struct Store {
     pub(crate) notices: Arc<Notices>,
     pub(crate) limits: TenantLimits,
     pub(crate) audience: Arc<Audience>,
+    pub(crate) delegations: Arc<Together<Plain, Option<Spawned>>>,
+    pub(crate) looks: Arc<Together<(SessionId, TaskNumber), Option<Progress>>>,
     calls: Arc<Calls>,
 }
 
@@ -64,7 +68,15 @@ impl Store {
         schema::check(&pool).await?;
         let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
         let (notices, audience) = (Notices::over(calls.clone()), Audience::over(calls.clone()));
-        Ok(Self { pool, notices, audience, limits: TenantLimits::default(), calls })
+        Ok(Self {
+            pool,
+            notices,
+            audience,
+            limits: TenantLimits::default(),
+            delegations: Arc::default(),
+            looks: Arc::default(),
+            calls,
+        })
     }
 
     /// A store that makes no session and no task beyond these limits, whoever calls. Children of tasks are never refused by

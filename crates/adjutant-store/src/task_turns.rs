@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sqlx::types::Json;
 
-use crate::history::usd;
+use crate::history::{not_a_cursor, usd};
 use crate::status::known;
 use crate::{Result, Store};
 
@@ -34,6 +34,7 @@ pub struct TurnRecord {
     pub cache_write_tokens: i64,
     pub cost_usd: f64,
     pub duration_ms: i64,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub at: DateTime<Utc>,
 }
 
@@ -52,6 +53,7 @@ pub struct ResultRecord {
     pub content: String,
     pub is_error: bool,
     pub duration_ms: i64,
+    #[serde(serialize_with = "crate::moment::serialize")]
     pub at: DateTime<Utc>,
 }
 
@@ -65,14 +67,7 @@ impl Store {
         limit: i64,
     ) -> Result<TurnPage> {
         self.find_task(tenant, task).await?;
-        let after: i32 = match cursor.map(str::parse) {
-            None => 0,
-            Some(Ok(after)) => after,
-            Some(Err(_)) => {
-                let problem = "is not one that a page had as its next_cursor";
-                return Err(Refusal::invalid("cursor", problem).into());
-            }
-        };
+        let after = cursor.map_or(Ok(0), turn_at)?;
         let limit = limit.clamp(1, MAX_PAGE);
         let mut turns = self.turn_records(task, after, limit + 1).await?;
         let length = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -174,4 +169,10 @@ fn calls(answer: &Answer) -> Vec<CallRecord> {
         result: None,
     };
     answer.tool_uses().map(record).collect()
+}
+
+/// The turn that a cursor stands for.
+fn turn_at(cursor: &str) -> std::result::Result<i32, Refusal> {
+    let turn: Option<i32> = cursor.parse().ok();
+    turn.filter(|turn| *turn > 0 && turn.to_string() == cursor).ok_or_else(not_a_cursor)
 }

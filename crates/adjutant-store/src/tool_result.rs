@@ -15,7 +15,7 @@ impl Lease {
         self.store
             .call(async |connection| {
                 sqlx::query!(
-                    "select tool_result_2($1, $2, $3, $4, $5, $6, $7)",
+                    "select tool_result_1($1, $2, $3, $4, $5, $6, $7)",
                     self.session.0,
                     self.slot,
                     self.task.0,

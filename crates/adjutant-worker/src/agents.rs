@@ -10,8 +10,8 @@ mod use_tools;
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, next,
-    shared_context_tool,
+    AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, give_up, next,
+    prompts, shared_context_tool,
 };
 use serde::Deserialize;
 use tracing::Span;
@@ -63,9 +63,18 @@ impl Agents {
                     }
                 }
                 Next::RunTools(calls) => {
-                    let results = use_tools::use_tools(task, &self.toolbox, agent, &calls).await?;
-                    if let Some(last) = turns.last_mut() {
-                        last.tool_results.extend(results);
+                    match use_tools::use_tools(task, &self.toolbox, agent, &calls).await {
+                        Ok(results) => {
+                            if let Some(last) = turns.last_mut() {
+                                last.tool_results.extend(results);
+                            }
+                        }
+                        // Another try would end the same way, and without its results the model cannot go on.
+                        Err(Stop::Store(error)) => {
+                            let error = prompts::tool_error(task.answers(), error);
+                            return Ok(end(give_up(&turns, FailureKind::Tool, error)));
+                        }
+                        Err(stop @ (Stop::HandOver | Stop::LeaseLost)) => return Err(stop),
                     }
                 }
                 Next::Finish(outcome) => return Ok(end(outcome)),

@@ -1,14 +1,12 @@
-//! Turns slots over: writes what has ended and claims what comes next, in one call. While one batch is under way the next
-//! gathers; nothing waits for company. A second call may begin beside a small one, so that what ends alone does not wait for
-//! what ended just before it; beside a large one it would make both smaller, and cost more than it gains.
+//! Turns slots over: writes what has ended and claims what comes next, in one call. While one call is under way the next batch
+//! gathers; nothing waits for company. A second call beside the first would make both batches smaller, and cost more than it
+//! gains.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::TaskId;
 use adjutant_store::{Ending, Error, Store};
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 
 use crate::claim::{Claimed, hand_on};
@@ -19,12 +17,6 @@ use crate::station::{Ended, Station, backoff};
 /// More at once would hold many sessions for long.
 const BATCH: usize = 50;
 
-/// Calls at once.
-const LINES: usize = 2;
-
-/// Endings in a call beside which another may begin.
-const SMALL: usize = 3;
-
 /// The loop.
 pub(crate) struct Turnover {
     pub(crate) calls: Calls,
@@ -33,7 +25,7 @@ pub(crate) struct Turnover {
     pub(crate) endings: mpsc::UnboundedReceiver<Ended>,
 }
 
-/// The calls that it makes, on connections of their own.
+/// The calls that it makes, on a connection of their own.
 pub(crate) struct Calls {
     pub(crate) station: Arc<Station>,
     pub(crate) line: Store,
@@ -44,35 +36,31 @@ impl Turnover {
     pub(crate) async fn run(mut self) {
         let (mut endings, mut claims) = (self.endings, self.claims.take());
         let calls = &self.calls;
-        let mut under_way = FuturesUnordered::new();
-        let mut largest = 0;
-        let mut left = Vec::new();
+        let mut batch = Vec::new();
         let mut pauses = backoff();
         loop {
-            let may_begin = under_way.is_empty() || (under_way.len() < LINES && largest <= SMALL);
-            let mut batch = Vec::new();
-            tokio::select! {
-                biased;
-                () = calls.station.draining.cancelled(), if claims.is_some() => {
-                    claims = None;
-                    continue;
-                }
-                Some((busy, claimed)) = under_way.next(), if !under_way.is_empty() => {
-                    left.extend(busy);
-                    match claimed {
-                        Ok(()) => pauses = backoff(),
-                        Err(error) => claim_later(&calls.station, &error, pauses.next().unwrap_or_default()),
+            // What was left is on its way at once.
+            if batch.is_empty() {
+                tokio::select! {
+                    biased;
+                    () = calls.station.draining.cancelled(), if claims.is_some() => {
+                        claims = None;
+                        continue;
                     }
-                    continue;
+                    _ = endings.recv_many(&mut batch, BATCH) => {}
+                    () = calls.station.wake.notified() => {}
                 }
-                // Something is left: on with it.
-                () = std::future::ready(()), if may_begin && !left.is_empty() => batch.append(&mut left),
-                _ = endings.recv_many(&mut batch, BATCH), if may_begin => {}
-                () = calls.station.wake.notified(), if may_begin => {}
+            }
+            if calls.station.draining.is_cancelled() {
+                claims = None;
             }
             gather(&mut endings, &mut batch).await;
-            largest = if under_way.is_empty() { batch.len() } else { largest.max(batch.len()) };
-            under_way.push(calls.turn(batch, claims.clone()));
+            let (busy, claimed) = calls.turn(batch, claims.as_ref()).await;
+            batch = busy;
+            match claimed {
+                Ok(()) => pauses = backoff(),
+                Err(error) => claim_later(&calls.station, &error, pauses.next().unwrap_or_default()),
+            }
         }
     }
 }
@@ -82,13 +70,13 @@ impl Calls {
     async fn turn(
         &self,
         batch: Vec<Ended>,
-        claims: Option<mpsc::UnboundedSender<Claimed>>,
+        claims: Option<&mpsc::UnboundedSender<Claimed>>,
     ) -> (Vec<Ended>, Result<(), Error>) {
         let (endings, waiting): (Vec<Ending>, Vec<_>) = batch.into_iter().unzip();
         if !endings.is_empty() {
             fault::point("before_end");
         }
-        let (busy, claimed) = match &claims {
+        let (busy, claimed) = match claims {
             Some(claims) => match self.end_and_claim(&endings, claims).await {
                 Ok(busy) => (busy, Ok(())),
                 Err(error) => (self.end(&endings).await, Err(error)),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+pub use adjutant_store::moment::utc as as_rfc3339;
+
+use chrono::{DateTime, TimeDelta, Utc};
 
 /// A time that was said: RFC 3339, a date, or how long ago (`90s`, `15m`, `2h`, `3d`).
 pub fn read_moment(said: &str) -> Result<DateTime<Utc>, String> {
@@ -33,11 +35,6 @@ pub fn read_span(said: &str) -> Result<Duration, String> {
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "must be more than 0, like 90, 90s, 15m, 2h or 3d".to_owned())
-}
-
-/// As the wire has it.
-pub fn as_rfc3339(moment: DateTime<Utc>) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// How long ago a time of the wire was, in its largest unit; nothing when it is not a time.

@@ -5,10 +5,18 @@ use std::io::IsTerminal;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets,
 };
+use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
 /// Without a terminal a table is as wide as it has to be: a program may read it.
 const UNBOUNDED: u16 = u16::MAX;
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// What is left of a name, and of a text, before whole columns are left out.
+const LEAST_NAME: usize = 12;
+const LEAST_TEXT: usize = 16;
 
 /// How something is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +49,12 @@ impl Look {
 pub enum Column {
     /// Never broken: ids and words.
     Word(&'static str),
-    /// As wide as there is room.
+    /// A word that may be cut where there is no room.
+    Name(&'static str),
+    /// As wide as there is room, and broken into lines.
     Text(&'static str),
+    /// As wide as there is room, and cut.
+    Line(&'static str),
     Number(&'static str),
     /// A state in its colour.
     State(&'static str),
@@ -51,7 +63,12 @@ pub enum Column {
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Self::Word(title) | Self::Text(title) | Self::Number(title) | Self::State(title) => title,
+            Self::Word(title)
+            | Self::Name(title)
+            | Self::Text(title)
+            | Self::Line(title)
+            | Self::Number(title)
+            | Self::State(title) => title,
         }
     }
 
@@ -62,7 +79,8 @@ impl Column {
             (Self::State(_), Paint::Colour) => {
                 state_colour(text).map_or(cell.clone(), |colour| cell.fg(colour))
             }
-            (Self::State(_), Paint::Plain) | (Self::Word(_) | Self::Text(_), _) => cell,
+            (Self::State(_), Paint::Plain)
+            | (Self::Word(_) | Self::Name(_) | Self::Text(_) | Self::Line(_), _) => cell,
         }
     }
 }
@@ -78,8 +96,56 @@ fn state_colour(state: &str) -> Option<Color> {
     }
 }
 
+/// The columns that there is room for, and how wide each may be. First names are cut, then numbers are left out, the last one
+/// first, and then what takes the rest of the line.
+fn fitting(columns: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usize)> {
+    let content = |place: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(place)).map(|cell| measure_text_width(cell));
+        cells.max().unwrap_or(0).max(columns[place].title().len())
+    };
+    let mut kept: Vec<(usize, usize)> = (0..columns.len()).map(|place| (place, content(place))).collect();
+    let is_text = |place: usize| matches!(columns[place], Column::Text(_) | Column::Line(_));
+    loop {
+        let least =
+            |&(place, width): &(usize, usize)| if is_text(place) { width.min(LEAST_TEXT) } else { width };
+        let needed = kept.iter().map(|column| least(column) + GAP).sum::<usize>().saturating_sub(GAP);
+        let Some(excess) = needed.checked_sub(width).filter(|excess| *excess > 0) else { break };
+        let names = kept.iter_mut().filter(|(place, _)| matches!(columns[*place], Column::Name(_)));
+        if let Some((_, widest)) =
+            names.filter(|(_, width)| *width > LEAST_NAME).max_by_key(|(_, width)| *width)
+        {
+            *widest = widest.saturating_sub(excess).max(LEAST_NAME);
+            continue;
+        }
+        let number = kept.iter().rposition(|(place, _)| matches!(columns[*place], Column::Number(_)));
+        let Some(last) = number.or_else(|| kept.iter().rposition(|(place, _)| is_text(*place))) else {
+            break;
+        };
+        kept.remove(last);
+    }
+    let fixed: usize = kept.iter().filter(|(place, _)| !is_text(*place)).map(|(_, width)| width + GAP).sum();
+    let room = width.saturating_sub(fixed).max(1);
+    kept.into_iter()
+        .map(|(place, width)| (place, if is_text(place) { width.min(room) } else { width }))
+        .collect()
+}
+
 /// Rows under titles, without lines between them. Only texts are broken, and only where there is no room.
 pub fn table(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
+    let fitting = fitting(columns, rows, usize::from(look.width));
+    let cut = |row: &Vec<String>| {
+        let cells = fitting.iter().map(|(place, width)| match columns[*place] {
+            Column::Name(_) | Column::Line(_) => truncate_str(&row[*place], *width, "…").into_owned(),
+            Column::Word(_) | Column::Text(_) | Column::Number(_) | Column::State(_) => row[*place].clone(),
+        });
+        cells.collect::<Vec<String>>()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cut).collect();
+    let columns: Vec<Column> = fitting.iter().map(|(place, _)| columns[*place]).collect();
+    drawn(&columns, &rows, look)
+}
+
+fn drawn(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(look.width);
@@ -100,7 +166,7 @@ pub fn table(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
     }
     for (number, column) in columns.iter().enumerate() {
         let Some(set) = table.column_mut(number) else { continue };
-        set.set_padding((0, 2));
+        set.set_padding((0, if number + 1 < columns.len() { 2 } else { 0 }));
         if !matches!(column, Column::Text(_)) {
             set.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -161,6 +227,37 @@ mod tests {
         assert!(widest <= 60, "{shown}");
         assert!(shown.contains("failed (max_turns)"), "{shown}");
         assert!(shown.lines().count() > 3, "the label is broken: {shown}");
+    }
+
+    #[test]
+    fn where_there_is_little_room_names_are_cut_and_then_numbers_left_out() {
+        let columns = [
+            Column::Name("SESSION"),
+            Column::Word("TASK"),
+            Column::State("STATE"),
+            Column::Number("TURNS"),
+            Column::Number("AGE"),
+            Column::Line("ABOUT"),
+        ];
+        let row = [
+            "the-session-of-a-long-night",
+            "t_01",
+            "failed (max_turns)",
+            "25",
+            "3m",
+            "漢字漢字漢字漢字漢字漢字漢字",
+        ];
+        let rows = [row.map(str::to_owned).to_vec()];
+        let at = |width| table(&columns, &rows, Look { width, paint: Paint::Plain });
+        for width in [50, 60, 80, 120] {
+            let shown = at(width);
+            assert_eq!(shown.lines().count(), 2, "{shown}");
+            assert!(shown.lines().all(|line| measure_text_width(line) <= usize::from(width)), "{shown}");
+            assert!(shown.contains("t_01") && shown.contains("failed (max_turns)"), "{shown}");
+        }
+        assert!(at(80).contains("AGE") && at(80).contains("the-session"), "{}", at(80));
+        assert!(at(60).contains("the-session…") && at(60).contains("ABOUT"), "{}", at(60));
+        assert!(!at(50).contains("AGE"), "{}", at(50));
     }
 
     #[test]

@@ -113,8 +113,9 @@ fn task_ids(names: Vec<&str>) -> Result<Vec<TaskNumber>, Refusal> {
             format_args!("must be 1 to {MAX_TASK_IDS} task ids, not {}", names.len()),
         ));
     }
-    let mut numbers =
-        names.into_iter().map(|name| number("task_ids", name)).collect::<Result<Vec<_>, _>>()?;
+    let numbers =
+        names.into_iter().enumerate().map(|(place, name)| number(&format!("task_ids[{place}]"), name));
+    let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?;
     numbers.sort_unstable();
     numbers.dedup();
     Ok(numbers)

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::follow::{MAX_TASK_IDS, idempotency_key, number, task_id};
-use crate::definition::{not_negative, positive};
+use crate::definition::{LONGEST_S, not_negative, time_limit};
 use crate::fields::Fields;
 use crate::tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
-use crate::{Budget, ErrorCode, Refusal, TaskNumber, check_agent_name, nanousd};
+use crate::{BATCH_ITEM, Budget, ErrorCode, Refusal, TaskNumber, check_agent_name, nanousd};
 
 /// The most tasks of one batch.
 const MAX_BATCH: usize = 100;
@@ -16,8 +16,6 @@ const MAX_LABEL_CHARS: usize = 200;
 const MAX_METADATA_BYTES: usize = 16 * 1024;
 /// Higher is sooner.
 const PRIORITIES: std::ops::RangeInclusive<i64> = -100..=100;
-/// A year: the longest delay, and the longest time that a task may be given.
-const LONGEST_S: f64 = 366.0 * 24.0 * 3600.0;
 
 /// What can be said of any new task.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -83,7 +81,7 @@ impl SpawnCall {
         Ok(Self {
             agent,
             task,
-            depends_on: names.into_iter().map(|name| number("depends_on", name)).collect::<Result<_, _>>()?,
+            depends_on: names.into_iter().enumerate().map(dependency_at).collect::<Result<_, _>>()?,
             options: TaskOptions::read(fields)?,
             idempotency_key: idempotency_key(fields)?,
         })
@@ -121,7 +119,8 @@ impl BatchCall {
         }
         let mut tasks = Vec::with_capacity(drafts.len());
         for (place, draft) in drafts.drain(..).enumerate() {
-            let depends_on = draft.depends_on.iter().map(|name| dependency(&names, name));
+            let depends_on =
+                draft.depends_on.iter().enumerate().map(|dependency| item_dependency(&names, dependency));
             let depends_on = depends_on.collect::<Result<_, _>>().map_err(|refusal| at(place, &refusal))?;
             let mut options = draft.options;
             options.queue |= queue;
@@ -152,6 +151,7 @@ fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
     }
     let read = || {
         let mut fields = Fields::of(item)?;
+        fields.only(&[BATCH_ITEM])?;
         let draft = ItemDraft {
             name: local_name(&mut fields)?,
             agent: fields.filled("agent")?.to_owned(),
@@ -176,11 +176,15 @@ fn local_name<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a str>, Refusal> {
     Ok(Some(name))
 }
 
-fn dependency(names: &[Option<&str>], name: &str) -> Result<ItemDependency, Refusal> {
-    match names.iter().position(|known| *known == Some(name)) {
-        Some(place) => Ok(ItemDependency::Item(place)),
-        None => number("depends_on", name).map(ItemDependency::Task),
+fn item_dependency(names: &[Option<&str>], (place, name): (usize, &&str)) -> Result<ItemDependency, Refusal> {
+    match names.iter().position(|known| *known == Some(*name)) {
+        Some(item) => Ok(ItemDependency::Item(item)),
+        None => dependency_at((place, name)).map(ItemDependency::Task),
     }
+}
+
+fn dependency_at((place, name): (usize, &str)) -> Result<TaskNumber, Refusal> {
+    number(&format!("depends_on[{place}]"), name)
 }
 
 /// The refusal of a field of the batch's task at this place.
@@ -252,11 +256,7 @@ fn delay(fields: &mut Fields) -> Result<Option<Duration>, Refusal> {
 }
 
 fn timeout_s(fields: &mut Fields) -> Result<Option<f64>, Refusal> {
-    let Some(seconds) = fields.number("timeout_s")? else { return Ok(None) };
-    if seconds > LONGEST_S {
-        return Err(Refusal::invalid("timeout_s", format_args!("must be at most {LONGEST_S} seconds")));
-    }
-    positive("timeout_s", seconds).map(Some)
+    fields.number("timeout_s")?.map(|seconds| time_limit("timeout_s", seconds)).transpose()
 }
 
 /// A blank one is none.

@@ -5,13 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{HeaderValue, Request};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::wire::Wire;
+use crate::auth::Peer;
 
 /// Whoever comes next waits in the system's queue.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -43,10 +49,10 @@ pub(super) async fn serve(
         loop {
             let Ok(place) = room.clone().acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     let (router, stopping) = (router.clone(), stopping.clone());
                     open.spawn(async move {
-                        connection(stream, router, stopping).await;
+                        connection(stream, Peer(address.ip()), router, stopping).await;
                         drop(place);
                     });
                 }
@@ -70,17 +76,23 @@ pub(super) async fn serve(
 }
 
 /// One connection, until its client has enough or we stop: then the request that is under way is its last.
-async fn connection(stream: TcpStream, router: Router, stopping: CancellationToken) {
+async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: CancellationToken) {
     // An answer is one small write; waiting for more would only delay it.
     if stream.set_nodelay(true).is_err() {
         return;
     }
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let_go_of_the_buffer(&mut request);
+        request.extensions_mut().insert(peer);
+        service.call(request)
+    });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(Wire::new(stream)), service);
     let mut serving = pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
@@ -91,5 +103,18 @@ async fn connection(stream: TcpStream, router: Router, stopping: CancellationTok
     };
     if let Err(error) = ended {
         tracing::debug!("a connection ended badly: {error}");
+    }
+}
+
+/// Copies the head of a request. It comes as slices of the buffer that it was read into, and would keep all of that for as long as
+/// the request waits.
+fn let_go_of_the_buffer(request: &mut Request<Incoming>) {
+    if let Ok(uri) = request.uri().to_string().parse() {
+        *request.uri_mut() = uri;
+    }
+    for value in request.headers_mut().values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
     }
 }

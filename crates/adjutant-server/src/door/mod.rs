@@ -11,6 +11,7 @@ mod stats;
 mod stream;
 mod tasks;
 mod tools;
+mod wire;
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     keys: Keys,
     requests: Option<Rate<String>>,
     statuses: Option<Rate<(String, String)>>,
+    /// What `/openapi.json` says.
+    document: String,
 }
 
 impl Shared {
@@ -94,6 +97,7 @@ impl Shared {
             keys: Keys::new(desk.store.clone(), address),
             requests: settings.tenant_requests_per_s.map(Rate::new),
             statuses: settings.session_status_per_s.map(Rate::new),
+            document: openapi::document(&desk.policy).to_string(),
             desk,
             settings,
         }
@@ -140,7 +144,7 @@ impl FromRequestParts<Arc<Shared>> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self> {
-        let caller = shared.keys.caller(&parts.uri, &parts.headers).await?;
+        let caller = shared.keys.caller(parts).await?;
         if let Some(requests) = &shared.requests {
             requests.take(caller.tenant.clone()).map_err(Error::TooOften)?;
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, Refusal};
+use adjutant_agent::{ErrorCode, Fields, Refusal};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use futures::StreamExt;
@@ -13,6 +13,8 @@ use serde_json::Value;
 
 use super::Shared;
 use crate::{Error, Result, body};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// For a whole body: who is slower holds a connection that others need.
 const BODY: Duration = Duration::from_secs(30);
@@ -143,6 +145,36 @@ impl FromRequest<Arc<Shared>> for Options {
         }
         check_type(&headers)?;
         Ok(Self(body::read(&bytes)?))
+    }
+}
+
+/// A request that says all there is to say by its path: no parameters, and no body but an empty object.
+pub(crate) struct PathOnly;
+
+impl FromRequest<Arc<Shared>> for PathOnly {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
+        Parameters::of(request.uri())?.end()?;
+        let Options(body) = Options::from_request(request, shared).await?;
+        Fields::of(&body)?.end()?;
+        Ok(Self)
+    }
+}
+
+/// The key under which a call is made once, however often it is sent.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match value.to_str() {
+        Ok(key)
+            if (1..=255).contains(&key.len()) && key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) =>
+        {
+            Ok(Some(key))
+        }
+        Ok(_) | Err(_) => Err(Refusal::invalid(
+            "Idempotency-Key",
+            "must have 1 to 255 characters, all of them printable ASCII",
+        )),
     }
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::{Budget, Fields, Refusal, nanousd};
+use adjutant_agent::{Budget, Fields, Refusal, nanousd, whole_in};
 use adjutant_store::{NewSession, SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::Shared;
-use super::request::{Options, Parameters, Place};
+use super::request::{Options, Parameters, PathOnly, Place};
 use crate::{Caller, Policy, Result, Scope};
 
 const PAGE: i64 = 50;
@@ -53,7 +53,9 @@ pub(super) struct Session {
     input_tokens: i64,
     output_tokens: i64,
     cost_usd: f64,
+    #[serde(serialize_with = "adjutant_store::moment::serialize")]
     created_at: DateTime<Utc>,
+    #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
     archived_at: Option<DateTime<Utc>>,
 }
 
@@ -137,7 +139,7 @@ fn read(body: &Value, policy: &Policy, caller: &Caller) -> Result<NewSession, Re
         None => Uuid::now_v7().to_string(),
     };
     let model = match fields.take("model") {
-        Some(model) => Some(policy.model(adjutant_agent::text_in("model", model)?)?.to_owned()),
+        Some(model) => Some(policy.model(filled("model", model)?)?.to_owned()),
         None => None,
     };
     let new = NewSession {
@@ -157,10 +159,15 @@ fn read(body: &Value, policy: &Policy, caller: &Caller) -> Result<NewSession, Re
     Ok(new)
 }
 
+fn filled<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
+    let text = adjutant_agent::text_in(name, value)?;
+    if text.trim().is_empty() { Err(Refusal::invalid(name, "must not be empty")) } else { Ok(text) }
+}
+
 /// What a session may lower, and has if it says nothing.
 fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(most) };
-    let wanted = value.as_i64().and_then(|wanted| i32::try_from(wanted).ok());
+    let wanted = whole_in(value).and_then(|wanted| i32::try_from(wanted).ok());
     wanted
         .filter(|wanted| (1..=most).contains(wanted))
         .ok_or_else(|| Refusal::invalid(name, format_args!("must be a whole number from 1 to {most}")))
@@ -168,7 +175,7 @@ fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusa
 
 fn tokens(fields: &mut Fields<'_>, name: &str) -> Result<Option<i64>, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(None) };
-    let wanted = value.as_i64().filter(|wanted| *wanted >= 0);
+    let wanted = whole_in(value).filter(|wanted| *wanted >= 0);
     wanted.map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number that is not negative"))
 }
 
@@ -247,12 +254,9 @@ pub(super) async fn archive(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     place: Place,
-    parameters: Parameters,
-    Options(body): Options,
+    _: PathOnly,
 ) -> Result<Json<Session>> {
     caller.needs(&[Scope::Delegate])?;
-    parameters.end()?;
-    Fields::of(&body)?.end()?;
     let store = &shared.desk.store;
     let session = store.session(&caller.tenant, place.get("session")).await?;
     store.archive_session(session.id).await?;
@@ -332,6 +336,7 @@ mod tests {
             (json!("text"), "body"),
             (json!({"session_id": 1}), "session_id"),
             (json!({"model": 1}), "model"),
+            (json!({"model": " "}), "model"),
             (json!({"max_active": 0}), "max_active"),
             (json!({"max_active": 6}), "max_active"),
             (json!({"max_active": "2"}), "max_active"),
@@ -340,6 +345,8 @@ mod tests {
             (json!({"max_input_tokens": -1}), "max_input_tokens"),
             (json!({"max_output_tokens": 1.5}), "max_output_tokens"),
             (json!({"max_cost_usd": -0.01}), "max_cost_usd"),
+            (json!({"max_cost_usd": 9_000_000_000.5}), "max_cost_usd"),
+            (json!({"max_cost_usd": -1e-300}), "max_cost_usd"),
             (json!({"max_cost_usd": 1e300}), "max_cost_usd"),
             (json!({"max_cost_usd": "1"}), "max_cost_usd"),
             (json!({"metadata": []}), "metadata"),

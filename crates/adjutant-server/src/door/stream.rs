@@ -2,11 +2,11 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind, usd};
-use adjutant_store::{Event, EventPage, LiveText};
+use adjutant_store::{Event, EventPage, LiveText, moment};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -198,7 +198,7 @@ impl Reader {
             task_id: event.task_number.to_string(),
             id: event.task,
             kind: kind.as_str(),
-            at: at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            at: moment::utc(at),
             attempt: event.attempt,
             ..Shown::default()
         };
@@ -286,7 +286,7 @@ impl<'a> Shown<'a> {
             task_id: said.task_number.to_string(),
             id: said.task,
             kind: "text",
-            at: Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true),
+            at: moment::utc(Utc::now()),
             turn: Some(said.turn),
             offset: Some(said.offset),
             text: Some(&said.text),

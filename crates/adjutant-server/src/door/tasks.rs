@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{ErrorCode, FailureKind, Fields, Refusal, TaskId, TaskState};
+use adjutant_agent::{ErrorCode, FailureKind, Refusal, TaskId, TaskState};
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
@@ -11,9 +12,9 @@ use serde_json::Value;
 
 use super::Shared;
 use super::json;
-use super::request::{Options, Parameters, Place};
+use super::request::{Parameters, PathOnly, Place, idempotency_key};
 use crate::{Caller, Result, Scope};
-use adjutant_store::{Cursor, TaskFilter};
+use adjutant_store::{Cursor, IdempotencyKey, TaskFilter};
 
 const PAGE: i64 = 50;
 const MAX_PAGE: i64 = 500;
@@ -172,12 +173,9 @@ pub(super) async fn cancel(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     place: Place,
-    parameters: Parameters,
-    Options(body): Options,
+    _: PathOnly,
 ) -> Result<Json<Value>> {
     caller.needs(&[Scope::Delegate])?;
-    parameters.end()?;
-    Fields::of(&body)?.end()?;
     let id = id(&place)?;
     // Whose it is, before anything is done to it.
     shared.desk.store.find_task(&caller.tenant, id).await?;
@@ -188,21 +186,25 @@ pub(super) async fn cancel(
 /// Try a task that has ended again, as a new task
 #[utoipa::path(
     post, path = "/v1/tasks/{id}/retry", tag = "history",
-    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    params(
+        ("id" = String, Path, description = "Its `id`, a UUID."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key is the same retry, and makes no second task."),
+    ),
     responses((status = 200, description = "The new task.", body = Object))
 )]
 pub(super) async fn retry(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     place: Place,
-    parameters: Parameters,
-    Options(body): Options,
+    headers: HeaderMap,
+    _: PathOnly,
 ) -> Result<Json<Value>> {
     caller.needs(&[Scope::Delegate])?;
-    parameters.end()?;
-    Fields::of(&body)?.end()?;
-    let store = &shared.desk.store;
-    let spawned = store.retry_task(&caller.tenant, id(&place)?, None).await?;
+    let (store, id) = (&shared.desk.store, id(&place)?);
+    // What two requests with one key are compared by: whether they are about the same task.
+    let body = format!("retry {id}");
+    let key = idempotency_key(&headers)?.map(|key| IdempotencyKey { key, body: body.as_bytes() });
+    let spawned = store.retry_task(&caller.tenant, id, key).await?;
     json(&store.task(&caller.tenant, spawned.id).await?)
 }
 

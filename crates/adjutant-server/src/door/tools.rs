@@ -9,10 +9,9 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::Shared;
-use super::request::{Arguments, Parameters, Place};
+use super::request::{Arguments, Parameters, Place, idempotency_key};
 use crate::{Caller, Dialect, Result, Scope, ToolCall};
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
@@ -53,22 +52,11 @@ pub(super) async fn call(
     let call = ToolCall {
         tool: place.get("tool").to_owned(),
         arguments,
-        idempotency_key: idempotency_key(&headers)?,
+        idempotency_key: idempotency_key(&headers)?.map(str::to_owned),
         traceparent: headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).map(str::to_owned),
     };
     shared.allow_status(&caller, session, &call)?;
     shared.desk.call(&caller, session, call, dialect).await.map(Json)
-}
-
-pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    match value.to_str() {
-        Ok(key) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
-        Ok(_) | Err(_) => Err(Refusal::invalid(
-            "Idempotency-Key",
-            "must have 1 to 255 characters, all of them visible ASCII",
-        )),
-    }
 }
 
 /// The tools' definitions, as a vendor's API takes them

@@ -17,6 +17,6 @@ impl Desk {
         let operator = &self.policy.operator;
         let spawned = self.store.continue_task(session, call.task_id, &new, operator, request.key()).await?;
         let agent = self.store.progress(session, spawned.number).await?.status.agent;
-        Ok(Value::Object(shown::spawned(&spawned, &agent, call.options.label.as_deref())))
+        Ok(Value::Object(shown::spawned(&spawned, &agent, &call.options)))
     }
 }

@@ -1,12 +1,15 @@
 //! How tasks are shown: the source's words for their states, and our own fields beside them.
 
-use adjutant_agent::{FailureKind, SPEC_VIEW, Spent, TaskState, usd};
+use adjutant_agent::{FailureKind, SPEC_VIEW, Spent, TaskOptions, TaskState, usd};
+use adjutant_store::moment::utc;
 use adjutant_store::{Progress, Spawned, Status};
-use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value, json};
 
 /// The error of a task that was cancelled: the source knows only failures.
 const CANCELLED: &str = "Task cancelled";
+
+/// Who is put off for longer is asked to look now and then.
+const LONGEST_HINT_MS: i64 = 3_600_000;
 
 /// The source has three words: whatever has not ended is running.
 pub(super) fn word(state: TaskState) -> &'static str {
@@ -18,14 +21,15 @@ pub(super) fn word(state: TaskState) -> &'static str {
 }
 
 /// A task that was made, as `spawn` answers.
-pub(super) fn spawned(spawned: &Spawned, agent: &str, label: Option<&str>) -> Map<String, Value> {
+pub(super) fn spawned(spawned: &Spawned, agent: &str, options: &TaskOptions) -> Map<String, Value> {
     let mut fields = Fields::default();
     fields.put("task_id", spawned.number.to_string());
     fields.put("id", spawned.id.to_string());
     fields.put("agent", agent);
     fields.put("status", word(spawned.state));
-    fields.put_if("label", label);
-    fields.phase(spawned.state, spawned.queue_position);
+    fields.put_if("label", options.label.as_deref());
+    let due_in_ms = options.delay.and_then(|delay| delay.as_millis().try_into().ok());
+    fields.phase(spawned.state, spawned.queue_position, due_in_ms);
     fields.0
 }
 
@@ -33,7 +37,7 @@ pub(super) fn spawned(spawned: &Spawned, agent: &str, label: Option<&str>) -> Ma
 pub(super) fn progress(progress: &Progress) -> Map<String, Value> {
     let status = &progress.status;
     let mut fields = Fields(task(status));
-    fields.phase(status.state, progress.queue_position);
+    fields.phase(status.state, progress.queue_position, progress.due_in_ms);
     fields.put("created_at", utc(status.created_at));
     fields.put("last_activity_at", utc(status.last_activity_at));
     fields.put_if("completed_at", status.finished_at.map(utc));
@@ -88,9 +92,13 @@ impl Fields {
     }
 
     /// What a task that has not ended is doing, and when it is worth asking again.
-    fn phase(&mut self, state: TaskState, queue_position: Option<i32>) {
-        let after_ms = match state {
-            TaskState::Queued => 1_000 + 500 * queue_position.unwrap_or(0).clamp(0, 18),
+    fn phase(&mut self, state: TaskState, queue_position: Option<i32>, due_in_ms: Option<i64>) {
+        let after_ms: i64 = match state {
+            // Nothing happens before it is due, unless somebody cancels it.
+            TaskState::Queued if due_in_ms.is_some_and(|due| due > 0) => {
+                due_in_ms.unwrap_or(0).saturating_add(1_000).min(LONGEST_HINT_MS)
+            }
+            TaskState::Queued => 1_000 + 500 * i64::from(queue_position.unwrap_or(0).clamp(0, 18)),
             TaskState::Running => 2_000,
             TaskState::Waiting => 5_000,
             TaskState::Completed | TaskState::Failed | TaskState::Cancelled => return,
@@ -105,8 +113,4 @@ impl Fields {
         self.put("output_tokens", spent.output_tokens);
         self.put_if("cost_usd", usd(spent.cost_nanousd));
     }
-}
-
-fn utc(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

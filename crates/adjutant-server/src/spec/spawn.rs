@@ -16,7 +16,7 @@ impl Desk {
         let depends_on = call.depends_on.iter().copied().map(Dependency::Task).collect();
         let new = delegation(&call.options, request).of(&call.agent, &call.task, depends_on);
         let spawned = self.store.delegate(session, &new, &self.policy.operator, request.key()).await?;
-        Ok(Value::Object(shown::spawned(&spawned, &call.agent, call.options.label.as_deref())))
+        Ok(Value::Object(shown::spawned(&spawned, &call.agent, &call.options)))
     }
 
     /// Starts all of the tasks, or none.
@@ -36,7 +36,7 @@ impl Desk {
         let new: Vec<NewDelegation> = new.collect();
         let spawned = self.store.delegate_all(session, &new, &self.policy.operator, request.key()).await?;
         let tasks = call.tasks.iter().zip(&spawned).map(|(item, spawned)| {
-            let mut task = shown::spawned(spawned, &item.agent, item.options.label.as_deref());
+            let mut task = shown::spawned(spawned, &item.agent, &item.options);
             if let Some(name) = &item.name {
                 task.insert("name".to_owned(), json!(name));
             }

@@ -103,7 +103,7 @@ impl Refusal {
     /// What to do about it, where the server's sentence leaves that to whoever knows the command line.
     fn advice(&self) -> Option<&'static str> {
         match (self.code.as_str(), self.status) {
-            ("MAX_TASKS_EXCEEDED", _) => Some("wait for one to end, or spawn with --queue"),
+            ("MAX_TASKS_EXCEEDED", _) => Some("--queue does that"),
             ("TASK_NOT_READY", _) => Some("`adjutant wait` waits for it"),
             ("SESSION_NOT_FOUND", _) => Some("`adjutant sessions` lists those there are"),
             ("AGENT_NOT_FOUND", _) => Some("`adjutant agents` lists those there are"),

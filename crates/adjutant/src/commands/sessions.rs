@@ -137,7 +137,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
 
 fn as_table(sessions: &[Value], look: Look) -> String {
     let columns =
-        [Column::Word("SESSION"), Column::State("STATE"), Column::Number("KEYS"), Column::Number("TOKENS")];
+        [Column::Name("SESSION"), Column::State("STATE"), Column::Number("KEYS"), Column::Number("TOKENS")];
     let row = |session: &Value| {
         let archived = session.get("archived").and_then(Value::as_bool).unwrap_or(false);
         let state = if archived { "archived" } else { "open" };

@@ -211,14 +211,14 @@ impl Filter {
 
 fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
     let columns = [
-        Column::Word("SESSION"),
+        Column::Name("SESSION"),
         Column::Word("TASK"),
-        Column::Word("AGENT"),
+        Column::Name("AGENT"),
         Column::State("STATE"),
         Column::Number("TURNS"),
         Column::Number("USD"),
         Column::Number("AGE"),
-        Column::Text("ABOUT"),
+        Column::Line("ABOUT"),
     ];
     let row = |task: &Value| {
         vec![

@@ -38,7 +38,7 @@ pub fn ended(task: &Value) -> String {
 pub fn tasks(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
     let columns = [
         Column::Word("TASK"),
-        Column::Word("AGENT"),
+        Column::Name("AGENT"),
         Column::State("STATE"),
         Column::Number("TURNS"),
         Column::Number("AGE"),

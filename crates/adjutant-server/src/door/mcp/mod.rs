@@ -37,7 +37,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use self::revoked::Revoked;
 use self::sessions::Whereabouts;
 use super::Shared;
-use super::tools::idempotency_key;
+use super::request::idempotency_key;
 use crate::auth::refuse_foreign_pages;
 use crate::error::internal;
 use crate::{Caller, Error, Result, Scope};
@@ -129,7 +129,11 @@ impl<'a> Visit<'a> {
         let known = context.extensions.get::<Parts>().and_then(|parts| {
             let (caller, whereabouts) = (parts.extensions.get()?, parts.extensions.get()?);
             // One that is not a key was refused at the door.
-            Some(Self { caller, whereabouts, idempotency_key: idempotency_key(&parts.headers).ok()? })
+            Some(Self {
+                caller,
+                whereabouts,
+                idempotency_key: idempotency_key(&parts.headers).ok()?.map(str::to_owned),
+            })
         });
         known.ok_or_else(|| ErrorData::internal_error(internal(&"a message without a caller"), None))
     }

@@ -1,7 +1,12 @@
 //! The bodies of requests: one schema for each action of a tool, made from the schema that models see.
 
-use adjutant_agent::{SHARED_CONTEXT, SUBAGENT, ToolDefinition, shared_context_tool, subagent_tool};
+use adjutant_agent::{
+    ActionForm, BATCH_ITEM, ContextAction, LONGEST_S, MAX_USD, SHARED_CONTEXT, SUBAGENT, SubagentAction,
+    ToolDefinition, shared_context_tool, subagent_tool,
+};
 use serde_json::{Map, Value, json};
+
+use crate::Policy;
 
 /// No NUL, which cannot be stored.
 const TEXT: &str = "^[^\\u0000]*$";
@@ -9,8 +14,6 @@ const TEXT: &str = "^[^\\u0000]*$";
 const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
 const TASK_ID: &str = "^t_[0-9]{2,9}$";
 const KEY: &str = "^[a-z0-9_]{1,64}$";
-/// The longest that a task may be put off or run.
-const YEAR_S: u32 = 366 * 24 * 3600;
 
 /// A tool's arguments, action by action.
 pub(super) struct Tool {
@@ -19,64 +22,17 @@ pub(super) struct Tool {
     pub(super) examples: Value,
 }
 
-/// An action, the fields that it needs, and those that it may have.
-type Action = (&'static str, &'static [&'static str], &'static [&'static str]);
-
-const SUBAGENT_ACTIONS: &[Action] = &[
-    ("list_agents", &[], &[]),
-    ("define", &["name", "description", "system_prompt"], AGENT),
-    ("define", &["name", "extends"], EXTENDED_AGENT),
-    ("spawn", &["agent", "task"], SPAWN),
-    ("status", &["task_id"], &[]),
-    ("collect", &["task_id"], &["idempotency_key"]),
-    ("wait", &[], &["task_ids", "mode", "timeout_s"]),
-    ("read", &["task_id"], &["offset", "limit"]),
-    ("cancel", &["task_id"], &[]),
-    ("continue", &["task_id", "task"], CONTINUE),
-    ("batch", &["tasks"], &["queue", "idempotency_key"]),
-];
-
-/// A task of a batch, read as if it were an action.
-const ITEM: Action = ("batch", &["agent", "task"], BATCH_ITEM);
-
-macro_rules! agent_fields {
-    ($($more:literal),*) => {
-        &[
-            "tools", "model", "max_turns", "replace", "on_worker_loss", "timeout_s", "max_input_tokens",
-            "max_output_tokens", "max_cost_usd", "summary_prompt", $($more),*
-        ]
-    };
-}
-macro_rules! task_fields {
-    ($($more:literal),*) => {
-        &[
-            "queue", "priority", "delay_s", "timeout_s", "max_input_tokens", "max_output_tokens", "max_cost_usd",
-            "summary_prompt", "label", "metadata", $($more),*
-        ]
-    };
-}
-
-const AGENT: &[&str] = agent_fields!();
-const EXTENDED_AGENT: &[&str] = agent_fields!("description", "system_prompt", "system_prompt_append");
-const SPAWN: &[&str] = task_fields!("depends_on", "idempotency_key");
-const CONTINUE: &[&str] = task_fields!("idempotency_key");
-const BATCH_ITEM: &[&str] = task_fields!("name", "depends_on");
-
-const CONTEXT_ACTIONS: &[Action] = &[
-    ("list_keys", &[], &[]),
-    ("read", &["key"], &[]),
-    ("write", &["key", "value"], &[]),
-    ("delete", &["key"], &[]),
-    ("read_batch", &["keys"], &[]),
-    ("read_history", &["key"], &["limit"]),
-    ("snapshot", &["label"], &[]),
-    ("read_snapshot", &["label"], &[]),
-];
-
-pub(super) fn subagent() -> Tool {
+pub(super) fn subagent(policy: &Policy) -> Tool {
+    let forms = SubagentAction::ALL.iter().map(|action| (action.as_str(), action.forms()));
+    let mut actions = schemas(&subagent_tool(), forms);
+    for action in &mut actions {
+        if let Some(schema) = action["properties"].get_mut("model") {
+            *schema = model(policy, schema["description"].clone());
+        }
+    }
     Tool {
         name: SUBAGENT,
-        actions: schemas(&subagent_tool(), SUBAGENT_ACTIONS),
+        actions,
         examples: json!({
             "list_agents": {"value": {"action": "list_agents"}},
             "define": {"value": {
@@ -98,7 +54,10 @@ pub(super) fn subagent() -> Tool {
 pub(super) fn shared_context() -> Tool {
     Tool {
         name: SHARED_CONTEXT,
-        actions: schemas(&shared_context_tool(), CONTEXT_ACTIONS),
+        actions: schemas(
+            &shared_context_tool(),
+            ContextAction::ALL.iter().map(|action| (action.as_str(), action.forms())),
+        ),
         examples: json!({
             "write": {"value": {"action": "write", "key": "problem", "value": "Builds take 20 minutes since Monday."}},
             "read": {"value": {"action": "read", "key": "problem"}},
@@ -107,13 +66,16 @@ pub(super) fn shared_context() -> Tool {
     }
 }
 
-fn schemas(tool: &ToolDefinition, actions: &[Action]) -> Vec<Value> {
+fn schemas<'a>(
+    tool: &ToolDefinition,
+    actions: impl Iterator<Item = (&'a str, &'static [ActionForm])>,
+) -> Vec<Value> {
     let known = &tool.input_schema["properties"];
-    actions
-        .iter()
-        .map(|action| {
-            let mut schema = fields(&tool.name, known, action);
-            schema["properties"]["action"] = json!({"type": "string", "const": action.0});
+    let forms = actions.flat_map(|(action, forms)| forms.iter().map(move |form| (action, form)));
+    forms
+        .map(|(action, form)| {
+            let mut schema = fields(&tool.name, known, action, form);
+            schema["properties"]["action"] = json!({"type": "string", "const": action});
             if let Some(needed) = schema["required"].as_array_mut() {
                 needed.insert(0, json!("action"));
             }
@@ -123,16 +85,28 @@ fn schemas(tool: &ToolDefinition, actions: &[Action]) -> Vec<Value> {
 }
 
 /// The fields of an action, each as callers are held to it.
-fn fields(tool: &str, known: &Value, (action, needed, optional): &Action) -> Value {
+fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
     let field = |name: &str| {
         let mut schema = known[name].clone();
         narrow(tool, action, name, &mut schema);
         schema
     };
     let mut properties = Map::new();
-    properties.extend(needed.iter().map(|name| ((*name).to_owned(), field(name))));
-    properties.extend(optional.iter().map(|name| ((*name).to_owned(), or_null(field(name)))));
-    object(properties, needed)
+    properties.extend(form.needed.iter().map(|name| ((*name).to_owned(), field(name))));
+    properties.extend(form.optional.iter().map(|name| ((*name).to_owned(), or_null(field(name)))));
+    object(properties, form.needed)
+}
+
+/// A model by its name: any, if the operator has said what any other name means.
+fn model(policy: &Policy, description: Value) -> Value {
+    let mut schema = json!({"type": ["string", "null"], "description": description});
+    if policy.model_aliases.contains_key("*") {
+        schema["pattern"] = json!(FILLED);
+    } else {
+        let names: Vec<_> = policy.models.iter().chain(policy.model_aliases.keys()).map(Some).collect();
+        schema["enum"] = json!(names.into_iter().chain([None]).collect::<Vec<_>>());
+    }
+    schema
 }
 
 /// Null is absent, also where nothing is known.
@@ -155,7 +129,7 @@ fn or_null(mut schema: Value) -> Value {
 fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
     let more = match (tool, name) {
         (SUBAGENT, "tasks") => {
-            let item = fields(tool, &schema["items"]["properties"], &ITEM);
+            let item = fields(tool, &schema["items"]["properties"], action, &BATCH_ITEM);
             json!({"items": item, "minItems": 1, "maxItems": 100})
         }
         (SUBAGENT, "name" | "agent" | "extends") => json!({"pattern": "^[a-z0-9_-]{1,64}$"}),
@@ -163,7 +137,6 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
         (SUBAGENT, "description") => json!({"pattern": "^[^\\u0000\\r\\n]*[!-~][^\\u0000\\r\\n]*$"}),
         (SUBAGENT, "system_prompt") => json!({"pattern": FILLED, "maxLength": 16003}),
         (SUBAGENT, "system_prompt_append" | "summary_prompt") => json!({"pattern": TEXT, "maxLength": 16003}),
-        (SUBAGENT, "model") => json!({"pattern": FILLED}),
         (SUBAGENT, "tools") => json!({"items": {"type": "string", "pattern": FILLED}}),
         (SUBAGENT, "task_id") => json!({"pattern": TASK_ID}),
         (SUBAGENT, "task_ids") => {
@@ -178,11 +151,11 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
         (SUBAGENT, "offset") => json!({"minimum": 0, "maximum": i64::MAX}),
         (SUBAGENT, "limit" | "max_turns") => json!({"minimum": 1, "maximum": i64::MAX}),
         (SUBAGENT, "max_input_tokens" | "max_output_tokens") => json!({"minimum": 0, "maximum": i64::MAX}),
-        (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": 9_223_372_036_i64}),
+        (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": MAX_USD}),
         (SUBAGENT, "priority") => json!({"minimum": -100, "maximum": 100}),
         (SUBAGENT, "timeout_s") if action == "wait" => json!({"minimum": 0}),
-        (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": YEAR_S}),
-        (SUBAGENT, "delay_s") => json!({"minimum": 0, "maximum": YEAR_S}),
+        (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": LONGEST_S}),
+        (SUBAGENT, "delay_s") => json!({"minimum": 0, "maximum": LONGEST_S}),
         (SUBAGENT, "label") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 200}),
         (SUBAGENT, "idempotency_key") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 300}),
         (SHARED_CONTEXT, "key") => json!({"pattern": KEY}),
@@ -204,22 +177,23 @@ pub(super) fn nothing() -> Value {
     object(Map::new(), &[])
 }
 
-pub(super) fn new_session() -> Value {
+pub(super) fn new_session(policy: &Policy) -> Value {
     let tokens = |description: &str| json!({"type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX, "description": description});
-    let limit =
-        |description: &str| json!({"type": ["integer", "null"], "minimum": 1, "description": description});
+    let limit = |most: i32, description: &str| json!({"type": ["integer", "null"], "minimum": 1, "maximum": most, "description": description});
+    let (limits, of_model) =
+        (policy.sessions, "What agents without a model use, by its name in the server's config.");
     let properties = json!({
         "session_id": {
-            "type": ["string", "null"], "minLength": 1, "maxLength": 255, "pattern": "^[^\\u0000]*$",
+            "type": ["string", "null"], "minLength": 1, "maxLength": 255, "pattern": TEXT,
             "description": "Unique for the tenant; one is made up if you give none.", "examples": ["incident-42"],
         },
-        "model": {"type": ["string", "null"], "description": "What agents without a model use, by its name in the server's config."},
+        "model": model(policy, json!(of_model)),
         "metadata": {"type": ["object", "null"], "description": "Whatever you want to find there again, up to 16 KiB."},
-        "max_active": limit("How many of its tasks may run or be next to run; at most what the server allows."),
-        "max_queued": limit("How many unfinished tasks it may have; at most what the server allows."),
+        "max_active": limit(limits.max_active, "How many of its tasks may run or be next to run; at most what the server allows."),
+        "max_queued": limit(limits.max_queued, "How many unfinished tasks it may have; at most what the server allows."),
         "max_input_tokens": tokens("For all of its tasks together."),
         "max_output_tokens": tokens("For all of its tasks together."),
-        "max_cost_usd": {"type": ["number", "null"], "minimum": 0, "maximum": 1e9, "description": "For all of its tasks together."},
+        "max_cost_usd": {"type": ["number", "null"], "minimum": 0, "maximum": MAX_USD, "description": "For all of its tasks together."},
     });
     let Value::Object(properties) = properties else { return Value::Null };
     let mut schema = object(properties, &[]);
@@ -233,28 +207,34 @@ mod tests {
 
     #[test]
     fn every_field_that_a_model_sees_is_in_an_action() {
-        for (tool, actions) in [(subagent_tool(), SUBAGENT_ACTIONS), (shared_context_tool(), CONTEXT_ACTIONS)]
-        {
+        let subagent = SubagentAction::ALL.iter().flat_map(|action| action.forms());
+        let context = ContextAction::ALL.iter().flat_map(|action| action.forms());
+        let forms: [(_, Vec<&ActionForm>); 2] =
+            [(subagent_tool(), subagent.collect()), (shared_context_tool(), context.collect())];
+        let has =
+            |form: &ActionForm, name: &str| form.needed.contains(&name) || form.optional.contains(&name);
+        for (tool, forms) in forms {
             let properties = tool.input_schema["properties"].as_object().unwrap();
-            let words = tool.input_schema["properties"]["action"]["enum"].as_array().unwrap();
-            for word in words {
-                assert!(actions.iter().any(|(action, _, _)| word == action), "{}: {word}", tool.name);
-            }
             for name in properties.keys().filter(|name| *name != "action") {
-                let named = |(_, needed, optional): &Action| {
-                    needed.contains(&name.as_str()) || optional.contains(&name.as_str())
-                };
-                assert!(actions.iter().any(named), "{}: {name}", tool.name);
+                assert!(forms.iter().any(|form| has(form, name)), "{}: {name}", tool.name);
             }
             let item = &properties.get("tasks").unwrap_or(&Value::Null)["items"]["properties"];
             for name in item.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
-                assert!(ITEM.1.contains(&name) || ITEM.2.contains(&name), "tasks: {name}");
+                assert!(has(&BATCH_ITEM, name), "tasks: {name}");
             }
-            for (action, needed, optional) in actions {
-                for name in needed.iter().chain(optional.iter()) {
-                    assert!(properties.contains_key(*name), "{} {action}: {name}", tool.name);
-                }
+            for name in forms.iter().flat_map(|form| form.needed.iter().chain(form.optional)) {
+                assert!(properties.contains_key(*name), "{}: {name}", tool.name);
             }
         }
+    }
+
+    #[test]
+    fn a_model_is_one_of_the_config_unless_any_name_will_do() {
+        let mut policy = Policy { models: vec!["main".to_owned()], ..Policy::default() };
+        policy.model_aliases.insert("sonnet".to_owned(), "main".to_owned());
+        let session = |policy: &Policy| new_session(policy)["properties"]["model"].clone();
+        assert_eq!(session(&policy)["enum"], json!(["main", "sonnet", null]));
+        policy.model_aliases.insert("*".to_owned(), "main".to_owned());
+        assert_eq!(session(&policy).get("enum"), None);
     }
 }

@@ -80,7 +80,12 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         codes.push(ErrorCode::TaskNotFound);
     }
     if path.ends_with("/retry") {
-        codes.extend([ErrorCode::TaskNotReady, ErrorCode::SessionArchived, ErrorCode::MaxTasksExceeded]);
+        codes.extend([
+            ErrorCode::IdempotencyConflict,
+            ErrorCode::MaxTasksExceeded,
+            ErrorCode::SessionArchived,
+            ErrorCode::TaskNotReady,
+        ]);
     }
     codes
 }

@@ -1,18 +1,21 @@
 //! `/openapi.json`. Paths, parameters and answers come from the routes themselves; what they have in common, errors, keys and
 //! the arguments of tools, is laid over them here.
 
+mod answers;
 mod calls;
 mod errors;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::routing::get;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools};
+use crate::Policy;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/openapi.json", get(show))
@@ -38,12 +41,10 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 )]
 struct Routes;
 
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
-
 /// This document
 #[utoipa::path(get, path = "/openapi.json", tag = "operations", responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
-async fn show(_: Visitor) -> ([(HeaderName, &'static str); 1], &'static str) {
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
+async fn show(State(shared): State<Arc<Shared>>, _: Visitor) -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, "application/json")], shared.document.clone())
 }
 
 /// Paths that are answered without a key.
@@ -51,7 +52,8 @@ const OPEN: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 
 const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
 
-fn document() -> Value {
+/// What this server takes and answers, with the limits and the models of its config.
+pub(super) fn document(policy: &Policy) -> Value {
     // A document that cannot be written would be a bug that every test of it finds.
     let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
     document["security"] = json!([{"key": []}]);
@@ -61,7 +63,7 @@ fn document() -> Value {
     }});
     if let Some(paths) = document["paths"].as_object_mut() {
         if let Some(call) = paths.remove(TOOL_PATH) {
-            for tool in [calls::subagent(), calls::shared_context()] {
+            for tool in [calls::subagent(policy), calls::shared_context()] {
                 paths.insert(TOOL_PATH.replace("{tool}", tool.name), tool_path(&call, &tool));
             }
         }
@@ -71,7 +73,10 @@ fn document() -> Value {
             }
         }
     }
-    document["components"]["schemas"]["NewSession"] = calls::new_session();
+    document["components"]["schemas"]["NewSession"] = calls::new_session(policy);
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        schemas.extend(answers::schemas());
+    }
     document
 }
 
@@ -100,7 +105,13 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
     for parameter in parameters.into_iter().flatten() {
-        parameter_schema(parameter);
+        parameter_schema(path, parameter);
+    }
+    if let Some(answer) = answers::of(path) {
+        operation["responses"]["200"]["content"]["application/json"]["schema"] = answer;
+    }
+    if let Some(id) = answers::task_in(path) {
+        operation["responses"]["200"]["links"] = links(id);
     }
     if method == "post" && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
@@ -112,7 +123,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
 }
 
 /// What the macros cannot say of parameters.
-fn parameter_schema(parameter: &mut Value) {
+fn parameter_schema(path: &str, parameter: &mut Value) {
     let text = json!({"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"});
     let schema = match parameter["name"].as_str().unwrap_or_default() {
         "dialect" => json!({"type": "string", "enum": ["spec"], "default": "spec"}),
@@ -125,12 +136,24 @@ fn parameter_schema(parameter: &mut Value) {
         "from" => json!({"type": "string", "enum": ["start", "now"], "default": "start"}),
         "text" => json!({"type": "boolean", "default": false}),
         "Idempotency-Key" => {
-            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"})
+            json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"})
         }
+        // What is no page's cursor is refused, but for the names of sessions: whatever comes after a name has a place.
+        "cursor" if path == "/v1/tasks" => json!({"type": "string", "pattern": "^[0-9a-f]{32}$"}),
+        "cursor" if path.ends_with("/turns") => json!({"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}),
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
         _ => text,
     };
     parameter["schema"] = schema;
+}
+
+/// What can be asked about the task whose id is there in the answer.
+fn links(id: &str) -> Value {
+    let to = |operation: &str| json!({"operationId": operation, "parameters": {"id": id}});
+    json!({
+        "show": to("get_v1_tasks_id"), "turns": to("get_v1_tasks_id_turns"),
+        "cancel": to("post_v1_tasks_id_cancel"), "retry": to("post_v1_tasks_id_retry"),
+    })
 }
 
 fn optional_body(path: &str) -> Value {
@@ -161,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_route_is_in_it_once_with_its_errors() {
-        let document = document();
+        let document = document(&Policy::default());
         let operations = operations(&document);
         assert_eq!(operations.len(), 20, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
@@ -202,7 +225,7 @@ mod tests {
                 Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        look("", &document());
+        look("", &document(&Policy::default()));
     }
 
     #[test]
@@ -217,7 +240,7 @@ mod tests {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        let document = document();
+        let document = document(&Policy::default());
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(!found.is_empty());

@@ -74,7 +74,7 @@ struct Size {
 const FULL: Size = Size {
     rounds: 3,
     round: Duration::from_secs(4),
-    sessions_per_client: 40,
+    sessions_per_client: 100,
     status: Duration::from_secs(5),
     waits: 5000,
     idle: Duration::from_secs(8),

@@ -16,12 +16,13 @@ pub struct Page<'a> {
     pub rows: usize,
 }
 
-/// The fleet on two lines, and the tasks under it, as many as there is room for.
+/// The fleet on as few lines as it fits, and the tasks under it, as many as there is room for.
 pub fn render(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
     let width = usize::from(look.width);
-    let head =
-        [format!("{}  {}", page.url, page.now.format("%H:%M:%S UTC")), fleet(&snapshot.stats), String::new()];
-    let mut lines: Vec<String> = head.map(|line| line.chars().take(width).collect()).to_vec();
+    let mut lines = vec![format!("{}  {}", page.url, page.now.format("%H:%M:%S UTC"))];
+    lines.extend(wrapped(&fleet(&snapshot.stats), width));
+    lines.push(String::new());
+    lines.iter_mut().for_each(|line| *line = line.chars().take(width).collect());
     if snapshot.tasks.is_empty() {
         lines.push("No tasks yet. adjutant spawn --help".chars().take(width).collect());
     } else {
@@ -32,34 +33,47 @@ pub fn render(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
     lines.join("\n")
 }
 
-fn fleet(stats: &Value) -> String {
+/// Parts side by side, as many as fit on a line.
+fn wrapped(parts: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.len() + 3 + part.len() <= width => *line = format!("{line}   {part}"),
+            Some(_) | None => lines.push(part.clone()),
+        }
+    }
+    lines
+}
+
+fn fleet(stats: &Value) -> [String; 5] {
     let number = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let oldest = stats.pointer("/queue/oldest_s").and_then(Value::as_f64);
     let oldest = oldest.and_then(|oldest| Duration::try_from_secs_f64(oldest).ok());
     let oldest = oldest.map(|oldest| format!(" (oldest {})", span(oldest))).unwrap_or_default();
     let usd = stats.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0);
-    format!(
-        "{}   {}/{} slots   {} queued{oldest}   {} waiting   last day: {} completed, {} failed, {usd:.4} USD",
+    [
         counted(number("/workers_alive"), "worker"),
-        number("/slots/used"),
-        number("/slots/cap"),
-        number("/queue/queued"),
-        number("/states/waiting"),
-        number("/states/completed"),
-        number("/states/failed"),
-    )
+        format!("{}/{} slots", number("/slots/used"), number("/slots/cap")),
+        format!("{} queued{oldest}", number("/queue/queued")),
+        format!("{} waiting", number("/states/waiting")),
+        format!(
+            "last day: {} completed, {} failed, {usd:.4} USD",
+            number("/states/completed"),
+            number("/states/failed"),
+        ),
+    ]
 }
 
 fn tasks(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
     let columns = [
-        Column::Word("SESSION"),
+        Column::Name("SESSION"),
         Column::Word("TASK"),
-        Column::Word("AGENT"),
+        Column::Name("AGENT"),
         Column::State("STATE"),
         Column::Number("TURNS"),
         Column::Number("AGE"),
         Column::Number("ACTIVE"),
-        Column::Text("ABOUT"),
+        Column::Line("ABOUT"),
     ];
     let row = |task: &Value| {
         vec![
@@ -116,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_view_fits_its_terminal() {
-        for (rows, width) in [(24, 80), (10, 60), (1, 10)] {
+        for (rows, width) in [(24, 80), (15, 50), (10, 60), (1, 10)] {
             let shown = render(&snapshot(), &page(rows), Look { width, paint: Paint::Plain });
             assert!(shown.lines().count() < rows.max(2), "{shown}");
-            if width >= 60 {
+            if width >= 50 {
                 assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
             }
         }

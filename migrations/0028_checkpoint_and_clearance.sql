@@ -9,6 +9,6 @@ returns table (
     tree_budget jsonb, tree_input_tokens bigint, tree_output_tokens bigint, tree_cost_nanousd bigint
 ) language plpgsql as $$
 begin
-    perform checkpoint_2(p_session, p_slot, p_task, p_lease, p_number, p_turn);
+    perform checkpoint_1(p_session, p_slot, p_task, p_lease, p_number, p_turn);
     return query select * from clearance_1(p_task, p_session, p_model);
 end $$;

@@ -61,12 +61,16 @@ create view task_progress as
 select
     t.session, t.id, t.number, t.agent, t.label, t.state, t.failure, t.error, t.turns_used, t.input_tokens, t.output_tokens,
     t.cost_nanousd, t.attempt, t.created_at, t.started_at, t.last_activity_at, t.finished_at, t.collected_at,
-    case t.state when 'queued' then (select p.place from queue_positions_1(t.session, array[t.id]) p) end as queue_position
+    case t.state when 'queued' then (select p.place from queue_positions_1(t.session, array[t.id]) p) end as queue_position,
+    case when t.state = 'queued' and t.not_before > now() then
+        ceil(extract(epoch from t.not_before - now()) * 1000)::bigint
+    end as due_in_ms
 from task_history t;
 
 comment on view task_progress is 'How tasks stand: what status says of them.';
 comment on column task_progress.queue_position is
     'How many of the same tenant''s tasks are before a queued one, counted up to 1000.';
+comment on column task_progress.due_in_ms is 'How long a queued task may not start yet, in milliseconds.';
 
 create function no_task_1(p_session bigint, p_number integer) returns void language plpgsql as $$
 begin
