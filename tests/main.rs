@@ -39,4 +39,5 @@ mod spawn;
 mod spec;
 mod sweep;
 mod telemetry;
+mod together;
 mod turn_over;

@@ -18,13 +18,16 @@ const LINES: usize = 2;
 /// Questions that are worth a call beside another.
 const MANY: usize = 8;
 
+/// Who waits for an answer.
+type Caller<A> = oneshot::Sender<Result<A>>;
+
 /// Questions of one kind.
 #[derive(Debug)]
 pub(crate) struct Together<Q, A>(Mutex<Waiting<Q, A>>);
 
 #[derive(Debug)]
 struct Waiting<Q, A> {
-    asked: Vec<(Q, oneshot::Sender<Result<A>>)>,
+    asked: Vec<(Q, Caller<A>)>,
     /// Calls that are under way.
     lines: usize,
 }
@@ -89,7 +92,7 @@ impl<Q, A> Turn<Q, A> {
     }
 
     /// The next questions; none ends the turn, and whoever asks then begins another.
-    fn next(&self) -> Option<(Vec<Q>, Vec<oneshot::Sender<Result<A>>>)> {
+    fn next(&self) -> Option<(Vec<Q>, Vec<Caller<A>>)> {
         let mut waiting = self.0.waiting();
         if waiting.asked.is_empty() || (waiting.lines > 1 && waiting.asked.len() < MANY) {
             waiting.lines -= 1;
