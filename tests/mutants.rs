@@ -185,6 +185,22 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "cancelled_wakes_nobody", edits: &[("wait_1", "t.state = 'cancelled' and", "false and")] },
     Mutant { name: "collected_waited_for", edits: &[("wait_1", "t.number = n and t.collected_at is null", "t.number = n")] },
     Mutant { name: "collected_cancelled", edits: &[("cancel_by_number_1", " and t.collected_at is null", "")] },
+    Mutant {
+        name: "together_waits_for_the_busy",
+        edits: &[("delegate_together_1", "for no key update skip locked", "for no key update")],
+    },
+    Mutant {
+        name: "together_beyond_the_window",
+        edits: &[("delegate_together_1", "where f.k <= f.room", "where true")],
+    },
+    Mutant {
+        name: "together_for_the_archived",
+        edits: &[("delegate_together_1", " and s.archived_at is null", "")],
+    },
+    Mutant {
+        name: "together_numbers_given_twice",
+        edits: &[("delegate_together_1", "partition by s.id order by t.place", "partition by t.place")],
+    },
     Mutant { name: "answer_lost_with_its_agent", edits: &[("delegate_1", "i.key = p_key", "false")] },
     Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },
     Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "        room := room - 1;\n", "")] },

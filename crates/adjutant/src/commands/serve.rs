@@ -27,7 +27,7 @@ const BACKLOG: u32 = 4096;
 /// The most calls to the database at once; more only wait for each other there.
 const CONNECTIONS: u32 = 16;
 
-/// Serve HTTP: sessions, tools, history
+/// Serve HTTP and MCP: sessions, tools, history
 ///
 /// Any number of servers share one database, and none of them keeps anything: a client that loses one goes on at another.
 /// SIGTERM or Ctrl-C drains: nothing new is taken in, what waits answers early, and it ends when all is answered. A second

@@ -18,7 +18,7 @@ use crate::table::{Column, Look, items, table, text};
 
 /// Look for tasks in the history, the newest first; show one, or do it again
 ///
-/// The history has every task of every session, also those that were collected, until its retention ends.
+/// The history has every task of every session, also those that were collected, until their session is deleted.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant tasks                                       the newest
   adjutant tasks --state failed --since 2h             what went wrong lately

@@ -24,6 +24,23 @@ impl Quantiles {
     }
 }
 
+/// One object, or a table.
+pub fn print(report: &impl Serialize, table: impl FnOnce() -> String, json: bool) -> anyhow::Result<()> {
+    if json {
+        return print_line(&serde_json::to_string(report)?);
+    }
+    if cfg!(debug_assertions) {
+        eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
+    }
+    print_line(&table())
+}
+
+/// Figures beside what they are meant to be.
+pub fn targets(rows: &[(&str, f64, &str)]) -> String {
+    let row = |(name, figure, wanted): &(&str, f64, &str)| format!("{name:<28} {figure:>10.3}   {wanted}");
+    rows.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
 /// The limits, by PostgreSQL's own means.
 #[derive(Debug, Serialize)]
 pub struct Limits {
@@ -90,13 +107,7 @@ impl Report {
     }
 
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            return print_line(&serde_json::to_string(self)?);
-        }
-        if self.debug_build {
-            eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
-        }
-        print_line(&self.table())
+        print(self, || self.table(), json)
     }
 
     fn table(&self) -> String {
@@ -132,7 +143,7 @@ impl Report {
             limits.bare_start.p99_ms
         ));
         rows.push(String::new());
-        for (name, ratio, wanted) in [
+        rows.push(targets(&[
             ("whole_life_vs_naive_limit", self.whole_life_vs_naive_limit, "at least 1.0"),
             ("whole_life_vs_batch_limit", self.whole_life_vs_batch_limit, "at least 0.2"),
             ("history_ratio", self.history_ratio, "at least 0.9"),
@@ -140,9 +151,7 @@ impl Report {
             ("start_p50_vs_bare", self.start_p50_vs_bare, "at most 2"),
             ("start_p99_vs_bare", self.start_p99_vs_bare, "at most 3"),
             ("idle_queries_per_s", self.idle_queries_per_s, "below 0.7"),
-        ] {
-            rows.push(format!("{name:<28} {ratio:>8.3}   {wanted}"));
-        }
+        ]));
         rows.join("\n")
     }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::report::Quantiles;
-use crate::output::print_line;
+use super::super::report::{Quantiles, print, targets};
 
 /// Calls of one kind by all clients at once.
 #[derive(Debug, Serialize)]
@@ -84,13 +83,7 @@ impl Report {
     }
 
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            return print_line(&serde_json::to_string(self)?);
-        }
-        if self.debug_build {
-            eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
-        }
-        print_line(&self.table())
+        print(self, || self.table(), json)
     }
 
     fn table(&self) -> String {
@@ -117,16 +110,14 @@ impl Report {
             self.server_version, status.cpu_s, wait.rss_before_mb
         ));
         rows.push(String::new());
-        for (name, figure, wanted) in [
+        rows.push(targets(&[
             ("spawn_vs_insert", self.spawn_vs_insert, "at least 0.5"),
             ("spawn_p99_vs_insert_p99", self.spawn_p99_vs_insert_p99, "at most 10"),
             ("status_per_cpu_s", self.status_per_cpu_s, "at least 5000"),
             ("wait_wake_p99_ms", self.wait_wake_p99_ms, "at most 100"),
             ("wait_mb", self.wait_mb, "below 100"),
             ("wait_queries_per_s", self.wait_queries_per_s, "at most 1"),
-        ] {
-            rows.push(format!("{name:<28} {figure:>10.3}   {wanted}"));
-        }
+        ]));
         rows.join("\n")
     }
 }

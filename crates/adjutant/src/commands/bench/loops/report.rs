@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::report::Quantiles;
-use crate::output::print_line;
+use super::super::report::{Quantiles, print, targets};
 
 /// What a turn without tools costs, one loop at a time.
 #[derive(Debug, Serialize)]
@@ -68,13 +67,7 @@ impl Report {
     }
 
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            return print_line(&serde_json::to_string(self)?);
-        }
-        if self.debug_build {
-            eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
-        }
-        print_line(&self.table())
+        print(self, || self.table(), json)
     }
 
     fn table(&self) -> String {
@@ -95,14 +88,12 @@ impl Report {
             self.server_version, costs.turn_overhead.p50_ms, costs.insert.p50_ms, self.round_trips_per_turn,
         ));
         rows.push(String::new());
-        for (name, ratio, wanted) in [
+        rows.push(targets(&[
             ("slowdown_1000_vs_10", self.slowdown_1000_vs_10, "at most 1.05"),
             ("kib_per_loop", self.kib_per_loop, "below 64"),
             ("turn_overhead_vs_insert", self.turn_overhead_vs_insert, "at most 3"),
             ("commits_per_turn", self.commits_per_turn, "at most 2"),
-        ] {
-            rows.push(format!("{name:<28} {ratio:>8.3}   {wanted}"));
-        }
+        ]));
         rows.join("\n")
     }
 }
