@@ -193,7 +193,7 @@ fn is_plain(task: &NewTask) -> bool {
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
-fn row(new: &NewDelegation) -> Result<Value> {
+pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
     let mut row = to_row(&new.task)?;
     if let Some(text) = &new.summary_prompt {
         crate::text::refuse_nul_in("summary_prompt", text)?;
@@ -202,6 +202,10 @@ fn row(new: &NewDelegation) -> Result<Value> {
     row["timeout_s"] = json(&new.timeout_s)?;
     row["budget"] = json(&new.budget)?;
     Ok(row)
+}
+
+pub(crate) fn operator_json(operator: &Operator) -> Result<Value> {
+    json(operator)
 }
 
 fn json(value: &impl Serialize) -> Result<Value> {
