@@ -12,7 +12,7 @@ use crate::delegate::{check_task, operator_json, row};
 use crate::spawn::Made;
 use crate::status::known;
 use crate::text::storable_json;
-use crate::{Error, Lease, NewDelegation, NewTask, Operator, Result, Spawned};
+use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned};
 
 /// What `task_history` gives for a child.
 macro_rules! child_of {
@@ -87,8 +87,11 @@ impl Lease {
                 .await
             })
             .await?;
-        let child = |row| -> Result<Child> { Ok(child_of!(row)) };
-        rows.into_iter().map(child).collect()
+        let mut children = Vec::with_capacity(rows.len());
+        for row in rows {
+            children.push(child_of!(row));
+        }
+        Ok(children)
     }
 
     /// A child that has ended, and what came of it; collecting it is another step. One that was collected is not found.
