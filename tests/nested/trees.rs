@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use adjutant_agent::TaskId;
 use adjutant_script::{Script, When, text};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use super::family::{collect, delegate, wait};
 use crate::agents_at_work::workplace::{Workplace, to};
 use crate::fleet::process::WorkerProcess;
+use crate::fleet::proxy::Proxy;
 use crate::world::{World, until};
 
 const TASKS: i64 = 1 + 3 + 9 + 27;
@@ -179,56 +180,39 @@ async fn a_tree_goes_on_on_workers_that_were_not_there_when_its_parents_began_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parents_that_wait_cost_no_query() {
+async fn parents_that_wait_cost_no_query_and_no_worker() {
     const PARENTS: i64 = 30;
-    let far_off: Value = json!({"action": "spawn", "agent": "level4", "task": "{assignment}.1", "delay_s": 3600});
+    let far_off = json!({"action": "spawn", "agent": "level4", "task": "{assignment}.1", "delay_s": 3600});
     let script = Script::new().on(When::system("You are level 1.")).then(delegate(far_off)).then(wait("all"));
     let place = Workplace::with(script, |_| agents()).await;
-    let mut worker = place.worker();
+    let mut first = place.worker();
     for parent in 0..PARENTS {
         place.give("openai", "level1", &format!("r{parent}")).await;
     }
-    until("all wait", async || {
-        place.world.count("select count(*) from task where waiting_for = 'all_children'").await == PARENTS
-    })
-    .await;
-    worker.signal("TERM");
-    worker.ended().await;
-    // Statistics of those who have gone are there; ours is one transaction, until it has been looked at often enough.
-    let before = transactions(&place).await;
-    let worker = place.worker();
-    let mut looking = place.world.sql.begin().await.unwrap();
-    until("it has renewed itself several times", async || {
-        let renewals: i32 = sqlx::query_scalar("select renewals from worker where id = $1")
-            .bind(worker.id.0)
-            .fetch_one(&mut *looking)
-            .await
-            .unwrap();
-        renewals >= 4
-    })
-    .await;
-    looking.rollback().await.unwrap();
-    drop(worker);
-    let asked = transactions(&place).await - before;
-    assert!(asked < PARENTS, "{asked} transactions, and {PARENTS} parents that wait");
-    assert_eq!(place.world.count("select count(*) from task where state = 'waiting'").await, PARENTS);
+    let waiting = "select count(*) from task where waiting_for = 'all_children'";
+    until("all wait", async || place.world.count(waiting).await == PARENTS).await;
+    first.signal("TERM");
+    assert_eq!(first.ended().await.code(), Some(0), "it has nothing to give back");
+
+    let proxy = Proxy::before(&place.world).await;
+    let second = WorkerProcess::start(&mut place.work_at(&proxy.url()));
+    renewed(&place, &second, 2).await;
+    let before = proxy.asked();
+    renewed(&place, &second, 6).await;
+    let asked = proxy.asked() - before;
+    assert!(asked < 30, "{asked} queries, while 30 parents wait");
+    assert_eq!(place.world.count(waiting).await, PARENTS);
+    assert_eq!(place.world.count("select count(*) from attempt").await, PARENTS, "nobody has touched them");
 }
 
-/// How many this database has seen, when all connections but ours are gone.
-async fn transactions(place: &Workplace) -> i64 {
-    let mut connection = PgConnection::connect(place.world.url()).await.unwrap();
-    until("the worker's connections are gone", async || {
-        let others: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity where datname = current_database() and application_name like 'adjutant%'",
-        )
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-        others == 0
+async fn renewed(place: &Workplace, worker: &WorkerProcess, times: i32) {
+    until("the worker has renewed itself often enough", async || {
+        let renewals: i32 = sqlx::query_scalar("select renewals from worker where id = $1")
+            .bind(worker.id.0)
+            .fetch_one(&place.world.sql)
+            .await
+            .unwrap();
+        renewals >= times
     })
     .await;
-    sqlx::query_scalar("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap()
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use adjutant_agent::{
     AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation, ErrorCode,
-    ItemDependency, ReadCall, Refusal, SUBAGENT, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
+    ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
 };
 use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
