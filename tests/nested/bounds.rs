@@ -15,7 +15,7 @@ use crate::world::{assert_refused, until};
 fn deeper() -> Script {
     Script::new()
         .on(When::last("recursion depth"))
-        .answer(text("As deep as I can: {last}"))
+        .answer(text("As deep as I can."))
         .on(When::any())
         .then(spawn(HEAD, "{assignment}."))
         .then(wait("all"))
@@ -29,15 +29,17 @@ async fn row_3_7_the_last_level_is_told_that_it_is_the_last_and_has_no_tool_to_d
         let place = home(deeper(), max_depth).await;
         let _worker = place.worker();
         let head = place.head("openai", "Lead").await;
-        place.done(head).await.assert_completed(&format!(
-            "As deep as I can: Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {max_depth}. Cannot spawn nested subagent."
-        ));
+        place.done(head).await.assert_completed("As deep as I can.");
         assert_eq!(place.world.count("select count(*) from task").await, levels);
         let last: uuid::Uuid = sqlx::query_scalar("select id from task order by number desc limit 1")
             .fetch_one(&place.world.sql)
             .await
             .unwrap();
         let last = place.look_at(adjutant_agent::TaskId(last)).await;
+        let told = format!(
+            "error: Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {max_depth}. Cannot spawn nested subagent."
+        );
+        assert_eq!(last.results_of(1), [told]);
         let tools = last.requests[0].body.as_ref().unwrap()["tools"].to_string();
         assert!(tools.contains("shared_context") && !tools.contains("list_agents"), "{tools}");
         place.close().await;
@@ -93,11 +95,11 @@ async fn row_g_28_a_cancel_takes_the_whole_tree_with_it_within_a_second() {
         .on(When::assignment("Lead."))
         .then(batch(HEAD, &["Lead on, left.", "Lead on, right."]))
         .then(wait("all"))
+        .on(When::assignment("Hang"))
+        .then(fault(Fault::HangBeforeHeaders))
         .on(When::assignment("Lead on"))
         .then(batch(HAND, &["Hang, one: {assignment}", "Hang, two: {assignment}"]))
-        .then(wait("all"))
-        .on(When::assignment("Hang"))
-        .then(fault(Fault::HangBeforeHeaders));
+        .then(wait("all"));
     let place = home(script, 3).await;
     let _workers = [place.worker(), place.worker()];
     let root = place.head("openai", "Lead.").await;
@@ -120,7 +122,7 @@ async fn row_g_28_a_cancel_takes_the_whole_tree_with_it_within_a_second() {
 async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
     let script = Script::new()
         .on(When::system("You are a head."))
-        .then(batch(HAND, &["Be slow (1).", "Be slow (2).", "Be slow (3)."]))
+        .then(batch(HAND, &["Be slow (1): {assignment}", "Be slow (2): {assignment}", "Be slow (3): {assignment}"]))
         .then(wait("all"))
         .then(text("All three."))
         .on(When::assignment("Be slow"))

@@ -43,7 +43,6 @@ async fn a_head_delegates_and_its_hand_sees_its_own_prompt_and_task_and_nothing_
         assert!(!offered(&hand.requests[0]).contains(&"subagent".to_owned()));
         let sent = hand.requests[0].body.as_ref().unwrap().to_string();
         assert!(sent.contains("You are a hand.") && !sent.contains("secret") && !sent.contains("head"), "{sent}");
-        assert_eq!(place.story(done.task).await, ["spawned", "waiting", "resumed", "completed"]);
     }
     place.close().await;
 }

@@ -93,6 +93,8 @@ impl Looks {
 async fn plant(wire: &str, cap: i32) -> (Workplace, TaskId) {
     let place = Workplace::with(script(), |_| agents()).await;
     place.world.store.set_cap(cap).await.unwrap();
+    // Whose agents are known from now on.
+    drop(WorkerProcess::start(place.work().args(["--pool", "nobody's"])));
     let session = place
         .world
         .session_with(|session| {
