@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber, TaskState, ToolResult,
+    AgentDefinition, AgentSpec, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber, TaskState,
+    ToolResult,
 };
 use adjutant_store::{
     Await, Claim, Dependency, IdempotencyKey, NewDelegation, NewTask, Operator, Spawned, Worker,
@@ -269,11 +270,13 @@ async fn a_call_delegates_once_also_when_its_children_have_ended_and_days_have_p
     let made = delegate(&claim, "call 1", 2).await.unwrap();
     assert_eq!(ids(&made), [TaskNumber(2), TaskNumber(3)]);
     assert_eq!(ids(&delegate(&claim, "call 1", 2).await.unwrap()), ids(&made));
-    assert_eq!(ids(&delegate(&claim, "call 2", 1).await.unwrap()), [TaskNumber(4)], "another call, another child");
-    let config: serde_json::Value = sqlx::query_scalar("select config from task where number = 2")
-        .fetch_one(&world.sql)
-        .await
-        .unwrap();
+    assert_eq!(
+        ids(&delegate(&claim, "call 2", 1).await.unwrap()),
+        [TaskNumber(4)],
+        "another call, another child"
+    );
+    let config: serde_json::Value =
+        sqlx::query_scalar("select config from task where number = 2").fetch_one(&world.sql).await.unwrap();
     assert_eq!((&config["system_prompt"], &config["max_turns"]), (&"You help.".into(), &3.into()));
 
     world.store.cancel(made[0].id).await.unwrap();
@@ -283,7 +286,8 @@ async fn a_call_delegates_once_also_when_its_children_have_ended_and_days_have_p
         .unwrap();
     world.expire(claim.lease.id()).await;
     worker.sweep(Duration::ZERO).await.unwrap();
-    let next = worker.claim(10).await.unwrap().into_iter().find(|claim| claim.assignment.parent.is_none()).unwrap();
+    let next =
+        worker.claim(10).await.unwrap().into_iter().find(|claim| claim.assignment.parent.is_none()).unwrap();
     assert_eq!(ids(&delegate(&next, "call 1", 2).await.unwrap()), ids(&made), "the next attempt's too");
     assert_eq!(world.count("select count(*) from task").await, 4);
     assert_eq!(world.state(session, TaskNumber(2)).await, TaskState::Cancelled);
@@ -317,7 +321,10 @@ async fn only_the_holder_of_the_lease_handles_children() {
     assert_lost(delegate(&claim, "call 9", 1).await);
     assert_lost(claim.lease.cancel_child(TaskNumber(3)).await);
     assert_lost(claim.lease.collect_child(child.number, &result).await);
-    assert_eq!(world.count("select count(*) from task where state = 'cancelled' or collected_at is not null").await, 1);
+    assert_eq!(
+        world.count("select count(*) from task where state = 'cancelled' or collected_at is not null").await,
+        1
+    );
     assert_eq!(world.count("select count(*) from task").await, 3);
     drop(next);
     world.assert_sound().await;
@@ -333,11 +340,15 @@ async fn a_child_is_handed_over_once_together_with_the_result_of_the_call() {
     let (told, outcome) = claim.lease.outcome_of_child(child.number).await.unwrap();
     assert_eq!((told.number, told.state), (child.number, TaskState::Completed));
     assert_eq!(outcome, Outcome::Completed { result: "done".to_owned(), summary: None });
-    let result = ToolResult { call: "call 2".to_owned(), content: "done".to_owned(), ..ToolResult::default() };
+    let result =
+        ToolResult { call: "call 2".to_owned(), content: "done".to_owned(), ..ToolResult::default() };
     for _ in 0..2 {
         claim.lease.collect_child(child.number, &result).await.unwrap();
     }
-    assert_eq!(world.store.turns(claim.lease.task()).await.unwrap()[0].tool_results, std::slice::from_ref(&result));
+    assert_eq!(
+        world.store.turns(claim.lease.task()).await.unwrap()[0].tool_results,
+        std::slice::from_ref(&result)
+    );
     let another = ToolResult { call: "call 3".to_owned(), ..result };
     assert_refused(claim.lease.collect_child(child.number, &another).await, ErrorCode::TaskNotFound);
     assert_refused(claim.lease.outcome_of_child(child.number).await, ErrorCode::TaskNotFound);

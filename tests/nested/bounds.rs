@@ -57,7 +57,8 @@ async fn an_agent_that_may_not_delegate_has_no_such_tool_however_deep_the_tree_m
     place.close().await;
 }
 
-const USED: Usage = Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 0, cache_write_tokens: 0 };
+const USED: Usage =
+    Usage { input_tokens: 100, output_tokens: 10, cache_read_tokens: 0, cache_write_tokens: 0 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_g_33_what_children_spend_counts_for_the_budget_of_their_root() {
@@ -77,9 +78,8 @@ async fn row_g_33_what_children_spend_counts_for_the_budget_of_their_root() {
     // Two calls of the head, and those of its children: 70 with the last, or 80 if both began one below the limit.
     assert_eq!(done.failure, Some(FailureKind::Budget), "{done:#?}");
     let spent = done.error.clone().unwrap();
-    let expected = ["70", "80"].map(|spent| {
-        format!("Budget exceeded: max_output_tokens of the tree is 65, and {spent} are used")
-    });
+    let expected = ["70", "80"]
+        .map(|spent| format!("Budget exceeded: max_output_tokens of the tree is 65, and {spent} are used"));
     assert!(expected.contains(&spent), "{spent}");
     for child in place.children(head).await {
         let child = place.look_at(child).await;
@@ -122,7 +122,10 @@ async fn row_g_28_a_cancel_takes_the_whole_tree_with_it_within_a_second() {
 async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
     let script = Script::new()
         .on(When::system("You are a head."))
-        .then(batch(HAND, &["Be slow (1): {assignment}", "Be slow (2): {assignment}", "Be slow (3): {assignment}"]))
+        .then(batch(
+            HAND,
+            &["Be slow (1): {assignment}", "Be slow (2): {assignment}", "Be slow (3): {assignment}"],
+        ))
         .then(wait("all"))
         .then(text("All three."))
         .on(When::assignment("Be slow"))
@@ -141,7 +144,8 @@ async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
     })
     .await;
     let sixth = to(HEAD, "Lead (6).");
-    let refused = place.world.store.delegate(session, &sixth, &adjutant_store::Operator::default(), None).await;
+    let refused =
+        place.world.store.delegate(session, &sixth, &adjutant_store::Operator::default(), None).await;
     assert_refused(refused, adjutant_agent::ErrorCode::MaxTasksExceeded);
     place.tools.let_go();
     for head in heads {

@@ -17,7 +17,10 @@ fn offered(request: &Recorded) -> Vec<String> {
 async fn a_head_delegates_and_its_hand_sees_its_own_prompt_and_task_and_nothing_else() {
     let script = Script::new()
         .on(When::system("You are a head."))
-        .then(text("A secret of mine.").and_call("subagent", json!({"action": "spawn", "agent": HAND, "task": "Dig ({assignment}).", "label": "dig"})))
+        .then(text("A secret of mine.").and_call(
+            "subagent",
+            json!({"action": "spawn", "agent": HAND, "task": "Dig ({assignment}).", "label": "dig"}),
+        ))
         .then(wait("any"))
         .then(delegate(collect(0)))
         .then(text("I got: {results/0/result}"))
@@ -32,7 +35,8 @@ async fn a_head_delegates_and_its_hand_sees_its_own_prompt_and_task_and_nothing_
             results(&done, 1),
             [json!({"task_id": "t_02", "agent": HAND, "status": "running", "label": "dig"})]
         );
-        let ended = json!({"task_id": "t_02", "agent": HAND, "status": "completed", "label": "dig", "turns_used": 1});
+        let ended =
+            json!({"task_id": "t_02", "agent": HAND, "status": "completed", "label": "dig", "turns_used": 1});
         assert_eq!(results(&done, 2), [json!({"tasks": [ended.clone()], "timed_out": false})]);
         let mut collected = ended;
         collected["result"] = json!("A stone.");
@@ -42,7 +46,10 @@ async fn a_head_delegates_and_its_hand_sees_its_own_prompt_and_task_and_nothing_
         assert_eq!(hand.assignment, format!("Dig ({}).", done.assignment));
         assert!(!offered(&hand.requests[0]).contains(&"subagent".to_owned()));
         let sent = hand.requests[0].body.as_ref().unwrap().to_string();
-        assert!(sent.contains("You are a hand.") && !sent.contains("secret") && !sent.contains("head"), "{sent}");
+        assert!(
+            sent.contains("You are a hand.") && !sent.contains("secret") && !sent.contains("head"),
+            "{sent}"
+        );
     }
     place.close().await;
 }
@@ -50,20 +57,41 @@ async fn a_head_delegates_and_its_hand_sees_its_own_prompt_and_task_and_nothing_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_refused_is_told_with_its_code_and_the_head_goes_on() {
     let refused = [
-        (json!({"action": "spawn", "agent": "nobody", "task": "x"}), "AGENT_NOT_FOUND", "Agent not found: nobody"),
-        (json!({"action": "spawn", "agent": HAND, "task": ""}), "INVALID_ARGUMENT", "task: is required and must not be empty"),
+        (
+            json!({"action": "spawn", "agent": "nobody", "task": "x"}),
+            "AGENT_NOT_FOUND",
+            "Agent not found: nobody",
+        ),
+        (
+            json!({"action": "spawn", "agent": HAND, "task": ""}),
+            "INVALID_ARGUMENT",
+            "task: is required and must not be empty",
+        ),
         (json!({"action": "spawn", "agent": HAND, "task": "x".repeat(4_004)}), "TASK_TOO_LARGE", ""),
-        (json!({"action": "spawn", "agent": HAND, "task": "x", "depends_on": ["t_01"]}), "TASK_NOT_FOUND", "depends_on: task not found: t_01"),
+        (
+            json!({"action": "spawn", "agent": HAND, "task": "x", "depends_on": ["t_01"]}),
+            "TASK_NOT_FOUND",
+            "depends_on: task not found: t_01",
+        ),
         (json!({"action": "status", "task_id": "t_01"}), "TASK_NOT_FOUND", "Task not found: t_01"),
         (json!({"action": "cancel", "task_id": "t_01"}), "TASK_NOT_FOUND", "Task not found: t_01"),
         (json!({"action": "collect", "task_id": "t_99"}), "TASK_NOT_FOUND", "Task not found: t_99"),
         (json!({"action": "read", "task_id": "t_01"}), "TASK_NOT_FOUND", "Task not found: t_01"),
         (json!({"action": "wait", "task_ids": ["t_01"]}), "TASK_NOT_FOUND", "Task not found: t_01"),
-        (json!({"action": "define", "name": "a", "description": "b", "system_prompt": "c"}), "INVALID_ACTION", ""),
+        (
+            json!({"action": "define", "name": "a", "description": "b", "system_prompt": "c"}),
+            "INVALID_ACTION",
+            "",
+        ),
         (json!({"action": "wait", "mode": "some"}), "INVALID_ARGUMENT", "mode: must be any or all"),
-        (json!({"action": "batch", "tasks": [{"agent": HAND, "task": "x"}, {"agent": "nobody", "task": "x"}]}), "AGENT_NOT_FOUND", "Agent not found: nobody"),
+        (
+            json!({"action": "batch", "tasks": [{"agent": HAND, "task": "x"}, {"agent": "nobody", "task": "x"}]}),
+            "AGENT_NOT_FOUND",
+            "Agent not found: nobody",
+        ),
     ];
-    let all = refused.iter().fold(text("I try."), |answer, (call, _, _)| answer.and_call("subagent", call.clone()));
+    let all =
+        refused.iter().fold(text("I try."), |answer, (call, _, _)| answer.and_call("subagent", call.clone()));
     let script = Script::new().on(When::any()).then(all).then(text("I give up."));
     let place = home(script, 2).await;
     let _worker = place.worker();
@@ -82,10 +110,13 @@ async fn what_is_refused_is_told_with_its_code_and_the_head_goes_on() {
 async fn a_head_lists_looks_reads_and_cancels() {
     let script = Script::new()
         .on(When::system("You are a head."))
-        .then(delegate(json!({"action": "list_agents"})).and_call("subagent", json!({"action": "batch", "tasks": [
-            {"agent": HAND, "task": "Say it.", "name": "first"},
-            {"agent": HAND, "task": "Hang.", "depends_on": ["first"]},
-        ]})))
+        .then(delegate(json!({"action": "list_agents"})).and_call(
+            "subagent",
+            json!({"action": "batch", "tasks": [
+                {"agent": HAND, "task": "Say it.", "name": "first"},
+                {"agent": HAND, "task": "Hang.", "depends_on": ["first"]},
+            ]}),
+        ))
         .then(wait("any"))
         .then(
             delegate(json!({"action": "collect", "task_id": "t_02"}))
@@ -97,7 +128,10 @@ async fn a_head_lists_looks_reads_and_cancels() {
                 .and_call("subagent", json!({"action": "collect", "task_id": "t_02"}))
                 .and_call("subagent", json!({"action": "cancel", "task_id": "t_03"})),
         )
-        .then(delegate(json!({"action": "collect", "task_id": "t_03"})).and_call("subagent", json!({"action": "wait"})))
+        .then(
+            delegate(json!({"action": "collect", "task_id": "t_03"}))
+                .and_call("subagent", json!({"action": "wait"})),
+        )
         .then(text("Enough."))
         .on(When::assignment("Say it."))
         .then(text("0123456789"))
@@ -161,7 +195,10 @@ async fn a_childs_child_is_a_stranger() {
         .on(When::assignment("Lead."))
         .then(spawn(HEAD, "Lead on."))
         .then(wait("all"))
-        .then(delegate(json!({"action": "status", "task_id": "t_03"})).and_call("subagent", json!({"action": "cancel", "task_id": "t_03"})))
+        .then(
+            delegate(json!({"action": "status", "task_id": "t_03"}))
+                .and_call("subagent", json!({"action": "cancel", "task_id": "t_03"})),
+        )
         .then(text("I see."))
         .on(When::assignment("Lead on."))
         .then(spawn(HAND, "Work."))

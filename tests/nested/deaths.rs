@@ -101,11 +101,7 @@ async fn a_head_whose_worker_dies_while_it_cancels_is_told_the_same_as_without_a
 /// Of a head and its hands: who has just let go has claimed the next in the same call.
 async fn lost_attempts(place: &Workplace, head: TaskId) -> i64 {
     let lost = "select count(*) from attempt a join task t on t.id = a.task where t.root = $1 and a.outcome = 'lost'";
-    sqlx::query_scalar(lost)
-        .bind(head.0)
-        .fetch_one(&place.world.sql)
-        .await
-        .unwrap()
+    sqlx::query_scalar(lost).bind(head.0).fetch_one(&place.world.sql).await.unwrap()
 }
 
 /// Of those that died, one may have swept another before.

@@ -74,11 +74,12 @@ impl Workplace {
 
     /// The children of a task, in the order of their numbers.
     pub async fn children(&self, task: TaskId) -> Vec<TaskId> {
-        let ids: Vec<uuid::Uuid> = sqlx::query_scalar("select id from task where parent = $1 order by number")
-            .bind(task.0)
-            .fetch_all(&self.world.sql)
-            .await
-            .unwrap();
+        let ids: Vec<uuid::Uuid> =
+            sqlx::query_scalar("select id from task where parent = $1 order by number")
+                .bind(task.0)
+                .fetch_all(&self.world.sql)
+                .await
+                .unwrap();
         ids.into_iter().map(TaskId).collect()
     }
 

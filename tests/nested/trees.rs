@@ -20,13 +20,18 @@ const TASKS: i64 = 1 + 3 + 9 + 27;
 fn script() -> Script {
     let mut script = Script::new();
     for level in 1..=3 {
-        let child = |n: usize| json!({"agent": format!("level{}", level + 1), "task": format!("{{assignment}}.{n}")});
-        script = script
-            .on(When::system(format!("You are level {level}.")))
-            .then(text("I share it out.").and_call("subagent", json!({"action": "batch", "tasks": [child(1), child(2), child(3)]})))
-            .then(wait("all"))
-            .then(delegate(collect(0)).and_call("subagent", collect(1)).and_call("subagent", collect(2)))
-            .then(text("({results/0/result} {results/1/result} {results/2/result})"));
+        let child =
+            |n: usize| json!({"agent": format!("level{}", level + 1), "task": format!("{{assignment}}.{n}")});
+        script =
+            script
+                .on(When::system(format!("You are level {level}.")))
+                .then(text("I share it out.").and_call(
+                    "subagent",
+                    json!({"action": "batch", "tasks": [child(1), child(2), child(3)]}),
+                ))
+                .then(wait("all"))
+                .then(delegate(collect(0)).and_call("subagent", collect(1)).and_call("subagent", collect(2)))
+                .then(text("({results/0/result} {results/1/result} {results/2/result})"));
     }
     script.on(When::system("You are level 4.")).then(text("{assignment}"))
 }
@@ -34,7 +39,9 @@ fn script() -> Script {
 fn agents() -> String {
     let agent = |level: i32| {
         let delegates = if level < 4 { "may_delegate = true\n" } else { "" };
-        format!("[agents.level{level}]\ndescription = \"Level {level}\"\nsystem_prompt = \"You are level {level}.\"\n{delegates}")
+        format!(
+            "[agents.level{level}]\ndescription = \"Level {level}\"\nsystem_prompt = \"You are level {level}.\"\n{delegates}"
+        )
     };
     (1..=4).map(agent).collect::<String>() + "[limits]\nmax_depth = 4\n"
 }
@@ -123,7 +130,13 @@ async fn assert_whole(place: &Workplace, root: TaskId) {
         assert_eq!((state.as_str(), result), ("completed", &answer(name, level)), "{name}");
         assert_eq!(*turns, if level == 4 { 1 } else { 4 }, "{name}");
     }
-    assert_eq!(place.world.count("select count(*) from task where root <> (select id from task where number = 1)").await, 0);
+    assert_eq!(
+        place
+            .world
+            .count("select count(*) from task where root <> (select id from task where number = 1)")
+            .await,
+        0
+    );
     assert_eq!(place.world.count("select count(*) from awaited").await, 0, "nobody waits any more");
     place.world.assert_ended_once().await;
 }

@@ -43,7 +43,11 @@ async fn a_parent_that_waits_for_any_wakes_with_the_first_and_waits_for_the_othe
     place.tools.let_go();
     let done = place.done(head).await;
     done.assert_completed("Slow.");
-    assert_eq!(results(&done, 4)[0]["tasks"].as_array().unwrap().len(), 1, "what was collected is not told again");
+    assert_eq!(
+        results(&done, 4)[0]["tasks"].as_array().unwrap().len(),
+        1,
+        "what was collected is not told again"
+    );
     let story = ["spawned", "waiting", "resumed", "waiting", "resumed", "completed"];
     assert_eq!(place.story(head).await, story);
     place.close().await;
@@ -82,7 +86,8 @@ async fn a_wait_with_a_time_ends_with_it_and_says_so() {
     done.assert_completed("Not all.");
     let waited = &results(&done, 2)[0];
     assert_eq!(waited["timed_out"], true);
-    let ended: Vec<&Value> = waited["tasks"].as_array().unwrap().iter().map(|task| &task["task_id"]).collect();
+    let ended: Vec<&Value> =
+        waited["tasks"].as_array().unwrap().iter().map(|task| &task["task_id"]).collect();
     assert_eq!(ended, ["t_03"], "the quick one");
     assert_eq!(done.attempt, 2, "it held nothing meanwhile");
     assert_eq!(place.world.count("select count(*) from awaited").await, 0);

@@ -72,7 +72,11 @@ pub struct DefinitionLimits {
 
 impl Default for DefinitionLimits {
     fn default() -> Self {
-        Self { max_turns: DEFAULT_MAX_TURNS_CEILING, max_prompt_tokens: Some(MAX_PROMPT_TOKENS), may_delegate: false }
+        Self {
+            max_turns: DEFAULT_MAX_TURNS_CEILING,
+            max_prompt_tokens: Some(MAX_PROMPT_TOKENS),
+            may_delegate: false,
+        }
     }
 }
 

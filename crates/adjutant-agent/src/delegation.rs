@@ -40,7 +40,10 @@ pub enum Delegation {
     Never,
     Here,
     /// Its agent would, but the tree is as deep as it may be. An orchestrator's task has depth 1, its children 2.
-    TooDeep { depth: i16, max_depth: i16 },
+    TooDeep {
+        depth: i16,
+        max_depth: i16,
+    },
 }
 
 impl Delegation {

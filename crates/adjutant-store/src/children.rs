@@ -114,7 +114,8 @@ impl Lease {
             })
             .await?;
         let mut row = row.ok_or_else(not_found)?;
-        let (result, summary, partial_result) = (row.result.take(), row.summary.take(), row.partial_result.take());
+        let (result, summary, partial_result) =
+            (row.result.take(), row.summary.take(), row.partial_result.take());
         let child = child_of!(row);
         let outcome = match (child.state, result, child.failure, &child.error) {
             (TaskState::Completed, Some(result), _, _) => Outcome::Completed { result, summary },

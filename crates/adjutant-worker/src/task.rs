@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
-    Child, ContextCall, EarlierTask, Outcome, ReadCall, SessionId, StoredTurn, TaskId, TaskNumber, ToolResult,
-    Turn,
+    Child, ContextCall, EarlierTask, Outcome, ReadCall, SessionId, StoredTurn, TaskId, TaskNumber,
+    ToolResult, Turn,
 };
 use adjutant_store::{
     Agent, Assignment, Clearance, Error, IdempotencyKey, Lease, NewDelegation, NewTask, Operator, ResultPage,

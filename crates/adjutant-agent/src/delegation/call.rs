@@ -92,10 +92,16 @@ mod tests {
     #[test]
     fn an_agent_may_not_define_continue_or_bring_a_key() {
         for (arguments, code) in [
-            (json!({"action": "define", "name": "a", "description": "b", "system_prompt": "c"}), "INVALID_ACTION"),
+            (
+                json!({"action": "define", "name": "a", "description": "b", "system_prompt": "c"}),
+                "INVALID_ACTION",
+            ),
             (json!({"action": "continue", "task_id": "t_01", "task": "x"}), "INVALID_ACTION"),
             (json!({"action": "dance"}), "INVALID_ACTION"),
-            (json!({"action": "spawn", "agent": "a", "task": "x", "idempotency_key": "k"}), "INVALID_ARGUMENT"),
+            (
+                json!({"action": "spawn", "agent": "a", "task": "x", "idempotency_key": "k"}),
+                "INVALID_ARGUMENT",
+            ),
             (json!({"action": "collect", "task_id": "t_01", "idempotency_key": "k"}), "INVALID_ARGUMENT"),
         ] {
             let refusal = ChildCall::parse(&arguments).unwrap_err();

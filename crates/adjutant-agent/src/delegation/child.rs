@@ -132,8 +132,7 @@ mod tests {
     #[test]
     fn a_long_result_is_cut_as_an_orchestrators_is() {
         let result = "é".repeat(4_004);
-        let shown =
-            child(2, TaskState::Completed).outcome(&Outcome::Completed { result, summary: None });
+        let shown = child(2, TaskState::Completed).outcome(&Outcome::Completed { result, summary: None });
         assert_eq!(shown["result_chars"], 4_004);
         assert!(shown["result"].as_str().is_some_and(|text| text.ends_with("1000 token limit]")));
     }

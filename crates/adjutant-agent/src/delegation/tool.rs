@@ -27,7 +27,8 @@ pub fn delegation_tool() -> ToolDefinition {
 
 fn narrow(properties: &mut Map<String, Value>) {
     let forms = || ACTIONS.iter().flat_map(|action| action.forms());
-    let is_used = |name: &str| forms().any(|form| form.needed.contains(&name) || form.optional.contains(&name));
+    let is_used =
+        |name: &str| forms().any(|form| form.needed.contains(&name) || form.optional.contains(&name));
     properties.retain(|name, _| name == "action" || (is_used(name) && name != "idempotency_key"));
     let words: Vec<&str> = ACTIONS.iter().map(|action| action.as_str()).collect();
     properties.insert("action".to_owned(), json!({ "type": "string", "enum": words, "description": ACTION }));
@@ -42,7 +43,9 @@ mod tests {
     fn the_tool_has_the_fields_of_its_actions_and_no_other() {
         let tool = delegation_tool();
         let properties = tool.input_schema["properties"].as_object().unwrap();
-        for name in ["action", "agent", "task", "tasks", "depends_on", "task_ids", "mode", "timeout_s", "offset"] {
+        for name in
+            ["action", "agent", "task", "tasks", "depends_on", "task_ids", "mode", "timeout_s", "offset"]
+        {
             assert!(properties.contains_key(name), "{name}");
         }
         for name in ["name", "system_prompt", "extends", "replace", "idempotency_key"] {

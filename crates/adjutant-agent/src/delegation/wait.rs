@@ -31,7 +31,10 @@ impl ChildWait {
         // The bound of the orchestrator's wait is not for us: nobody holds a connection open.
         let timeout = match arguments.get("timeout_s").and_then(Value::as_f64) {
             Some(seconds) if seconds > LONGEST_S => {
-                return Err(Refusal::invalid("timeout_s", format_args!("must be at most {LONGEST_S} seconds")));
+                return Err(Refusal::invalid(
+                    "timeout_s",
+                    format_args!("must be at most {LONGEST_S} seconds"),
+                ));
             }
             seconds => seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         };
@@ -42,8 +45,7 @@ impl ChildWait {
     /// decides as whoever parked it would have.
     pub fn decide(&self, children: &[Child], since_call: Duration) -> Result<Waited, Refusal> {
         let awaited = self.awaited(children)?;
-        let ended: Vec<&Child> =
-            awaited.iter().copied().filter(|child| child.state.is_terminal()).collect();
+        let ended: Vec<&Child> = awaited.iter().copied().filter(|child| child.state.is_terminal()).collect();
         let is_met = awaited.len() == ended.len()
             || match self.mode {
                 WaitMode::Any => !ended.is_empty(),
@@ -62,9 +64,9 @@ impl ChildWait {
         let open = || children.iter().filter(|child| !child.collected);
         let Some(numbers) = &self.task_ids else { return Ok(open().collect()) };
         let find = |number: &TaskNumber| {
-            open().find(|child| child.number == *number).ok_or_else(|| {
-                Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
-            })
+            open()
+                .find(|child| child.number == *number)
+                .ok_or_else(|| Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")))
         };
         numbers.iter().map(find).collect()
     }
@@ -122,7 +124,10 @@ mod tests {
         assert!(matches!(wait(json!({})).decide(&children, NOW), Ok(Waited::Until { .. })));
         assert_eq!(over(wait(json!({})).decide(&children[..1], NOW)), (vec![], false), "nothing is left");
         let refusal = wait(json!({"task_ids": ["t_02"]})).decide(&children, NOW).unwrap_err();
-        assert_eq!((refusal.code, refusal.message.as_str()), (ErrorCode::TaskNotFound, "Task not found: t_02"));
+        assert_eq!(
+            (refusal.code, refusal.message.as_str()),
+            (ErrorCode::TaskNotFound, "Task not found: t_02")
+        );
         assert!(wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).is_err(), "not a child");
     }
 
@@ -130,11 +135,11 @@ mod tests {
     fn a_wait_lasts_as_long_as_it_takes_or_as_it_says() {
         let children = [child(2, TaskState::Running), child(3, TaskState::Completed)];
         let second = Duration::from_secs(1);
-        let left = |seconds: u64, since| {
-            match wait(json!({"mode": "all", "timeout_s": seconds})).decide(&children, since) {
-                Ok(Waited::Until { at_most, .. }) => at_most,
-                over => panic!("{over:?}"),
-            }
+        let left = |seconds: u64, since| match wait(json!({"mode": "all", "timeout_s": seconds}))
+            .decide(&children, since)
+        {
+            Ok(Waited::Until { at_most, .. }) => at_most,
+            over => panic!("{over:?}"),
         };
         assert_eq!(left(600, NOW), Some(second * 600), "no 45 seconds here");
         assert_eq!(left(3, second), Some(second * 2));

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use adjutant_agent::{
-    AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation, ErrorCode,
-    ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
+    AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
+    ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
 };
 use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};

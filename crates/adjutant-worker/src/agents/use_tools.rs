@@ -32,8 +32,7 @@ impl Bench<'_> {
     pub(super) async fn use_tools(&self, calls: &[PendingCall<'_>]) -> Result<Vec<ToolResult>, Stop> {
         // Not `go_on`: whoever leaves finishes the tools of a stored answer first, or their outcome would be unknown.
         self.task.check_lease()?;
-        let answers =
-            calls.iter().map(|pending| self.traced(pending.call, self.stored_result(pending)));
+        let answers = calls.iter().map(|pending| self.traced(pending.call, self.stored_result(pending)));
         try_join_all(answers).await
     }
 

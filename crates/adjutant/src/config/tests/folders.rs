@@ -29,7 +29,9 @@ fn an_agent_of_a_file_delegates_where_limits_let_it() {
     let shallow = with(&file);
     assert_eq!(
         shallow.warnings(),
-        ["agents/a.md:1:1: agents.head.may_delegate: has no effect, since limits.max_depth is 1: no task may have others below it"]
+        [
+            "agents/a.md:1:1: agents.head.may_delegate: has no effect, since limits.max_depth is 1: no task may have others below it"
+        ]
     );
     let config = format!("agents_dir = './agents'\n{MODEL}[limits]\nmax_depth = 3\n");
     let desk = Desk::new(&[("adjutant.toml", &config), ("agents/a.md", &file)]);
