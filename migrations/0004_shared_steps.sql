@@ -225,7 +225,9 @@ begin
 
         with woke as (
             update task t
-            set state = 'queued', waiting_for = null
+            set state = 'queued', waiting_for = null,
+                -- A delay outlasts dependencies; the end of a wait for children is over with the wait.
+                not_before = case t.waiting_for when 'dependencies' then t.not_before end
             where t.id = any(waiting) and t.id <> all(doomed) and t.state = 'waiting'
                 and case t.waiting_for
                     when 'dependencies' then not exists (

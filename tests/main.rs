@@ -28,6 +28,7 @@ mod lease;
 mod mcp;
 mod model;
 mod mutants;
+mod nested;
 mod nesting;
 mod order;
 mod private_postgres;

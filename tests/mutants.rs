@@ -23,6 +23,19 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant { name: "tool_result_without_fence", edits: &[("tool_result_1", " and lease = p_lease", "")] },
     Mutant { name: "children_without_fence", edits: &[("spawn_1", " and slot.lease = p_lease", "")] },
+    Mutant { name: "children_handled_without_fence", edits: &[("hold_lease_1", " and lease = p_lease", "")] },
+    Mutant {
+        name: "children_delegated_again",
+        edits: &[("delegate_children_1", "t.parent = p_task and t.call = p_call", "false")],
+    },
+    Mutant {
+        name: "strangers_collected",
+        edits: &[("collect_child_1", "number = p_number and parent = p_task and", "number = p_number and")],
+    },
+    Mutant {
+        name: "timed_waits_never_end",
+        edits: &[("let_in_due_1", "waiting_for in ('all_children', 'any_child')", "false")],
+    },
     Mutant { name: "session_lock_dropped", edits: &[("lock_sessions_1", " for no key update", "")] },
     Mutant { name: "session_lock_dropped_by_spawn", edits: &[("spawn_1", " for no key update", "")] },
     Mutant { name: "sessions_locked_in_any_order", edits: &[("lock_sessions_1", "order by id", "order by random()")] },

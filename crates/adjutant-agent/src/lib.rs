@@ -9,6 +9,7 @@ mod budget;
 mod context_call;
 mod conversation;
 mod definition;
+mod delegation;
 pub mod dialects;
 mod earlier;
 mod envelope;
@@ -42,6 +43,9 @@ pub use conversation::Conversation;
 pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, LONGEST_S, MAX_USD,
     OnWorkerLoss, nanousd, usd,
+};
+pub use delegation::{
+    Child, ChildCall, ChildWait, DEFAULT_MAX_DEPTH, Delegation, DelegationForm, Waited, delegation_tool,
 };
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};

@@ -138,7 +138,7 @@ fn is_plain(task: &NewTask) -> bool {
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
-fn row(new: &NewDelegation) -> Result<Value> {
+pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
     let mut row = to_row(&new.task)?;
     if let Some(text) = &new.summary_prompt {
         refuse_nul_in("summary_prompt", text)?;
@@ -147,6 +147,10 @@ fn row(new: &NewDelegation) -> Result<Value> {
     row["timeout_s"] = json(&new.timeout_s)?;
     row["budget"] = json(&new.budget)?;
     Ok(row)
+}
+
+pub(crate) fn operator_json(operator: &Operator) -> Result<Value> {
+    json(operator)
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<Value> {

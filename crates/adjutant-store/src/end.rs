@@ -24,7 +24,7 @@ pub(crate) enum End {
     Completed { result: String, summary: Option<String> },
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
     Released { delay_s: Option<f64> },
-    Waiting { waiting_for: Await, children: Vec<TaskId> },
+    Waiting { waiting_for: Await, children: Vec<TaskId>, delay_s: Option<f64> },
 }
 
 impl Lease {
@@ -135,7 +135,7 @@ impl Store {
                 None => ending.store.audience.happened_somewhere(),
             }
         }
-        if endings.iter().any(|ending| matches!(ending.end, End::Released { delay_s: Some(_) })) {
+        if endings.iter().any(|ending| ending.end.has_a_time()) {
             self.tell(Whom::Delayed);
         }
     }
@@ -166,6 +166,14 @@ impl<'a> Rows<'a> {
 }
 
 impl End {
+    /// Whether somebody has to look at the clock for it.
+    fn has_a_time(&self) -> bool {
+        match self {
+            Self::Released { delay_s } | Self::Waiting { delay_s, .. } => delay_s.is_some(),
+            Self::Completed { .. } | Self::Failed { .. } => false,
+        }
+    }
+
     fn outcome(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
@@ -189,8 +197,8 @@ impl End {
                 Some(json!({"failure": failure, "error": error, "partial_result": partial_result}))
             }
             Self::Released { delay_s } => delay_s.map(|delay_s| json!({"delay_s": delay_s})),
-            Self::Waiting { waiting_for, children } => {
-                Some(json!({"waiting_for": waiting_for, "children": children}))
+            Self::Waiting { waiting_for, children, delay_s } => {
+                Some(json!({"waiting_for": waiting_for, "children": children, "delay_s": delay_s}))
             }
         }
     }

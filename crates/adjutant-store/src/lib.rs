@@ -35,6 +35,7 @@ mod cancel;
 mod cap;
 mod checkpoint;
 mod checkup;
+mod children;
 mod claim;
 mod clearance;
 mod collect;

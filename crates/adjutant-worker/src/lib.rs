@@ -45,7 +45,7 @@ pub mod trace;
 mod turnover;
 mod worker;
 
-pub use agents::{Agents, Models};
+pub use agents::{Agents, Delegating, Models};
 pub use handler::{End, Handler, Stop};
 pub use settings::Settings;
 pub use task::{Cleared, Task};

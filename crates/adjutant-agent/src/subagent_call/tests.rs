@@ -84,6 +84,7 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("max_output_tokens", Whole),
                 ("max_cost_usd", Number),
                 ("on_worker_loss", Text),
+                ("may_delegate", Flag),
                 ("replace", Flag),
             ],
         ),

@@ -94,6 +94,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_output_tokens": Kind::Whole { least: 0, most: i64::MAX },
     "agents.*.max_cost_usd": Kind::Number { least: 0.0, most: 1e9 },
     "agents.*.on_worker_loss": Kind::Word(&["resume", "fail"]),
+    "agents.*.may_delegate": Kind::Flag,
 
     "tools.files.root": Kind::Path,
     "tools.files.max_bytes": at_least(1),
@@ -128,6 +129,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.session_max_active": at_least(1),
     "limits.session_max_queued": at_least(1),
     "limits.max_turns_ceiling": Kind::Whole { least: 1, most: 100 },
+    "limits.max_depth": Kind::Whole { least: 1, most: 10 },
+    "limits.define_may_delegate": Kind::Flag,
     "limits.task_timeout_s": Kind::Positive,
     "limits.task_timeout_max_s": Kind::Positive,
 
