@@ -30,6 +30,11 @@ when = { assignment = "for ever" }
 answer = { fault = "hang_before_headers" }
 
 [[rule]]
+name = "six seconds"
+when = { assignment = "six seconds" }
+answer = { text = "Those were six seconds.", delay_ms = 6000 }
+
+[[rule]]
 name = "a second"
 when = { assignment = "a second" }
 answer = { text = "That was a second.", delay_ms = 1000 }
