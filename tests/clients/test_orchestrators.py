@@ -123,10 +123,9 @@ async def test_an_orchestrator_gets_its_results_though_a_worker_dies(fleet, loop
             group.start_soon(orchestrate)
             await anyio.to_thread.run_sync(fleet.kill_the_worker_that_asks, f"{loop}-north", 2)
     assert "12 pallets in the north." in said[0] and "7 pallets in the south." in said[0], said
-    tasks = fleet.asked(
-        "select task.state, task.attempt from task join session on session.id = task.session where session.name = %s order by task.attempt",
-        loop,
-    )
+    query = """select task.state, task.attempt from task join session on session.id = task.session
+        where session.name = %s order by task.attempt"""
+    tasks = fleet.asked(query, loop)
     assert tasks == [("completed", 1), ("completed", 2)], tasks
     # What was answered before the death was not asked for again, and nobody was asked twice but for the call that was cut off.
     turns = {(turn["rule"], turn["turn"]): (turn["asked"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
