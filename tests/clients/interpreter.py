@@ -71,7 +71,7 @@ class Interpreter(ThreadingHTTPServer):
             return {"action": "spawn", "agent": "nobody", "task": "x"}
         if tool == "test_tool_with_progress":
             # Long enough to be told three times.
-            return self.waiting_for("Work for ever", timeout_s=7)
+            return self.waiting_for("Work for ever", timeout_s=8)
         if tool == "slow_compute":
             return self.waiting_for(TASKS[given["seconds"]])
         if tool == "failing_job":
