@@ -1,11 +1,11 @@
 """Every line of README.md and docs/mcp.md that connects a client, run as it stands there: with the client itself where it can be had."""
 
 import json
-import subprocess
 import time
 
 import anyio
 import pytest
+from codex import Codex
 from fastmcp import Client as FastClient
 from fleet import Fleet
 from mcp import Client, StdioServerParameters
@@ -112,35 +112,19 @@ def test_claude_code_delegates(fleet, own, where):
 
 
 @pytest.mark.parametrize("where", [0, 1], ids=["on this machine", "elsewhere"])
-def test_codex_connects(fleet, own, where):
+def test_codex_delegates(fleet, own, where):
     [lines] = in_both("Codex")
     folder = own.parent
     (folder / ".codex").mkdir()
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url), folder=folder)
-    command = subprocess.Popen(
-        ["codex", "app-server"],
-        cwd=folder,
-        env=environment(folder, ADJUTANT_API_KEY=fleet.key) if where else environment(folder),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        about = {"clientInfo": {"name": "test", "title": "Test", "version": "1"}}
-        for message in (
-            {"id": 1, "method": "initialize", "params": about},
-            {"method": "initialized"},
-            {"id": 2, "method": "mcpServerStatus/list", "params": {}},
-        ):
-            command.stdin.write(json.dumps(message) + "\n")
-            command.stdin.flush()
-        status = next(answer for answer in map(json.loads, command.stdout) if answer.get("id") == 2)
-    finally:
-        command.kill()
-        command.wait(10)
-    [server] = status["result"]["data"]
-    assert server["serverInfo"]["name"] == "adjutant" and set(server["tools"]) == {"subagent", "shared_context"}
+    variables = environment(folder, ADJUTANT_API_KEY=fleet.key) if where else environment(folder)
+    with Codex(folder, variables) as codex:
+        [server] = codex.ask("mcpServerStatus/list")["data"]
+        assert server["serverInfo"]["name"] == "adjutant" and set(server["tools"]) == {"subagent", "shared_context"}
+        spawned = codex.call("subagent", action="spawn", agent="researcher", task="Look into it")
+        here = {"task_id": spawned["task_id"], "session_id": spawned["session_id"]}
+        codex.call("subagent", action="wait", session_id=here["session_id"], task_ids=[here["task_id"]])
+        assert codex.call("subagent", action="collect", **here)["result"] == FOUND
 
 
 async def delegate(client):
