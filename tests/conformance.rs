@@ -25,11 +25,16 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
             if !path.ends_with("target") {
                 functions(&path, found);
             }
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let names = text.split("fn ").skip(1).filter_map(|after| after.split('(').next());
-            found.extend(names.map(str::to_owned));
+            continue;
         }
+        let before = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("rs") => "fn ",
+            Some("py") => "def ",
+            _ => continue,
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let names = text.split(before).skip(1).filter_map(|after| after.split('(').next());
+        found.extend(names.map(str::to_owned));
     }
 }
 
