@@ -35,6 +35,7 @@ mod retry;
 mod schema;
 mod script_model;
 mod shared_context;
+mod snapshots;
 mod spawn;
 mod spec;
 mod sweep;
