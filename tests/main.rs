@@ -17,6 +17,7 @@ mod conformance;
 mod dependencies;
 mod drafts;
 mod driver;
+mod embedding;
 mod events;
 mod fleet;
 mod history;

@@ -22,6 +22,6 @@ pub use desk::{Desk, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;
-pub use hub::{Hub, TextWatch, Watch};
+pub use hub::{Hub, Subscription, TextWatch, Watch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

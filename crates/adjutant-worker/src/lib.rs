@@ -29,6 +29,7 @@ mod end;
 pub mod fault;
 mod handler;
 mod held;
+mod hooks;
 mod listen;
 pub mod model;
 pub mod payloads;
@@ -47,6 +48,7 @@ mod worker;
 
 pub use agents::{Agents, Models};
 pub use handler::{End, Handler, Stop};
+pub use hooks::{AttemptOf, Hooked, Hooks, Stopped};
 pub use settings::Settings;
 pub use task::{Cleared, Task};
 pub use worker::{Drained, Worker};
