@@ -17,6 +17,7 @@ mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod weakincentives;
 mod xzatoma;
 
 pub use caller::{Caller, Scope};

@@ -5,6 +5,7 @@
 mod answer;
 pub mod caliban;
 mod go_on;
+pub mod weakincentives;
 pub mod xzatoma;
 
 pub use answer::{Answer, EndedTask};
@@ -15,7 +16,7 @@ use crate::SUBAGENT;
 pub const DELEGATION_TOOLS: [&str; 7] = [
     SUBAGENT,
     caliban::AGENT_TOOL,
-    "dispatch_subagent",
+    weakincentives::DISPATCH_SUBAGENT,
     "subagent_cancel",
     "subagent_result",
     "subagent_status",
