@@ -6,7 +6,10 @@ use crate::world::World;
 
 macro_rules! example {
     ($name:ident, $path:literal) => {
-        #[expect(dead_code, reason = "an example's main is for `cargo run`, and it needs only a part of the scene")]
+        #[expect(
+            dead_code,
+            reason = "an example's main is for `cargo run`, and it needs only a part of the scene"
+        )]
         #[path = $path]
         mod $name;
     };
@@ -26,7 +29,10 @@ async fn the_example_of_a_rust_tool_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_the_operations_runs() {
     let collected = operations::run(&World::empty_database().await).await.unwrap();
-    assert_eq!((&collected["status"], &collected["result"]), (&json!("completed"), &json!("Nothing is wrong.")));
+    assert_eq!(
+        (&collected["status"], &collected["result"]),
+        (&json!("completed"), &json!("Nothing is wrong."))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +45,10 @@ async fn the_example_of_hooks_runs() {
 async fn the_example_of_a_subscriber_runs() {
     use subscriber::Delegation::{Completed, Started};
     let told = subscriber::run(&World::empty_database().await).await.unwrap();
-    let [Started { correlation, agent, task, traceparent }, Completed { correlation: same, result, error, .. }] =
-        &told[..]
+    let [
+        Started { correlation, agent, task, traceparent },
+        Completed { correlation: same, result, error, .. },
+    ] = &told[..]
     else {
         panic!("{told:?}")
     };

@@ -26,7 +26,8 @@ async fn row_4_6_a_task_begins_with_what_its_session_had() {
     assert_eq!(everything_of(&mut claim.lease).await, before);
     assert_eq!(ask(&mut claim.lease, json!({"action": "read_snapshot", "label": "early"})).await, label);
     let history = ask(&mut claim.lease, json!({"action": "read_history", "key": "plan"})).await;
-    let versions: Vec<_> = history["history"].as_array().unwrap().iter().map(|entry| &entry["version"]).collect();
+    let versions: Vec<_> =
+        history["history"].as_array().unwrap().iter().map(|entry| &entry["version"]).collect();
     assert_eq!(versions, [2], "its history begins with the snapshot");
     world.assert_sound().await;
 }
@@ -141,12 +142,20 @@ async fn a_write_is_made_once_and_only_under_the_lease() {
     stale.lease.checkpoint(&turn("one")).await.unwrap();
     let arguments = json!({"action": "write", "key": "a", "value": "text"});
     let (_, first) = task_call(&stale.lease, "c1", &arguments).await;
-    assert_eq!(task_call(&stale.lease, "c1", &arguments).await.1, first, "asked again after an unanswered call");
+    assert_eq!(
+        task_call(&stale.lease, "c1", &arguments).await.1,
+        first,
+        "asked again after an unanswered call"
+    );
     world.expire(stale.lease.id()).await;
     assert_eq!(worker.sweep(std::time::Duration::ZERO).await.unwrap().len(), 1);
     let mut next = world.claim_one(&worker).await;
     assert_lost(stale.lease.shared_context("c2", &context(&arguments)).await);
-    assert_eq!(task_call(&next.lease, "c1", &arguments).await.1, first, "the next attempt finds result and write");
+    assert_eq!(
+        task_call(&next.lease, "c1", &arguments).await.1,
+        first,
+        "the next attempt finds result and write"
+    );
     assert_eq!(ask(&mut next.lease, json!({"action": "read", "key": "a"})).await["version"], 1);
     assert_eq!(list_keys(&world, session).await["keys"], json!([]));
 }
@@ -175,7 +184,10 @@ async fn children_work_on_what_their_parent_works_on() {
     }
     note(&mut child.lease, "plan", "the child's").await;
     note(&mut apart.lease, "plan", "its own").await;
-    assert_eq!(ask(&mut parent.lease, json!({"action": "read", "key": "plan"})).await["value"], "the child's");
+    assert_eq!(
+        ask(&mut parent.lease, json!({"action": "read", "key": "plan"})).await["value"],
+        "the child's"
+    );
     assert_eq!(read(&world, session, "plan").await.unwrap()["value"], "before");
 }
 

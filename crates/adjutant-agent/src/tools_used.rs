@@ -32,7 +32,12 @@ mod tests {
         });
         let answer = Answer { content: calls.collect(), stop: StopReason::End };
         let results = names.iter().enumerate().filter(|(_, name)| !name.ends_with('?'));
-        let result = |place| ToolResult { call: id(place), content: String::new(), is_error: place == 0, duration_ms: 0 };
+        let result = |place| ToolResult {
+            call: id(place),
+            content: String::new(),
+            is_error: place == 0,
+            duration_ms: 0,
+        };
         StoredTurn {
             number,
             attempt: 1,
@@ -45,7 +50,11 @@ mod tests {
     fn row_4_9_tools_are_told_once_and_in_the_order_of_their_first_use() {
         let tools = ["fetch", "lookup", "pay", "shared_context"].map(str::to_owned).to_vec();
         let agent = AgentSpec { tools, ..AgentSpec::default() };
-        let turns = [turn(1, &["lookup", "fetch"]), turn(2, &["made_up", "lookup"]), turn(3, &["pay?", "shared_context"])];
+        let turns = [
+            turn(1, &["lookup", "fetch"]),
+            turn(2, &["made_up", "lookup"]),
+            turn(3, &["pay?", "shared_context"]),
+        ];
         assert_eq!(tools_used(&agent, &turns), ["lookup", "fetch", "shared_context"]);
         assert_eq!(tools_used(&agent, &[]), [""; 0]);
     }

@@ -60,7 +60,8 @@ fn start(text: &str) -> String {
 }
 
 async fn spec(desk: &Desk, seat: &Seat<'_>, new: &Dispatch, agent: AgentSpec) -> Result<AgentSpec> {
-    let model = if agent.model.is_empty() { desk.child_model(seat, None).await? } else { agent.model.clone() };
+    let model =
+        if agent.model.is_empty() { desk.child_model(seat, None).await? } else { agent.model.clone() };
     Ok(new.spec(agent, desk.parent_tools(seat).await?, model))
 }
 

@@ -24,14 +24,15 @@ impl Orchestrator {
     async fn call(&self, arguments: Value) -> scene::Result<Value> {
         let tool = "subagent".to_owned();
         let call = ToolCall { tool, arguments, idempotency_key: None, traceparent: None };
-        Ok(self.desk.call(&self.caller, "review", call, Dialect::Spec).await?)
+        Ok(self.desk.call(&self.caller, "review", call, Dialect::Spec).await?.value)
     }
 }
 
 pub async fn run(database_url: &str) -> scene::Result<Value> {
     Store::migrate(database_url).await?;
     let store = Store::open(database_url, 4).await?;
-    let (_model, models) = scene::models(Script::new().on(When::any()).then(text("Nothing is wrong."))).await?;
+    let (_model, models) =
+        scene::models(Script::new().on(When::any()).then(text("Nothing is wrong."))).await?;
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
     let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
 

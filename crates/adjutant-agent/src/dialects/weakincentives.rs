@@ -89,9 +89,10 @@ impl Call {
 
 fn mode(fields: &mut Fields) -> Result<Mode, Refusal> {
     let known: Vec<&str> = Mode::ALL.iter().map(|mode| mode.as_str()).collect();
-    fields.text("mode")?.parse().map_err(|_| {
-        Refusal::invalid("mode", format_args!("must be one of: {}", known.join(", ")))
-    })
+    fields
+        .text("mode")?
+        .parse()
+        .map_err(|_| Refusal::invalid("mode", format_args!("must be one of: {}", known.join(", "))))
 }
 
 fn expected_artifacts(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
@@ -108,7 +109,8 @@ fn expected_artifacts(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
 
 /// It counts in a step of a plan; elsewhere it only has to be one.
 fn plan_step_id(fields: &mut Fields, mode: Mode) -> Result<Option<String>, Refusal> {
-    let step = fields.text_if_any("plan_step_id")?.map(|step| ascii("plan_step_id", step, MAX_STEP)).transpose()?;
+    let step =
+        fields.text_if_any("plan_step_id")?.map(|step| ascii("plan_step_id", step, MAX_STEP)).transpose()?;
     match (mode, step) {
         (Mode::PlanStep, None) => Err(Refusal::invalid("plan_step_id", "is required when mode is plan_step")),
         (Mode::PlanStep, step) => Ok(step),
@@ -121,7 +123,9 @@ fn snapshot_version(fields: &mut Fields) -> Result<(), Refusal> {
         None | Some(SNAPSHOT_VERSION) => Ok(()),
         Some(other) => {
             let start: String = other.chars().take(64).collect();
-            let why = format_args!("a snapshot of version {start:?} cannot be made; they have version {SNAPSHOT_VERSION:?}");
+            let why = format_args!(
+                "a snapshot of version {start:?} cannot be made; they have version {SNAPSHOT_VERSION:?}"
+            );
             Err(Refusal::invalid("snapshot_version", why))
         }
     }

@@ -39,7 +39,8 @@ fn items(rest: &str) -> Option<Vec<String>> {
     for line in rest.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let item = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "))?;
         let item = item.trim().trim_matches('`').trim();
-        if !item.is_empty() && !item.eq_ignore_ascii_case("none") && !items.iter().any(|known| known == item) {
+        if !item.is_empty() && !item.eq_ignore_ascii_case("none") && !items.iter().any(|known| known == item)
+        {
             items.push(item.to_owned());
         }
     }
@@ -63,7 +64,11 @@ mod tests {
             ("Done.\nArtifacts:\n", "Done.", vec![]),
             ("Artifacts:\n- only", "Artifacts:\n- only", vec!["only"]),
         ] {
-            assert_eq!(split(answer), (said, artifacts.into_iter().map(str::to_owned).collect()), "{answer:?}");
+            assert_eq!(
+                split(answer),
+                (said, artifacts.into_iter().map(str::to_owned).collect()),
+                "{answer:?}"
+            );
         }
     }
 }

@@ -31,7 +31,8 @@ fn row_4_1_a_call_has_four_fields_that_are_needed_and_three_that_are_not() {
     assert_eq!((plain.mode, plain.agent().as_str()), (Mode::AdHoc, "research--logs"));
     assert_eq!((plain.expected_artifacts, plain.plan_step_id), (vec![], None));
     for field in ["mode", "prompt_ns", "prompt_key", "instructions"] {
-        for missing in [Value::Null, json!(""), json!(" "), json!(7), json!(["x"]), json!({}), json!("a\0b")] {
+        for missing in [Value::Null, json!(""), json!(" "), json!(7), json!(["x"]), json!({}), json!("a\0b")]
+        {
             refused_for(&with(field, missing), field);
         }
     }
@@ -107,11 +108,18 @@ fn the_child_is_told_of_its_step_its_snapshot_and_what_it_is_to_deliver() {
     let mut arguments = with("mode", json!("plan_step"));
     arguments["plan_step_id"] = json!("step-3");
     arguments["expected_artifacts"] = json!(["report.md", "notes.txt"]);
-    let agent = AgentSpec { system_prompt: "You read.\n".to_owned(), tools: vec!["own".to_owned()], ..AgentSpec::default() };
+    let agent = AgentSpec {
+        system_prompt: "You read.\n".to_owned(),
+        tools: vec!["own".to_owned()],
+        ..AgentSpec::default()
+    };
     let spec = granted(&arguments).spec(agent, vec!["fetch".to_owned()], "main".to_owned());
     let prompt = &spec.system_prompt;
     assert!(prompt.starts_with("You read.\n\nYou work on step step-3 of a plan.\n\n"), "{prompt}");
-    assert!(prompt.contains("a snapshot (version 1)") && prompt.contains("- report.md\n- notes.txt\n"), "{prompt}");
+    assert!(
+        prompt.contains("a snapshot (version 1)") && prompt.contains("- report.md\n- notes.txt\n"),
+        "{prompt}"
+    );
     assert_eq!((spec.tools, spec.model.as_str()), (vec!["fetch".to_owned()], "main"));
 }
 
@@ -132,7 +140,8 @@ fn task(outcome: Outcome) -> EndedTask {
 #[test]
 fn row_4_9_the_message_is_the_summary() {
     let result = "All is well.\n\nArtifacts:\n- report.md".to_owned();
-    let done = ended(&task(Outcome::Completed { result: result.clone(), summary: None }), &["fetch".to_owned()]);
+    let done =
+        ended(&task(Outcome::Completed { result: result.clone(), summary: None }), &["fetch".to_owned()]);
     let expected = json!({
         "success": true, "message": "All is well.", "prompt_ns": "research", "prompt_key": "logs",
         "message_summary": "All is well.", "artifacts": ["report.md"], "tools_used": ["fetch"],
