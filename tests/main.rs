@@ -43,3 +43,4 @@ mod sweep;
 mod telemetry;
 mod together;
 mod turn_over;
+mod weakincentives;

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -32,6 +33,8 @@ pub struct NewTask {
     pub max_failures: i16,
     pub traceparent: Option<String>,
     pub context: TaskContext,
+    /// Refuse it if the tasks of its dialect in this session have used as much already.
+    pub quota: Option<Quota>,
 }
 
 /// What a task's calls of `shared_context` read and change.
@@ -69,6 +72,7 @@ impl Default for NewTask {
             max_failures: 3,
             traceparent: None,
             context: TaskContext::Shared,
+            quota: None,
         }
     }
 }
@@ -233,6 +237,8 @@ struct Row<'a> {
     /// Of a task with an overlay of its own; others do not say it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     snapshot: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
 }
 
 pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
@@ -258,6 +264,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
         snapshot: !task.context.is_shared(),
+        quota: task.quota,
     })
     .map_err(|error| Refusal::invalid("task", error))?;
     refuse_nul("", &row)?;
