@@ -5,6 +5,8 @@
 mod answer;
 pub mod caliban;
 mod go_on;
+#[cfg(test)]
+mod tests;
 pub mod weakincentives;
 pub mod xzatoma;
 
