@@ -3,3 +3,4 @@
 mod examples;
 mod hooks;
 mod subscriptions;
+mod tools;

@@ -17,7 +17,7 @@
 //! - an outcome that was reached is kept until the database has taken it or has said that the lease is lost;
 //! - notices are hints: without any of them everything happens, a little later.
 //!
-//! What a task does is up to the [`Handler`].
+//! What a task does is up to the [`Handler`]: [`Agents`] runs agents, and [`Hooked`] puts [`Hooks`] around any other.
 
 mod agents;
 mod announce;
