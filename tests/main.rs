@@ -1,5 +1,6 @@
 //! One integration binary over real processes and a real PostgreSQL. Each test has a database of its own.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::duplicate_mod, reason = "every example has the scene of all of them in it")]
 
 mod world;
 

@@ -15,9 +15,12 @@ enum Manner {
     Hangs,
 }
 
+/// The attempt, and how it stopped if that was told.
+type Call = (i32, Option<Stopped>);
+
 #[derive(Clone)]
 struct Noted {
-    calls: Arc<Mutex<Vec<(i32, Option<Stopped>)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
     manner: Manner,
 }
 
@@ -26,7 +29,7 @@ impl Noted {
         Self { calls: Arc::default(), manner }
     }
 
-    fn calls(&self) -> Vec<(i32, Option<Stopped>)> {
+    fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 

@@ -2,6 +2,7 @@
 //! only when it is stored.
 //! `adjutant postgres --throwaway -- cargo run --package adjutant --example subscriber`
 
+#[expect(dead_code, reason = "this one hears of ends by itself")]
 mod scene;
 
 use std::sync::Arc;
