@@ -30,6 +30,7 @@ mod subagent_call;
 mod tokens;
 mod tool;
 mod tool_schemas;
+mod tools_used;
 mod turn;
 mod view;
 mod window;
@@ -66,6 +67,7 @@ pub use subagent_call::{
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, ToolDefinition};
 pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};
+pub use tools_used::tools_used;
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
 pub use window::Window;

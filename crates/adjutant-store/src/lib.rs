@@ -116,7 +116,7 @@ pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};
 pub use session::{NewSession, Session};
 pub use sessions::{SessionDetails, SessionEntry};
-pub use spawn::{Dependency, NewTask, Spawned};
+pub use spawn::{Dependency, NewTask, Spawned, TaskContext};
 pub use started::Begun;
 pub use stats::{QueueStats, SlotStats, Stats, Sums};
 pub use status::Status;
