@@ -20,6 +20,7 @@ mod next;
 mod outcome;
 mod pending;
 pub mod prompts;
+mod reach;
 mod request;
 #[cfg(test)]
 mod sample;
@@ -30,6 +31,7 @@ mod tool;
 mod tool_schemas;
 mod turn;
 mod view;
+mod webhook;
 mod window;
 mod words;
 
@@ -51,6 +53,7 @@ pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
+pub use reach::{NotPublic, Reach, is_public};
 pub use request::{Message, Request, ToolOutput};
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use subagent_call::{
@@ -63,5 +66,6 @@ pub use tool::{Replay, ToolDefinition};
 pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
+pub use webhook::{Answered, RetryRules, Verdict, Webhook, WebhookEvent};
 pub use window::Window;
 pub use words::UnknownWord;

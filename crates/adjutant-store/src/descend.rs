@@ -2,7 +2,7 @@
 //! spawned like any other; what they come from is in their configuration, where their worker finds it.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, Webhook,
 };
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -107,7 +107,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id, agent, agent_version, config as "config: Json<Map<String, Value>>", assignment, label,
-                        metadata as "metadata: Json<Map<String, Value>>", pool, priority,
+                        metadata as "metadata: Json<Map<String, Value>>", webhook as "webhook: Json<Webhook>", pool, priority,
                         on_worker_loss as "on_worker_loss!: String", max_failures, parent is not null as "is_child!",
                         finished_at is not null as "has_ended!"
                        from task
@@ -142,6 +142,7 @@ impl Store {
             priority: row.priority,
             on_worker_loss,
             max_failures: row.max_failures,
+            webhook: row.webhook.map(|webhook| webhook.0),
             ..NewTask::default()
         };
         Ok(Origin { id: TaskId(row.id), session, task })

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
+use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -31,6 +31,8 @@ pub struct NewTask {
     /// Workers that may be lost in a row without progress before the task fails.
     pub max_failures: i16,
     pub traceparent: Option<String>,
+    /// Who is told how it ends, instead of whom its session tells.
+    pub webhook: Option<Webhook>,
 }
 
 impl Default for NewTask {
@@ -50,6 +52,7 @@ impl Default for NewTask {
             on_worker_loss: OnWorkerLoss::Resume,
             max_failures: 3,
             traceparent: None,
+            webhook: None,
         }
     }
 }
@@ -211,6 +214,8 @@ struct Row<'a> {
     on_worker_loss: OnWorkerLoss,
     max_failures: i16,
     traceparent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<&'a Webhook>,
 }
 
 pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
@@ -235,6 +240,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         on_worker_loss: task.on_worker_loss,
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
+        webhook: task.webhook.as_ref(),
     })
     .map_err(|error| Refusal::invalid("task", error))?;
     refuse_nul("", &row)?;

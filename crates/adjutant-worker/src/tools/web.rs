@@ -3,12 +3,13 @@
 use std::error::Error;
 use std::time::Duration;
 
+use adjutant_agent::{NotPublic, Reach};
 use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response};
 
-use super::reach::{NotPublic, PublicOnly, Reach};
+use super::reach::PublicOnly;
 
 /// Connections are kept between calls and shared by all tools that reach as far.
 #[derive(Clone)]
