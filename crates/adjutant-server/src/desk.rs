@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId};
+use adjutant_agent::{DefinitionLimits, ErrorCode, Reach, Refusal, SessionId, Webhook};
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,8 @@ pub struct Policy {
     pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
     pub tenants: TenantLimits,
+    /// Where webhooks may lead.
+    pub webhooks: Reach,
 }
 
 /// What a session has if it says nothing, and the most that it may say.
@@ -119,6 +121,23 @@ impl Desk {
     /// Whether this process has met the session; it may be gone again.
     pub(crate) fn has_met(&self, caller: &Caller, session: &str) -> bool {
         self.sessions.known(&caller.tenant, session).is_some()
+    }
+
+    /// Refuses webhooks, each in the field of this name, that cannot be told anything.
+    pub(crate) async fn check_webhooks<'a>(
+        &self,
+        session: SessionId,
+        webhooks: impl Iterator<Item = (String, &'a Webhook)>,
+    ) -> Result<()> {
+        let mut any = false;
+        for (field, webhook) in webhooks {
+            webhook.check(&field, self.policy.webhooks)?;
+            any = true;
+        }
+        if any {
+            self.store.check_webhook_secret_of(session).await?;
+        }
+        Ok(())
     }
 
     async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {

@@ -43,10 +43,12 @@ mod telling;
 pub mod tools;
 pub mod trace;
 mod turnover;
+mod webhooks;
 mod worker;
 
 pub use agents::{Agents, Models};
 pub use handler::{End, Handler, Stop};
 pub use settings::Settings;
 pub use task::{Cleared, Task};
+pub use webhooks::WebhookSettings;
 pub use worker::{Drained, Worker};

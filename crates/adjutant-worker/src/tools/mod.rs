@@ -15,7 +15,7 @@ mod names;
 mod reach;
 mod tool;
 mod toolbox;
-mod web;
+pub(crate) mod web;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ mod server;
 mod tree;
 mod understand;
 pub mod watch;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use adjutant_worker::WebhookSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
@@ -49,6 +51,7 @@ pub struct Config {
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
+    pub webhooks: WebhookSettings,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.
     pub log_payloads: bool,

@@ -139,6 +139,12 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
 
+    "webhooks.allow_private": Kind::Flag,
+    "webhooks.timeout_s": Kind::Number { least: 0.1, most: 300.0 },
+    "webhooks.max_tries": Kind::Whole { least: 1, most: 100 },
+    "webhooks.retry_s": Kind::Number { least: 0.01, most: 86_400.0 },
+    "webhooks.retry_max_s": Kind::Number { least: 0.01, most: 604_800.0 },
+
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };
 
