@@ -41,3 +41,4 @@ mod sweep;
 mod telemetry;
 mod together;
 mod turn_over;
+mod webhooks;
