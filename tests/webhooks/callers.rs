@@ -149,7 +149,10 @@ async fn a_sessions_webhook_is_given_shown_changed_and_taken_away() {
     assert_eq!(server.delete(HOOK).await.status, 204, "twice is once");
     assert_eq!(server.get("/v1/sessions/s").await.ok(200)["webhook"], Value::Null);
     server.request("PUT", HOOK, &[], "").await.refused(400, "INVALID_ARGUMENT");
-    server.request("PUT", HOOK, &["Content-Type: text/plain"], "{}").await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
+    server
+        .request("PUT", HOOK, &["Content-Type: text/plain"], "{}")
+        .await
+        .refused(415, "UNSUPPORTED_MEDIA_TYPE");
     server.post(HOOK, "{}").await.refused(405, "METHOD_NOT_ALLOWED");
 }
 
@@ -160,7 +163,9 @@ async fn what_became_of_a_delivery_is_in_the_history_and_it_can_be_sent_again() 
     let receiver = Receiver::start().await;
     put(&server, HOOK, &json!({"url": receiver.url("session")})).await.ok(200);
     let _worker = tells(&world);
-    let own = spawn(&server, json!({"webhook": {"url": receiver.url("own"), "events": ["task.failed"]}})).await;
+    let own =
+        spawn(&server, json!({"webhook": {"url": receiver.url("own"), "events": ["task.failed"]}})).await;
+    receiver.gets(1).await;
     let sessions = spawn(&server, json!({})).await;
     // A worker that only rehearses fails what it does not know.
     for one in receiver.gets(2).await {
@@ -218,8 +223,37 @@ async fn a_batch_and_a_continued_task_have_webhooks_too() {
     server.post(&format!("/v1/tasks/{task}/cancel"), "").await.ok(200);
     let go_on = json!({"action": "continue", "task_id": "t_01", "task": "x", "webhook": hook("c")});
     server.post(TOOL, &go_on.to_string()).await.ok(200);
-    let urls: Vec<Option<String>> =
-        sqlx::query_scalar("select webhook ->> 'url' from task order by number").fetch_all(&world.sql).await.unwrap();
+    let urls: Vec<Option<String>> = sqlx::query_scalar("select webhook ->> 'url' from task order by number")
+        .fetch_all(&world.sql)
+        .await
+        .unwrap();
     let urls: Vec<Option<&str>> = urls.iter().map(Option::as_deref).collect();
     assert_eq!(urls, [Some("https://example.com/a"), None, Some("https://example.com/c")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_makes_secrets_and_shows_what_was_told() {
+    let world = World::new().await;
+    let server = Server::with(&world, "[webhooks]\nallow_private = true\n");
+    let receiver = Receiver::start().await;
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
+        command.args(arguments).env("ADJUTANT_URL", format!("http://{}", server.address));
+        let output = command.env_remove("ADJUTANT_API_KEY").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(run(&["webhooks", "secrets"]), "");
+    let secret = run(&["webhooks", "rotate", "--overlap", "1h"]);
+    assert_eq!(run(&["webhooks", "secrets"]).lines().count(), 2);
+    let _worker = tells(&world);
+    run(&["spawn", "researcher", "Look.", "--webhook", &receiver.url("a")]);
+    let told = receiver.gets(1).await.remove(0);
+    assert_eq!(told.signed_by(&secret), 1);
+    until("it is written down", async || run(&["webhooks", "--state", "delivered"]).contains(told.id()))
+        .await;
+    assert!(run(&["tasks", "show", "t_01"]).contains("task.failed: delivered, tries 1, status 204"));
+    run(&["webhooks", "redeliver", told.id()]);
+    receiver.gets(2).await;
+    assert!(run(&["webhooks", "--json"]).contains("\"next_cursor\":null"));
 }

@@ -74,7 +74,8 @@ async fn many_senders_send_each_delivery_once() {
     let receiver = Receiver::start().await;
     let session = world.session().await;
     let url = receiver.url("a");
-    let tasks: Vec<_> = (0..60).map(|_| adjutant_store::NewTask { queue: true, ..completes(url.clone()) }).collect();
+    let tasks: Vec<_> =
+        (0..60).map(|_| adjutant_store::NewTask { queue: true, ..completes(url.clone()) }).collect();
     world.store.spawn(session, &tasks, None).await.unwrap();
     let _workers = [tells(&world), tells(&world), tells(&world)];
     let delivered = "select count(*) from webhook_delivery where state = 'delivered' and tries = 1";

@@ -15,10 +15,12 @@ async fn the_end_of_a_task_is_told_signed_and_as_it_is_stored() {
     let worker = tells(&world);
     let session = world.session().await;
     let metadata = json!({"ticket": 42}).as_object().unwrap().clone();
-    let completed = NewTask { label: Some("nightly".to_owned()), metadata, ..completes(receiver.url("ended")) };
+    let completed =
+        NewTask { label: Some("nightly".to_owned()), metadata, ..completes(receiver.url("ended")) };
     let completed = world.spawn_one(session, completed).await;
     let delivery = world.until_delivered(completed.id).await;
-    let failed = world.spawn_one(session, told(json!({"turns": 2, "then": "fail"}), receiver.url("ended"))).await;
+    let failed =
+        world.spawn_one(session, told(json!({"turns": 2, "then": "fail"}), receiver.url("ended"))).await;
     world.until_delivered(failed.id).await;
 
     let received = receiver.gets(2).await;
@@ -62,7 +64,10 @@ async fn the_end_of_a_task_is_told_signed_and_as_it_is_stored() {
     let body = received[1].json();
     assert_eq!(body["type"], "task.failed");
     let data = &body["data"];
-    assert_eq!((&data["state"], &data["failure"], &data["error"]), (&json!("failed"), &json!("internal"), &json!("It was to fail")));
+    assert_eq!(
+        (&data["state"], &data["failure"], &data["error"]),
+        (&json!("failed"), &json!("internal"), &json!("It was to fail"))
+    );
     assert_eq!((&data["partial_result"], data.get("result")), (&json!("turn 2"), None));
     let said = worker.said();
     for secret in [secret.as_str(), "ended", "started_us", "It was to fail", "nightly"] {
@@ -213,13 +218,13 @@ async fn deliveries_that_are_over_go_after_some_days() {
         world.store.cancel(task.id).await.unwrap();
     }
     sqlx::raw_sql(
-        "with some as (select id, row_number() over (order by id) as n from webhook_delivery)
+        "with numbered as (select id, row_number() over (order by id) as n from webhook_delivery)
          update webhook_delivery d
          set state = case when n <= 2 then 'delivered' else 'failed' end,
              next_try_at = null,
              delivered_at = case when n <= 2 then now() end,
              tried_at = now() - case n when 1 then 6 when 2 then 8 when 3 then 29 else 31 end * interval '1 day'
-         from some where some.id = d.id",
+         from numbered where numbered.id = d.id",
     )
     .execute(&world.sql)
     .await

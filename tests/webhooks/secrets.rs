@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::receiver::{Received, Receiver};
-use super::stage::{TENANT, completes, tells};
+use super::stage::{TENANT, completes, teller, tells};
+use crate::fleet::process::WorkerProcess;
 use crate::world::{World, assert_refused};
 
 async fn rotate(store: &Store, overlap_s: u64) -> String {
@@ -71,7 +72,8 @@ async fn a_secret_may_be_the_owners_and_is_not_shown_back() {
 async fn without_a_secret_a_delivery_waits_for_one() {
     let world = World::new().await;
     let receiver = Receiver::start().await;
-    let _worker = tells(&world);
+    let mut command = teller(&world);
+    let _worker = WorkerProcess::start(command.env("ADJUTANT_WEBHOOKS_MAX_TRIES", "100"));
     let task = world.spawn_told(completes(receiver.url("a"))).await;
     let waits = world.until_delivery(task.id, "waits", |one| one.last_error.is_some()).await;
     assert_eq!(waits.last_error.as_deref(), Some("There is no secret to sign it with."));

@@ -120,7 +120,10 @@ mod tests {
     fn a_webhook_is_a_url_and_all_ends_unless_it_says_which() {
         let read = Webhook::read("webhook", &json!({"url": "https://example.com/a?b=c", "events": null}));
         let read = read.unwrap();
-        assert_eq!((read.url.as_str(), read.events.as_slice()), ("https://example.com/a?b=c", WebhookEvent::ALL));
+        assert_eq!(
+            (read.url.as_str(), read.events.as_slice()),
+            ("https://example.com/a?b=c", WebhookEvent::ALL)
+        );
         let some = json!({"url": "https://example.com", "events": ["task.failed"], "colour": null});
         assert_eq!(Webhook::read("webhook", &some).unwrap().events, [WebhookEvent::Failed]);
         let longest = format!("https://example.com/{}", "é".repeat(Webhook::MAX_URL_CHARS - 20));

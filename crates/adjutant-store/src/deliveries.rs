@@ -83,8 +83,7 @@ impl Store {
             .await
         })
         .await?;
-        let wanted =
-            DeliveryFilter { tenant: tenant.to_owned(), id: Some(id), ..DeliveryFilter::default() };
+        let wanted = DeliveryFilter { tenant: tenant.to_owned(), id: Some(id), ..DeliveryFilter::default() };
         let found = self.deliveries(&wanted, 1).await?.pop();
         let missing = || Refusal::new(ErrorCode::DeliveryNotFound, format!("Delivery not found: {id}"));
         let found = found.ok_or_else(missing)?;

@@ -237,10 +237,7 @@ impl TaskOptions {
             summary_prompt: summary_prompt(fields)?,
             label: fields.short_text("label", MAX_LABEL_CHARS)?.map(str::to_owned),
             metadata: metadata(fields)?,
-            webhook: fields
-                .take("webhook")
-                .map(|webhook| Webhook::read("webhook", webhook))
-                .transpose()?,
+            webhook: fields.take("webhook").map(|webhook| Webhook::read("webhook", webhook)).transpose()?,
         })
     }
 }

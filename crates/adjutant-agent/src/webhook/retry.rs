@@ -74,11 +74,8 @@ impl RetryRules {
 mod tests {
     use super::*;
 
-    const RULES: RetryRules = RetryRules {
-        max_tries: 8,
-        first: Duration::from_secs(5),
-        longest: Duration::from_secs(6 * 3600),
-    };
+    const RULES: RetryRules =
+        RetryRules { max_tries: 8, first: Duration::from_secs(5), longest: Duration::from_secs(6 * 3600) };
 
     #[test]
     fn what_is_taken_is_delivered_and_what_is_gone_is_not_tried_again() {
@@ -91,8 +88,14 @@ mod tests {
 
     #[test]
     fn all_else_is_tried_again_until_the_last() {
-        for answered in [100, 301, 302, 307, 308, 400, 401, 404, 408, 429, 500, 503].map(|status| Answered::Status(status, None)) {
-            assert_eq!(RULES.verdict(1, answered, 0.5), Verdict::Again(Duration::from_secs(5)), "{answered:?}");
+        for answered in [100, 301, 302, 307, 308, 400, 401, 404, 408, 429, 500, 503]
+            .map(|status| Answered::Status(status, None))
+        {
+            assert_eq!(
+                RULES.verdict(1, answered, 0.5),
+                Verdict::Again(Duration::from_secs(5)),
+                "{answered:?}"
+            );
             assert_eq!(RULES.verdict(8, answered, 0.5), Verdict::Failed);
         }
         assert_eq!(RULES.verdict(8, Answered::Nothing, 0.5), Verdict::Failed);

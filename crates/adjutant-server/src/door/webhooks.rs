@@ -191,9 +191,7 @@ pub(super) async fn list(
     caller.needs(&[Scope::Read])?;
     let state = parameters.text("state")?;
     if state.as_ref().is_some_and(|state| !STATES.contains(&state.as_str())) {
-        return Err(
-            Refusal::invalid("state", format_args!("must be one of {}", STATES.join(", "))).into()
-        );
+        return Err(Refusal::invalid("state", format_args!("must be one of {}", STATES.join(", "))).into());
     }
     let wanted = DeliveryFilter {
         tenant: caller.tenant,

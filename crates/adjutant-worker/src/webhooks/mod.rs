@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Reach, RetryRules};
-use adjutant_store::{Delivery, Error, Store};
+use adjutant_agent::{Reach, RetryRules, Verdict};
+use adjutant_store::{Delivery, Error};
 use rand::RngExt;
 use tokio::task::JoinSet;
 
@@ -92,8 +92,7 @@ impl Round {
                 let is_full = claimed.len() == room;
                 for delivery in claimed {
                     let url = delivery.url.clone();
-                    let (store, postman) = (station.store.clone(), postman.clone());
-                    let id = self.sending.spawn(send(store, postman, delivery)).id();
+                    let id = self.sending.spawn(send(station.clone(), postman.clone(), delivery)).id();
                     self.urls.insert(id, url);
                 }
                 is_full
@@ -120,7 +119,7 @@ impl Round {
 }
 
 /// One try, and what came of it. Neither the URL nor what is sent is logged.
-async fn send(store: Store, postman: Arc<Postman>, delivery: Delivery) {
+async fn send(station: Arc<Station>, postman: Arc<Postman>, delivery: Delivery) {
     fault::point("before_post");
     let (answered, seen) = postman.post(&delivery).await;
     fault::point("after_post");
@@ -132,8 +131,14 @@ async fn send(store: Store, postman: Arc<Postman>, delivery: Delivery) {
         "the end of task {task} was told to its webhook, try {tries}: {verdict:?}"
     );
     for pause in backoff().take(10) {
-        match store.settle_delivery(&delivery, verdict, &seen).await {
-            Ok(_) => return,
+        match station.store.settle_delivery(&delivery, verdict, &seen).await {
+            Ok(_) => {
+                if let Verdict::Again(_) = verdict {
+                    // Its time may come before the next look.
+                    station.look.notify_one();
+                }
+                return;
+            }
             Err(error @ Error::Unavailable(_)) => {
                 tracing::debug!(delivery.id = %id, "cannot write down what came of delivery {id}: {error}");
                 tokio::time::sleep(pause).await;

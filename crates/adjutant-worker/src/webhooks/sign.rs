@@ -24,10 +24,19 @@ mod tests {
     #[test]
     fn a_signature_is_what_the_standard_libraries_make() {
         let secret = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let signed =
-            signatures(std::slice::from_ref(&secret), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
+        let signed = signatures(
+            std::slice::from_ref(&secret),
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            r#"{"test": 2432232314}"#,
+        );
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-        let both = signatures(&[secret, vec![1; 24]], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
+        let both = signatures(
+            &[secret, vec![1; 24]],
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            r#"{"test": 2432232314}"#,
+        );
         assert_eq!(both.split(' ').count(), 2);
         assert!(both.starts_with(&format!("{signed} v1,")), "{both}");
         assert_eq!(signatures(&[], "id", 1, ""), "");

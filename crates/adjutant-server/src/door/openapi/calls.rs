@@ -1,8 +1,8 @@
 //! The bodies of requests: one schema for each action of a tool, made from the schema that models see.
 
 use adjutant_agent::{
-    ActionForm, BATCH_ITEM, ContextAction, LONGEST_S, MAX_USD, Reach, SHARED_CONTEXT, SUBAGENT, SubagentAction,
-    ToolDefinition, Webhook, WebhookEvent, shared_context_tool, subagent_tool,
+    ActionForm, BATCH_ITEM, ContextAction, LONGEST_S, MAX_USD, Reach, SHARED_CONTEXT, SUBAGENT,
+    SubagentAction, ToolDefinition, Webhook, WebhookEvent, shared_context_tool, subagent_tool,
 };
 use serde_json::{Map, Value, json};
 
@@ -125,7 +125,8 @@ fn tell_urls(policy: &Policy, action: &mut Value) {
 
 /// A name that a resolver can be asked for, and what may follow it. Longer names, and addresses, are fine too, but for those
 /// that are not public.
-const URL: &str = "://[a-z][a-z0-9]{0,20}(-[a-z0-9]{1,20}){0,2}(\\.[a-z][a-z0-9]{0,20}){1,3}(:[1-9][0-9]{0,3})?(/[!-~]*)?$";
+const URL: &str =
+    "://[a-z][a-z0-9]{0,20}(-[a-z0-9]{1,20}){0,2}(\\.[a-z][a-z0-9]{0,20}){1,3}(:[1-9][0-9]{0,3})?(/[!-~]*)?$";
 
 pub(super) fn webhook(policy: &Policy) -> Value {
     let (scheme, needed) = match policy.webhooks {

@@ -68,10 +68,10 @@ mod tests {
     #[test]
     fn a_card_has_what_is_known_and_leaves_out_what_is_not() {
         let task = json!({"id": "0198", "task_id": "t_01", "label": null, "metadata": {}, "turns_used": 2,
-            "assignment": "Count.\nThen say it.", "result": "42", "error": null, "deliveries": [
-                {"id": "0199", "event": "task.completed", "state": "pending", "tries": 1, "last_status": 500,
-                 "last_error": "It answered 500.", "next_try_at": "2026-07-01T00:00:00.000Z"},
-            ]});
+        "assignment": "Count.\nThen say it.", "result": "42", "error": null, "deliveries": [
+            {"id": "0199", "event": "task.completed", "state": "pending", "tries": 1, "last_status": 500,
+             "last_error": "It answered 500.", "next_try_at": "2026-07-01T00:00:00.000Z"},
+        ]});
         assert_eq!(
             of_task(&task),
             "id                 0198\ntask_id            t_01\nturns_used         2\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42\n\n\
