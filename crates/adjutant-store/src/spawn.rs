@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -33,6 +34,8 @@ pub struct NewTask {
     pub traceparent: Option<String>,
     /// Who is told how it ends, instead of whom its session tells.
     pub webhook: Option<Webhook>,
+    /// Refuse it if the tasks of its dialect in this session have used as much already.
+    pub quota: Option<Quota>,
 }
 
 impl Default for NewTask {
@@ -53,6 +56,7 @@ impl Default for NewTask {
             max_failures: 3,
             traceparent: None,
             webhook: None,
+            quota: None,
         }
     }
 }
@@ -216,6 +220,8 @@ struct Row<'a> {
     traceparent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     webhook: Option<&'a Webhook>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
 }
 
 pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
@@ -241,6 +247,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
         webhook: task.webhook.as_ref(),
+        quota: task.quota,
     })
     .map_err(|error| Refusal::invalid("task", error))?;
     refuse_nul("", &row)?;

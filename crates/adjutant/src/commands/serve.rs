@@ -218,6 +218,7 @@ fn policy(config: &Config) -> Policy {
             max_queued: server.tenant_max_queued,
         },
         webhooks: config.webhooks.reach,
+        dialects: config.dialects.clone(),
     }
 }
 
