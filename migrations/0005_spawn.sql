@@ -62,13 +62,13 @@ begin
     with made as (
         insert into task (
             id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
-            pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, state, waiting_for, context
+            pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state, waiting_for, context
         )
         select
             t.id, s.id, s.next_number + t.place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
             t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, t.config, t.assignment,
             t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
-            t.call,
+            t.call, t.webhook,
             case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
             case when cardinality(t.depends_on) > 0 then 'dependencies' end,
             case when t.snapshot then nextval('context_overlay') else above.context end
@@ -76,11 +76,11 @@ begin
             jsonb_to_recordset(p_tasks) as (
                 id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
                 pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
-                traceparent text, call text, depends_on integer[], snapshot boolean
+                traceparent text, call text, webhook jsonb, depends_on integer[], snapshot boolean
             )
         ) with ordinality t (
             id, label, metadata, agent, agent_version, config, assignment, pool, priority, delay_s, on_worker_loss,
-            max_failures, traceparent, call, depends_on, snapshot, place
+            max_failures, traceparent, call, webhook, depends_on, snapshot, place
         )
         returning id, number, state, context
     ), emitted as (
@@ -152,16 +152,16 @@ begin
         select *
         from jsonb_to_recordset(p_tasks) as t (
             id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
-            pool text, priority smallint, on_worker_loss text, max_failures smallint, traceparent text
+            pool text, priority smallint, on_worker_loss text, max_failures smallint, traceparent text, webhook jsonb
         )
     ), made as (
         insert into task (
             id, session, number, root, depth, label, metadata, agent, agent_version, config, assignment, pool, priority,
-            on_worker_loss, max_failures, traceparent, state
+            on_worker_loss, max_failures, traceparent, webhook, state
         )
         select
             a.id, s.id, s.next_number, a.id, 0, a.label, coalesce(a.metadata, '{}'), a.agent, a.agent_version, a.config,
-            a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures, a.traceparent, 'queued'
+            a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures, a.traceparent, a.webhook, 'queued'
         from asked a
     ), emitted as (
         insert into event (session, seq, task, kind)

@@ -47,3 +47,4 @@ mod telemetry;
 mod together;
 mod turn_over;
 mod weakincentives;
+mod webhooks;

@@ -243,6 +243,17 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "expired_keys_accepted", edits: &[("use_key_1", " and (expires_at is null or expires_at > now())", "")] },
     Mutant { name: "history_of_all_tenants", edits: &[("tasks_1", "s.tenant = p_tenant", "true")] },
     Mutant { name: "stats_of_all_tenants", edits: &[("stats_1", "s.tenant = p_tenant", "true")] },
+    Mutant { name: "delivery_settled_without_lease", edits: &[("settle_delivery_1", "where id = p_id and lease = p_lease\n", "where id = p_id\n")] },
+    Mutant { name: "delivery_claimed_twice", edits: &[("claim_deliveries_1", "next_try_at = now() + p_lease", "next_try_at = now()")] },
+    Mutant { name: "delivery_forgotten_by_events", edits: &[("emit_1", "if told is not null then", "if false then")] },
+    Mutant { name: "delivery_forgotten_by_ends", edits: &[("end_attempts_1", "if told is not null then", "if false then")] },
+    Mutant { name: "children_told_of", edits: &[("deliver_1", "case when t.parent is null then s.webhook end", "s.webhook")] },
+    Mutant { name: "gone_receivers_told", edits: &[("deliver_1", " and h.webhook ->> 'disabled_at' is null", "")] },
+    Mutant { name: "all_ends_told", edits: &[("deliver_1", "h.webhook -> 'events' ? ('task.' || e.kind)", "h.webhook is not null")] },
+    Mutant { name: "old_secrets_sign", edits: &[("claim_deliveries_1", " and (w.expires_at is null or w.expires_at > now())", "")] },
+    Mutant { name: "secrets_of_all_tenants_sign", edits: &[("claim_deliveries_1", "w.tenant = c.tenant and ", "")] },
+    Mutant { name: "deliveries_of_all_tenants", edits: &[("deliveries_1", "h.tenant = p_tenant", "true")] },
+    Mutant { name: "slow_receivers_hold_up_others", edits: &[("claim_deliveries_1", " and d.url <> all(p_busy)", "")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

@@ -22,6 +22,7 @@ mod next;
 mod outcome;
 mod pending;
 pub mod prompts;
+mod reach;
 mod request;
 #[cfg(test)]
 mod sample;
@@ -33,6 +34,7 @@ mod tool_schemas;
 mod tools_used;
 mod turn;
 mod view;
+mod webhook;
 mod window;
 mod words;
 
@@ -57,6 +59,7 @@ pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
+pub use reach::{NotPublic, Reach, is_public};
 pub use request::{Message, Request, ToolOutput};
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use subagent_call::{
@@ -70,5 +73,6 @@ pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_t
 pub use tools_used::tools_used;
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
+pub use webhook::{Answered, RetryRules, Verdict, Webhook, WebhookEvent};
 pub use window::Window;
 pub use words::UnknownWord;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Replay, SubagentAction, ToolDefinition};
+use crate::{Replay, SubagentAction, ToolDefinition, WebhookEvent};
 
 /// The name of the tool that an agent never gets.
 pub const SUBAGENT: &str = "subagent";
@@ -70,6 +70,7 @@ pub fn subagent_tool() -> ToolDefinition {
             "delay_s": number("number", "For spawn and continue: do not start before so many seconds have passed."),
             "label": text("For spawn and continue: a name for people to recognise the task by, at most 200 characters."),
             "metadata": { "type": "object", "description": "For spawn and continue: anything that you want to find again with the task, at most 16 KiB." },
+            "webhook": webhook("For spawn and continue: a URL of your own program that is told when the task has ended. Leave it out unless you were told to use one."),
             "idempotency_key": text("For spawn, collect, continue and batch: the same key gets the same answer, and nothing happens twice."),
             "task_id": text("For status, collect, read, cancel and continue: what spawn returned."),
             "task_ids": texts("For wait: the tasks to wait for; all that are active if you name none."),
@@ -100,9 +101,27 @@ fn item() -> Value {
             "delay_s": number("number", "Do not start before so many seconds have passed."),
             "label": text("A name for people to recognise the task by, at most 200 characters."),
             "metadata": { "type": "object", "description": "Anything that you want to find again with the task, at most 16 KiB." },
+            "webhook": webhook("A URL of your own program that is told when the task has ended."),
         },
         "required": ["agent", "task"],
         "additionalProperties": false,
+    })
+}
+
+fn webhook(description: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "url": text("An https URL."),
+            "events": {
+                "type": "array",
+                "items": { "type": "string", "enum": WebhookEvent::ALL },
+                "description": "Which ends it is told; all of them if you name none.",
+            },
+        },
+        "required": ["url"],
+        "additionalProperties": false,
+        "description": description,
     })
 }
 

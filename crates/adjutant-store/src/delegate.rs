@@ -134,7 +134,7 @@ impl Store {
 }
 
 fn is_plain(task: &NewTask) -> bool {
-    task.delay.is_none() && task.depends_on.is_empty() && task.context.is_shared()
+    task.delay.is_none() && task.depends_on.is_empty() && task.context.is_shared() && task.webhook.is_none()
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.

@@ -3,7 +3,7 @@
 //! a new one: the old one ended with the task, and what was apart from the session stays apart.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, Webhook,
 };
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -110,7 +110,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id, agent, agent_version, config as "config: Json<Map<String, Value>>", assignment, label,
-                        metadata as "metadata: Json<Map<String, Value>>", pool, priority,
+                        metadata as "metadata: Json<Map<String, Value>>", webhook as "webhook: Json<Webhook>", pool, priority,
                         on_worker_loss as "on_worker_loss!: String", max_failures, parent is not null as "is_child!",
                         finished_at is not null as "has_ended!", context is not null as "has_overlay!"
                        from task
@@ -146,6 +146,7 @@ impl Store {
             on_worker_loss,
             max_failures: row.max_failures,
             context: if row.has_overlay { TaskContext::Snapshot } else { TaskContext::Shared },
+            webhook: row.webhook.map(|webhook| webhook.0),
             ..NewTask::default()
         };
         Ok(Origin { id: TaskId(row.id), session, task })

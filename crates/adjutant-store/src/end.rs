@@ -108,7 +108,7 @@ impl Store {
         let unwritten = self
             .call(async |connection| {
                 sqlx::query!(
-                    "select lost, busy from end_1($1, $2, $3, $4, $5, $6, $7)",
+                    "select lost, busy, delivers from end_1($1, $2, $3, $4, $5, $6, $7)",
                     &rows.slots,
                     &rows.tasks,
                     &rows.leases,
@@ -122,6 +122,9 @@ impl Store {
             })
             .await?;
         self.tell_of(endings);
+        if unwritten.delivers == Some(true) {
+            wake_deliverers(endings);
+        }
         let tasks = |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
         Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
@@ -138,6 +141,13 @@ impl Store {
         if endings.iter().any(|ending| ending.end.has_a_time()) {
             self.tell(Whom::Delayed);
         }
+    }
+}
+
+/// What these endings tell webhooks is to be sent by the worker whose they are, unless another is quicker.
+pub(crate) fn wake_deliverers(endings: &[Ending]) {
+    if let Some(ending) = endings.first() {
+        ending.store.wake_deliverer();
     }
 }
 

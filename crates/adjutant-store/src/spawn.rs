@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::dialects::xzatoma::Quota;
-use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
+use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -33,6 +33,8 @@ pub struct NewTask {
     pub max_failures: i16,
     pub traceparent: Option<String>,
     pub context: TaskContext,
+    /// Who is told how it ends, instead of whom its session tells.
+    pub webhook: Option<Webhook>,
     /// Refuse it if the tasks of its dialect in this session have used as much already.
     pub quota: Option<Quota>,
 }
@@ -72,6 +74,7 @@ impl Default for NewTask {
             max_failures: 3,
             traceparent: None,
             context: TaskContext::Shared,
+            webhook: None,
             quota: None,
         }
     }
@@ -238,6 +241,8 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     snapshot: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<&'a Webhook>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<Quota>,
 }
 
@@ -264,6 +269,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
         snapshot: !task.context.is_shared(),
+        webhook: task.webhook.as_ref(),
         quota: task.quota,
     })
     .map_err(|error| Refusal::invalid("task", error))?;

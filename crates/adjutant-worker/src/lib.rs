@@ -44,6 +44,7 @@ mod telling;
 pub mod tools;
 pub mod trace;
 mod turnover;
+mod webhooks;
 mod worker;
 
 pub use agents::{Agents, Delegating, Models};
@@ -51,4 +52,5 @@ pub use handler::{End, Handler, Stop};
 pub use hooks::{AttemptOf, Hooked, Hooks, Stopped};
 pub use settings::Settings;
 pub use task::{Cleared, Task};
+pub use webhooks::WebhookSettings;
 pub use worker::{Drained, Worker};

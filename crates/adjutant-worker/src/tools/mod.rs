@@ -16,7 +16,7 @@ mod reach;
 mod rust_tool;
 mod tool;
 mod toolbox;
-mod web;
+pub(crate) mod web;
 
 #[cfg(test)]
 mod tests;

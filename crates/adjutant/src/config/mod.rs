@@ -19,6 +19,7 @@ mod server;
 mod tree;
 mod understand;
 pub mod watch;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use adjutant_agent::DEFAULT_MAX_DEPTH;
 use adjutant_server::Dialects;
 use adjutant_store::Operator;
+use adjutant_worker::WebhookSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
@@ -53,6 +55,7 @@ pub struct Config {
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
+    pub webhooks: WebhookSettings,
     pub dialects: Dialects,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.

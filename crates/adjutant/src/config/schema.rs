@@ -142,6 +142,11 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
 
+    "webhooks.allow_private": Kind::Flag,
+    "webhooks.timeout_s": Kind::Number { least: 0.1, most: 300.0 },
+    "webhooks.max_tries": Kind::Whole { least: 1, most: 100 },
+    "webhooks.retry_s": Kind::Number { least: 0.01, most: 86_400.0 },
+    "webhooks.retry_max_s": Kind::Number { least: 0.01, most: 604_800.0 },
     "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
     "dialects.xzatoma.max_depth": Kind::Whole { least: 1, most: 10 },
     "dialects.xzatoma.default_max_turns": Kind::Whole { least: 1, most: 100 },
