@@ -8,7 +8,7 @@ use adjutant_script::{Script, ScriptServer};
 use adjutant_server::Hub;
 use adjutant_store::{NewDelegation, NewTask, Store};
 use adjutant_worker::model::{Model, ModelConfig, http_client};
-use adjutant_worker::{Models, Settings};
+use adjutant_worker::{Models, Settings, WebhookSettings};
 use serde_json::json;
 
 /// Any error will do for an example.
@@ -45,6 +45,7 @@ pub fn settings(database_url: &str) -> Settings {
         concurrency: 10,
         lease: Duration::from_secs(30),
         time_limit: None,
+        webhooks: WebhookSettings::default(),
     }
 }
 
