@@ -69,7 +69,7 @@ fn no_wait(dialect: Dialect) -> Error {
 pub(crate) fn said_by_tool(request: &Request, error: Error) -> Result<Answer> {
     match error {
         Error::Refused(refusal) => request.refused(&refusal).ok_or(Error::Refused(refusal)),
-        error => Err(error),
+        Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_) => Err(error),
     }
 }
 
