@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::dialects::{Answer, xzatoma};
-use adjutant_agent::{DefinitionLimits, ErrorCode, LONGEST_WAIT, Refusal, SessionId, TaskNumber};
+use adjutant_agent::{
+    DefinitionLimits, ErrorCode, LONGEST_WAIT, Reach, Refusal, SessionId, TaskNumber, Webhook,
+};
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,8 @@ pub struct Policy {
     pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
     pub tenants: TenantLimits,
+    /// Where webhooks may lead.
+    pub webhooks: Reach,
     pub dialects: Dialects,
 }
 
@@ -188,6 +192,23 @@ impl Desk {
     /// Whether this process has met the session; it may be gone again.
     pub(crate) fn has_met(&self, caller: &Caller, session: &str) -> bool {
         self.sessions.known(&caller.tenant, session).is_some()
+    }
+
+    /// Refuses webhooks, each in the field of this name, that cannot be told anything.
+    pub(crate) async fn check_webhooks<'a>(
+        &self,
+        session: SessionId,
+        webhooks: impl Iterator<Item = (String, &'a Webhook)>,
+    ) -> Result<()> {
+        let mut any = false;
+        for (field, webhook) in webhooks {
+            webhook.check(&field, self.policy.webhooks)?;
+            any = true;
+        }
+        if any {
+            self.store.check_webhook_secret_of(session).await?;
+        }
+        Ok(())
     }
 
     async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {

@@ -6,10 +6,10 @@ mod blocking;
 mod parent;
 mod request;
 
-use adjutant_agent::dialects::{caliban, xzatoma};
+use adjutant_agent::dialects::{caliban, weakincentives, xzatoma};
 use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool};
 
-pub(crate) use begin::{Begun, Seat, said_by_tool};
+pub(crate) use begin::{Begun, Seat, key_of, said_by_tool};
 pub(crate) use blocking::{Unnamed, ended_task};
 pub(crate) use request::Request;
 
@@ -33,7 +33,7 @@ impl Dialect {
     pub const ALL: [Self; 5] = [Self::Spec, Self::Caliban, Self::Ecs, Self::Xzatoma, Self::Weakincentives];
 
     /// Those that are in this release.
-    pub const SERVED: [Self; 3] = [Self::Spec, Self::Caliban, Self::Xzatoma];
+    pub const SERVED: [Self; 4] = [Self::Spec, Self::Caliban, Self::Xzatoma, Self::Weakincentives];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,8 @@ impl Dialect {
             Self::Spec => vec![subagent_tool(), shared_context_tool()],
             Self::Caliban => vec![caliban::tool()],
             Self::Xzatoma => vec![xzatoma::tool()],
-            Self::Ecs | Self::Weakincentives => Vec::new(),
+            Self::Weakincentives => vec![weakincentives::tool()],
+            Self::Ecs => Vec::new(),
         }
     }
 

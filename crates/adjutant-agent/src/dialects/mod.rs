@@ -7,6 +7,7 @@ pub mod caliban;
 mod go_on;
 #[cfg(test)]
 mod tests;
+pub mod weakincentives;
 pub mod xzatoma;
 
 pub use answer::{Answer, EndedTask};
@@ -17,7 +18,7 @@ use crate::SUBAGENT;
 pub const DELEGATION_TOOLS: [&str; 7] = [
     SUBAGENT,
     caliban::AGENT_TOOL,
-    "dispatch_subagent",
+    weakincentives::DISPATCH_SUBAGENT,
     "subagent_cancel",
     "subagent_result",
     "subagent_status",

@@ -3,7 +3,7 @@ use adjutant_agent::{SessionId, TaskNumber, check_idempotency_key, request_body}
 use adjutant_store::{Progress, TaskRecord};
 
 use super::{Dialect, Request};
-use crate::{Desk, Error, Result, ToolCall, caliban, xzatoma};
+use crate::{Desk, Error, Result, ToolCall, caliban, weakincentives, xzatoma};
 
 /// A session that a call is in.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,7 @@ impl Desk {
             Request::Refused(answer) => return Ok(Begun::Over(answer.clone())),
             Request::Caliban(asked) => caliban::begin(self, seat, call, asked).await,
             Request::Xzatoma(asked) => xzatoma::begin(self, seat, call, asked).await,
+            Request::Weakincentives(asked) => weakincentives::begin(self, seat, call, asked).await,
         };
         begun.or_else(|error| said_by_tool(request, error).map(Begun::Over))
     }
@@ -46,7 +47,8 @@ impl Desk {
         match dialect {
             Dialect::Caliban => caliban::ended(record),
             Dialect::Xzatoma => xzatoma::ended(self, seat, record).await,
-            Dialect::Spec | Dialect::Ecs | Dialect::Weakincentives => Err(no_wait(dialect)),
+            Dialect::Weakincentives => weakincentives::ended(self, record).await,
+            Dialect::Spec | Dialect::Ecs => Err(no_wait(dialect)),
         }
     }
 
@@ -55,7 +57,8 @@ impl Desk {
         match dialect {
             Dialect::Caliban => Ok(caliban::goes_on(progress)),
             Dialect::Xzatoma => Ok(xzatoma::goes_on(progress)),
-            Dialect::Spec | Dialect::Ecs | Dialect::Weakincentives => Err(no_wait(dialect)),
+            Dialect::Weakincentives => Ok(weakincentives::goes_on(progress)),
+            Dialect::Spec | Dialect::Ecs => Err(no_wait(dialect)),
         }
     }
 }
@@ -69,7 +72,7 @@ fn no_wait(dialect: Dialect) -> Error {
 pub(crate) fn said_by_tool(request: &Request, error: Error) -> Result<Answer> {
     match error {
         Error::Refused(refusal) => request.refused(&refusal).ok_or(Error::Refused(refusal)),
-        Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_) => Err(error),
+        error @ (Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_)) => Err(error),
     }
 }
 

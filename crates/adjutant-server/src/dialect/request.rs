@@ -1,4 +1,4 @@
-use adjutant_agent::dialects::{Answer, caliban, xzatoma};
+use adjutant_agent::dialects::{Answer, caliban, weakincentives, xzatoma};
 use adjutant_agent::{ErrorCode, Refusal};
 
 use super::Dialect;
@@ -9,6 +9,7 @@ pub(crate) enum Request {
     Spec(spec::Request),
     Caliban(caliban::Call),
     Xzatoma(xzatoma::Call),
+    Weakincentives(weakincentives::Call),
     /// Its arguments are not what its dialect takes, and this is what it answers.
     Refused(Answer),
 }
@@ -30,7 +31,11 @@ impl Request {
                 Ok(call) => Self::Xzatoma(call),
                 Err(wrong) => Self::Refused(xzatoma::refused(&wrong, call.arguments["label"].as_str())),
             }),
-            Dialect::Ecs | Dialect::Weakincentives => Err(no_tool(&call.tool, dialect)),
+            Dialect::Weakincentives => Ok(match weakincentives::Call::parse(&call.arguments) {
+                Ok(call) => Self::Weakincentives(call),
+                Err(refusal) => Self::Refused(weakincentives::invalid(&refusal)),
+            }),
+            Dialect::Ecs => Err(no_tool(&call.tool, dialect)),
         }
     }
 
@@ -40,6 +45,7 @@ impl Request {
             Self::Spec(request) => request.begins(),
             Self::Caliban(call) => matches!(call, caliban::Call::New(_)),
             Self::Xzatoma(call) => matches!(call, xzatoma::Call::New(_)),
+            Self::Weakincentives(call) => matches!(call, weakincentives::Call::New(_)),
             Self::Refused(_) => false,
         }
     }
@@ -59,6 +65,7 @@ impl Request {
                 };
                 Some(xzatoma::refused(&xzatoma::Wrong(refusal.message.clone()), label))
             }
+            Self::Weakincentives(_) => Some(crate::weakincentives::refused(refusal)),
             Self::Refused(answer) => Some(answer.clone()),
         }
     }
