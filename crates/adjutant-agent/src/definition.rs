@@ -45,6 +45,7 @@ pub struct AgentDraft {
     pub max_output_tokens: Option<i64>,
     pub max_cost_usd: Option<f64>,
     pub on_worker_loss: Option<OnWorkerLoss>,
+    pub may_delegate: Option<bool>,
 }
 
 /// An agent that tasks can be given to.
@@ -65,11 +66,17 @@ pub struct DefinitionLimits {
     pub max_turns: i32,
     /// None for the operator's own agents, whose prompts may be as long as they like.
     pub max_prompt_tokens: Option<i64>,
+    /// Whether it may say `may_delegate`.
+    pub may_delegate: bool,
 }
 
 impl Default for DefinitionLimits {
     fn default() -> Self {
-        Self { max_turns: DEFAULT_MAX_TURNS_CEILING, max_prompt_tokens: Some(MAX_PROMPT_TOKENS) }
+        Self {
+            max_turns: DEFAULT_MAX_TURNS_CEILING,
+            max_prompt_tokens: Some(MAX_PROMPT_TOKENS),
+            may_delegate: false,
+        }
     }
 }
 
@@ -97,6 +104,8 @@ impl AgentDraft {
             max_output_tokens: self.max_output_tokens.or(spec.budget.max_output_tokens),
             max_cost_usd: self.max_cost_usd.or_else(|| spec.budget.max_cost_nanousd.and_then(usd)),
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
+            // Not inherited: who may delegate is said of each agent.
+            may_delegate: self.may_delegate,
         }
     }
 
@@ -129,6 +138,8 @@ impl AgentDraft {
                 max_output_tokens: not_negative("max_output_tokens", self.max_output_tokens)?,
                 max_cost_nanousd: self.max_cost_usd.map(|cost| nanousd("max_cost_usd", cost)).transpose()?,
             },
+            may_delegate: may_delegate(self.may_delegate, limits)?,
+            ..AgentSpec::default()
         };
         Ok(AgentDefinition {
             name: self.name,
@@ -171,6 +182,16 @@ fn summary_prompt(text: Option<String>, limits: &DefinitionLimits) -> Result<Opt
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     refuse_nul("summary_prompt", &text)?;
     prompt("summary_prompt", text, limits).map(Some)
+}
+
+fn may_delegate(asked: Option<bool>, limits: &DefinitionLimits) -> Result<bool, Refusal> {
+    match asked {
+        Some(true) if !limits.may_delegate => Err(Refusal::invalid(
+            "may_delegate",
+            "only the operator's own agents delegate here (limits.define_may_delegate)",
+        )),
+        asked => Ok(asked.unwrap_or(false)),
+    }
 }
 
 /// Each once, in the order in which they were given, and never the one with which an agent could delegate further.

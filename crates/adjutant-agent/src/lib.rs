@@ -9,6 +9,8 @@ mod budget;
 mod context_call;
 mod conversation;
 mod definition;
+mod delegation;
+pub mod dialects;
 mod earlier;
 mod envelope;
 mod error_code;
@@ -20,6 +22,7 @@ mod next;
 mod outcome;
 mod pending;
 pub mod prompts;
+mod reach;
 mod request;
 #[cfg(test)]
 mod sample;
@@ -28,8 +31,10 @@ mod subagent_call;
 mod tokens;
 mod tool;
 mod tool_schemas;
+mod tools_used;
 mod turn;
 mod view;
+mod webhook;
 mod window;
 mod words;
 
@@ -42,6 +47,9 @@ pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, LONGEST_S, MAX_USD,
     OnWorkerLoss, nanousd, usd,
 };
+pub use delegation::{
+    Child, ChildCall, ChildWait, DEFAULT_MAX_DEPTH, Delegation, DelegationForm, Waited, delegation_tool,
+};
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
@@ -51,6 +59,7 @@ pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
+pub use reach::{NotPublic, Reach, is_public};
 pub use request::{Message, Request, ToolOutput};
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use subagent_call::{
@@ -61,7 +70,9 @@ pub use subagent_call::{
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, ToolDefinition};
 pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};
+pub use tools_used::tools_used;
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
+pub use webhook::{Answered, RetryRules, Verdict, Webhook, WebhookEvent};
 pub use window::Window;
 pub use words::UnknownWord;

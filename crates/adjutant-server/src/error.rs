@@ -45,6 +45,11 @@ impl Error {
         Self::Refused(Refusal::new(code, message))
     }
 
+    /// Something that cannot be, and is ours to mend.
+    pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
+        Self::refused(ErrorCode::Internal, internal(what))
+    }
+
     /// The code that the caller reads.
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -122,11 +127,13 @@ pub(crate) fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::AgentNotFound
+        | ErrorCode::DeliveryNotFound
         | ErrorCode::KeyNotFound
         | ErrorCode::RouteNotFound
         | ErrorCode::SessionNotFound
         | ErrorCode::TaskNotFound
-        | ErrorCode::ToolNotFound => StatusCode::NOT_FOUND,
+        | ErrorCode::ToolNotFound
+        | ErrorCode::WebhookSecretNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         ErrorCode::AgentAlreadyExists

@@ -6,6 +6,7 @@
 
 mod auth;
 mod body;
+mod caliban;
 mod caller;
 mod desk;
 mod dialect;
@@ -16,12 +17,14 @@ mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod weakincentives;
+mod xzatoma;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Policy, SessionLimits, ToolCall};
+pub use desk::{Desk, Dialects, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;
-pub use hub::{Hub, TextWatch, Watch};
+pub use hub::{Hub, Subscription, TextWatch, Watch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

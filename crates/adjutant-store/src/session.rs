@@ -1,5 +1,6 @@
-use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId};
+use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId, Webhook};
 use serde_json::{Map, Value};
+use sqlx::types::Json;
 use sqlx::{Connection, PgConnection};
 
 use crate::batch::check_name;
@@ -21,6 +22,8 @@ pub struct NewSession {
     pub budget: Budget,
     /// Whatever its maker wants to find there again.
     pub metadata: Map<String, Value>,
+    /// Who is told how its tasks end.
+    pub webhook: Option<Webhook>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +47,9 @@ impl Store {
         if let Some(model) = &new.model {
             refuse_nul_in("model", model)?;
             check_name("model", model)?;
+        }
+        if let Some(webhook) = &new.webhook {
+            refuse_nul_in("webhook.url", &webhook.url)?;
         }
         refuse_nul("metadata", &Value::Object(new.metadata.clone()))?;
         let made = match self.limits.max_sessions {
@@ -81,9 +87,9 @@ async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result
     sqlx::query_scalar!(
         "insert into session (
              tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
-             metadata
+             metadata, webhook
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,
@@ -94,7 +100,8 @@ async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result
         new.budget.max_input_tokens,
         new.budget.max_output_tokens,
         new.budget.max_cost_nanousd,
-        Value::Object(new.metadata.clone())
+        Value::Object(new.metadata.clone()),
+        new.webhook.as_ref().map(Json) as _
     )
     .fetch_optional(connection)
     .await

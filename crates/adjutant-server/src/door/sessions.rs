@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::{Budget, Fields, Refusal, nanousd, whole_in};
+use adjutant_agent::{Budget, Fields, Refusal, WebhookEvent, nanousd, whole_in};
 use adjutant_store::{NewSession, SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -57,6 +57,26 @@ pub(super) struct Session {
     created_at: DateTime<Utc>,
     #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
     archived_at: Option<DateTime<Utc>>,
+    /// Who is told how its tasks end.
+    webhook: Option<SessionWebhook>,
+}
+
+/// Who is told how tasks end
+#[derive(Serialize, ToSchema)]
+pub(super) struct SessionWebhook {
+    url: String,
+    /// Which ends.
+    #[schema(value_type = Vec<String>)]
+    events: Vec<WebhookEvent>,
+    /// Since when nothing is sent: the receiver said that it is gone.
+    #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
+    disabled_at: Option<DateTime<Utc>>,
+}
+
+impl From<adjutant_store::SessionWebhook> for SessionWebhook {
+    fn from(hook: adjutant_store::SessionWebhook) -> Self {
+        Self { url: hook.webhook.url, events: hook.webhook.events, disabled_at: hook.disabled_at }
+    }
 }
 
 impl From<SessionDetails> for Session {
@@ -78,6 +98,7 @@ impl From<SessionDetails> for Session {
             cost_usd: usd(session.spent.cost_nanousd),
             created_at: session.created_at,
             archived_at: session.archived_at,
+            webhook: session.webhook.map(Into::into),
         }
     }
 }
@@ -127,6 +148,9 @@ pub(super) async fn create(
     parameters.end()?;
     let new = read(&body, &shared.desk.policy, &caller)?;
     let store = &shared.desk.store;
+    if new.webhook.is_some() {
+        store.check_webhook_secret(&caller.tenant).await?;
+    }
     let made = store.create_session(&new).await?;
     let session = store.session_details(&caller.tenant, &made.name).await?;
     Ok((StatusCode::CREATED, Json(session.into())))
@@ -154,6 +178,7 @@ fn read(body: &Value, policy: &Policy, caller: &Caller) -> Result<NewSession, Re
             max_cost_nanousd: money(&mut fields, "max_cost_usd")?,
         },
         metadata: metadata(&mut fields)?,
+        webhook: fields.take("webhook").map(|value| policy.webhook(value, "webhook")).transpose()?,
     };
     fields.end()?;
     Ok(new)
@@ -351,6 +376,10 @@ mod tests {
             (json!({"max_cost_usd": "1"}), "max_cost_usd"),
             (json!({"metadata": []}), "metadata"),
             (json!({"metadata": {"long": "x".repeat(MAX_METADATA_BYTES)}}), "metadata"),
+            (json!({"webhook": "https://example.com"}), "webhook"),
+            (json!({"webhook": {"url": "http://example.com"}}), "webhook.url"),
+            (json!({"webhook": {"url": "https://[::1]/"}}), "webhook.url"),
+            (json!({"webhook": {"url": "https://example.com", "events": ["x"]}}), "webhook.events[0]"),
             (json!({"colour": "red"}), "colour"),
         ] {
             let refusal = new(body.clone()).unwrap_err();

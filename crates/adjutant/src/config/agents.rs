@@ -15,7 +15,7 @@ use super::front_matter::{self, FrontMatter};
 use super::known::{Found, ModelNames, ToolNames};
 use super::problem::{Findings, Place};
 use super::schema::{dotted, kind_of, names_in};
-use super::tree::{Node, Table};
+use super::tree::{Node, Table, Value};
 
 /// An agent that every session has.
 #[derive(Debug, Clone, PartialEq)]
@@ -326,6 +326,7 @@ impl Reading<'_> {
                 "resume" => Some(OnWorkerLoss::Resume),
                 _ => None,
             }),
+            may_delegate: self.settings.get("may_delegate").map(|node| node.value == Value::Flag(true)),
             ..AgentDraft::default()
         }
     }
@@ -346,7 +347,7 @@ impl Reading<'_> {
             self.warning(&source, "system_prompt", text);
         }
         // The operator's own prompts may be long: existing folders are not refused.
-        let limits = DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None };
+        let limits = DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None, may_delegate: true };
         match draft.check(&limits) {
             Ok(definition) => Some(definition),
             Err(refusal) => {

@@ -94,6 +94,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_output_tokens": Kind::Whole { least: 0, most: i64::MAX },
     "agents.*.max_cost_usd": Kind::Number { least: 0.0, most: 1e9 },
     "agents.*.on_worker_loss": Kind::Word(&["resume", "fail"]),
+    "agents.*.may_delegate": Kind::Flag,
 
     "tools.files.root": Kind::Path,
     "tools.files.max_bytes": at_least(1),
@@ -128,6 +129,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.session_max_active": at_least(1),
     "limits.session_max_queued": at_least(1),
     "limits.max_turns_ceiling": Kind::Whole { least: 1, most: 100 },
+    "limits.max_depth": Kind::Whole { least: 1, most: 10 },
+    "limits.define_may_delegate": Kind::Flag,
     "limits.task_timeout_s": Kind::Positive,
     "limits.task_timeout_max_s": Kind::Positive,
 
@@ -138,6 +141,21 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_max_queued": at_least(1),
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
+
+    "webhooks.allow_private": Kind::Flag,
+    "webhooks.timeout_s": Kind::Number { least: 0.1, most: 300.0 },
+    "webhooks.max_tries": Kind::Whole { least: 1, most: 100 },
+    "webhooks.retry_s": Kind::Number { least: 0.01, most: 86_400.0 },
+    "webhooks.retry_max_s": Kind::Number { least: 0.01, most: 604_800.0 },
+    "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
+    "dialects.xzatoma.max_depth": Kind::Whole { least: 1, most: 10 },
+    "dialects.xzatoma.default_max_turns": Kind::Whole { least: 1, most: 100 },
+    "dialects.xzatoma.output_max_size": at_least(1024),
+    "dialects.xzatoma.telemetry_enabled": Kind::Flag,
+    "dialects.xzatoma.persistence_enabled": Kind::Flag,
+    "dialects.xzatoma.max_executions": at_least(1),
+    "dialects.xzatoma.max_total_tokens": Kind::Whole { least: 1, most: i64::MAX },
+    "dialects.xzatoma.max_total_time": Kind::Positive,
 
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };

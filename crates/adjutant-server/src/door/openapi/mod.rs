@@ -3,6 +3,7 @@
 
 mod answers;
 mod calls;
+mod dialects;
 mod errors;
 
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools};
-use crate::Policy;
+use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools, webhooks};
+use crate::{Dialect, Policy};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/openapi.json", get(show))
@@ -30,11 +31,14 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
+        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke, webhooks::list,
+        webhooks::redeliver,
     ),
     tags(
         (name = "tools", description = "What an orchestrator calls."),
         (name = "sessions", description = "What one orchestrator works in."),
         (name = "history", description = "What became of tasks."),
+        (name = "webhooks", description = "Who is told how tasks end."),
         (name = "events", description = "What happens, as it happens."),
         (name = "operations", description = "For those who run it."),
     )
@@ -50,6 +54,8 @@ async fn show(State(shared): State<Arc<Shared>>, _: Visitor) -> ([(HeaderName, &
 /// Paths that are answered without a key.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
 
+const DELIVERIES: &str = "/v1/webhooks/deliveries";
+
 const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
 
 /// What this server takes and answers, with the limits and the models of its config.
@@ -63,9 +69,11 @@ pub(super) fn document(policy: &Policy) -> Value {
     }});
     if let Some(paths) = document["paths"].as_object_mut() {
         if let Some(call) = paths.remove(TOOL_PATH) {
-            for tool in [calls::subagent(policy), calls::shared_context()] {
-                paths.insert(TOOL_PATH.replace("{tool}", tool.name), tool_path(&call, &tool));
+            for calls::Tool { name, actions, examples } in [calls::subagent(policy), calls::shared_context()]
+            {
+                paths.insert(TOOL_PATH.replace("{tool}", name), tool_path(&call, name, actions, examples));
             }
+            dialects::add(paths, &call);
         }
         for (path, item) in paths {
             for (method, operation) in item.as_object_mut().into_iter().flatten() {
@@ -74,6 +82,8 @@ pub(super) fn document(policy: &Policy) -> Value {
         }
     }
     document["components"]["schemas"]["NewSession"] = calls::new_session(policy);
+    document["components"]["schemas"]["Webhook"] = calls::webhook(policy);
+    document["components"]["schemas"]["NewWebhookSecret"] = calls::new_webhook_secret();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(answers::schemas());
     }
@@ -81,13 +91,13 @@ pub(super) fn document(policy: &Policy) -> Value {
 }
 
 /// The same route, as it is for one tool.
-fn tool_path(call: &Value, tool: &calls::Tool) -> Value {
+fn tool_path(call: &Value, name: &str, forms: Vec<Value>, examples: Value) -> Value {
     let mut item = call.clone();
     let operation = &mut item["post"];
-    operation["operationId"] = json!(format!("call_{}", tool.name));
-    operation["summary"] = json!(format!("Call {}", tool.name));
+    operation["operationId"] = json!(format!("call_{name}"));
+    operation["summary"] = json!(format!("Call {name}"));
     operation["requestBody"] = json!({"required": true, "content": {"application/json": {
-        "schema": {"oneOf": tool.actions}, "examples": tool.examples,
+        "schema": {"oneOf": forms}, "examples": examples,
     }}});
     item
 }
@@ -107,13 +117,16 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     for parameter in parameters.into_iter().flatten() {
         parameter_schema(path, parameter);
     }
-    if let Some(answer) = answers::of(path) {
-        operation["responses"]["200"]["content"]["application/json"]["schema"] = answer;
+    if let Some((status, answer)) = answers::of(path, method) {
+        operation["responses"][status]["content"]["application/json"]["schema"] = answer;
     }
     if let Some(id) = answers::task_in(path) {
         operation["responses"]["200"]["links"] = links(id);
     }
-    if method == "post" && operation.get("requestBody").is_none() {
+    if method == "put" {
+        operation["requestBody"] = body("Webhook");
+        operation["requestBody"]["required"] = json!(true);
+    } else if method == "post" && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
     }
     let codes = errors::of(path, method);
@@ -126,9 +139,11 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
 fn parameter_schema(path: &str, parameter: &mut Value) {
     let text = json!({"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"});
     let schema = match parameter["name"].as_str().unwrap_or_default() {
-        "dialect" => json!({"type": "string", "enum": ["spec"], "default": "spec"}),
+        "dialect" => dialect_schema(path),
         "format" => json!({"type": "string", "enum": ["anthropic", "openai", "mcp"], "default": "anthropic"}),
         "failure" => json!({"type": "string", "enum": adjutant_agent::FailureKind::ALL}),
+        "state" if path == DELIVERIES => json!({"type": "string", "enum": webhooks::STATES}),
+        "cursor" if path == DELIVERIES => json!({"type": "string", "format": "uuid"}),
         "state" => json!({"type": "string", "enum": adjutant_agent::TaskState::ALL}),
         "since" | "until" => json!({"type": "string", "format": "date-time"}),
         "id" => json!({"type": "string", "format": "uuid"}),
@@ -144,7 +159,21 @@ fn parameter_schema(path: &str, parameter: &mut Value) {
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
         _ => text,
     };
+    if parameter["name"] == "dialect" && schema.get("default").is_none() {
+        parameter["required"] = json!(true);
+    }
     parameter["schema"] = schema;
+}
+
+/// Which dialects there are at a path; where ours is not among them, one has to be named.
+fn dialect_schema(path: &str) -> Value {
+    let dialects = dialects::at(path);
+    let words: Vec<_> = dialects.iter().map(|dialect| dialect.as_str()).collect();
+    let mut schema = json!({"type": "string", "enum": words});
+    if dialects.contains(&Dialect::Spec) {
+        schema["default"] = json!(Dialect::Spec.as_str());
+    }
+    schema
 }
 
 /// What can be asked about the task whose id is there in the answer.
@@ -157,11 +186,16 @@ fn links(id: &str) -> Value {
 }
 
 fn optional_body(path: &str) -> Value {
-    let schema = if path == "/v1/sessions" {
-        json!({"$ref": "#/components/schemas/NewSession"})
-    } else {
-        calls::nothing()
+    let name = match path {
+        "/v1/sessions" => "NewSession",
+        "/v1/webhooks/secrets" => "NewWebhookSecret",
+        _ => return json!({"required": false, "content": {"application/json": {"schema": calls::nothing()}}}),
     };
+    body(name)
+}
+
+fn body(name: &str) -> Value {
+    let schema = json!({"$ref": format!("#/components/schemas/{name}")});
     json!({"required": false, "content": {"application/json": {"schema": schema}}})
 }
 
@@ -186,7 +220,7 @@ mod tests {
     fn every_route_is_in_it_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
-        assert_eq!(operations.len(), 20, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(operations.len(), 28, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
             operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), operations.len(), "{ids:?}");
