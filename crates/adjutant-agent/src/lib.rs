@@ -10,6 +10,7 @@ mod context_call;
 mod conversation;
 mod definition;
 mod delegation;
+pub mod dialects;
 mod earlier;
 mod envelope;
 mod error_code;

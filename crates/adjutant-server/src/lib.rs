@@ -6,6 +6,7 @@
 
 mod auth;
 mod body;
+mod caliban;
 mod caller;
 mod desk;
 mod dialect;
@@ -16,9 +17,10 @@ mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod xzatoma;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Policy, SessionLimits, ToolCall};
+pub use desk::{Desk, Dialects, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;

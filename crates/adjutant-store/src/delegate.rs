@@ -46,6 +46,13 @@ impl Default for Operator {
     }
 }
 
+impl Operator {
+    /// The configuration of a task that names no agent: what is asked for, as far as the operator allows it.
+    pub fn config_of(&self, spec: AgentSpec) -> Result<Map<String, Value>> {
+        config(&spec_at_spawn(&NewDelegation::default(), spec, None, self))
+    }
+}
+
 impl Store {
     /// Gives a task to an agent of the session. It keeps what the agent is now, whatever becomes of it.
     pub async fn delegate(

@@ -56,6 +56,7 @@ mod look;
 pub mod moment;
 mod notice;
 mod progress;
+mod quota;
 mod read_result;
 mod record;
 mod release;

@@ -216,6 +216,7 @@ fn policy(config: &Config) -> Policy {
             max_active: server.tenant_max_active,
             max_queued: server.tenant_max_queued,
         },
+        dialects: config.dialects.clone(),
     }
 }
 

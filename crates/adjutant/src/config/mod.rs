@@ -6,6 +6,7 @@
 
 pub mod agents;
 mod check;
+mod dialects;
 mod environment;
 mod files;
 mod front_matter;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use adjutant_agent::DEFAULT_MAX_DEPTH;
+use adjutant_server::Dialects;
 use adjutant_store::Operator;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
@@ -51,6 +53,7 @@ pub struct Config {
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
+    pub dialects: Dialects,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.
     pub log_payloads: bool,

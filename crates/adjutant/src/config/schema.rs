@@ -142,6 +142,16 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
 
+    "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
+    "dialects.xzatoma.max_depth": Kind::Whole { least: 1, most: 10 },
+    "dialects.xzatoma.default_max_turns": Kind::Whole { least: 1, most: 100 },
+    "dialects.xzatoma.output_max_size": at_least(1024),
+    "dialects.xzatoma.telemetry_enabled": Kind::Flag,
+    "dialects.xzatoma.persistence_enabled": Kind::Flag,
+    "dialects.xzatoma.max_executions": at_least(1),
+    "dialects.xzatoma.max_total_tokens": Kind::Whole { least: 1, most: i64::MAX },
+    "dialects.xzatoma.max_total_time": Kind::Positive,
+
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };
 
