@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_script::{Recorded, Script, ScriptServer, Usage, When, text, tool_call};
+use adjutant_script::{Recorded, Script, Usage, When, text, tool_call};
 use serde_json::{Value, json};
 
 use super::front::{Caller, SESSION, Wire};
@@ -16,23 +16,21 @@ struct Stage {
     _worker: crate::fleet::process::WorkerProcess,
 }
 
-/// Tools as the sources call theirs, on the scripted tool server.
-fn tools(names: &[&str], url: &str) -> String {
+/// Tools as the sources call theirs. Nobody is there who answers for them, and a child is told so.
+fn tools(names: &[&str]) -> String {
     let one = |name: &&str| {
-        format!("[tools.http.{name}]\ndescription = \"{name}\"\nurl = \"{url}\"\nallow_private = true\n")
+        format!(
+            "[tools.http.{name}]\ndescription = \"{name}\"\nurl = \"http://127.0.0.1:9/\"\nallow_private = true\n"
+        )
     };
     names.iter().map(one).collect()
 }
 
 impl Stage {
     async fn of(script: Script, names: &[&str]) -> Self {
-        // It is no tool's: nobody calls those that it stands for.
-        let more = |model: &ScriptServer| tools(names, &model.url());
-        let place = Workplace::with(script, more).await;
-        let model = model_config("openai", "openai", &place.model, "max_tokens = 777\n");
-        let config =
-            format!("default_model = \"openai\"\n{}", model.replace("api_key_env = \"MODEL_KEY\"\n", ""));
-        let server = Arc::new(Server::of(&place.world, &config));
+        let place = Workplace::with(script, |_| tools(names)).await;
+        let model = model_config("openai", "openai", &place.model, "");
+        let server = Arc::new(Server::of(&place.world, &format!("default_model = \"openai\"\n{model}")));
         server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
         let worker = place.worker();
         Self { place, server, _worker: worker }

@@ -8,7 +8,7 @@ use adjutant_agent::{
 use serde_json::{Value, json};
 
 use crate::batch::check_batch;
-use crate::delegate::{check_task, operator_json, row};
+use crate::delegate::{check_task, json as json_of, row};
 use crate::spawn::{Made, to_row};
 use crate::status::known;
 use crate::text::storable_json;
@@ -50,7 +50,7 @@ impl Lease {
         tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
         check_batch(&tasks)?;
         let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
-        self.place(call, &tasks, rows, operator_json(operator)?).await
+        self.place(call, &tasks, rows, json_of(operator)?).await
     }
 
     /// Makes children of the leased task that have their configurations already, all or none; otherwise as [`Lease::delegate`].
