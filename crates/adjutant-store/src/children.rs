@@ -100,9 +100,9 @@ impl Lease {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", answers as "answers!", input_tokens as "input_tokens!",
+                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
                         output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!"
-                       from task_history
+                       from task_history h
                        where parent = $1
                        order by number"#,
                     self.task.0
@@ -126,9 +126,9 @@ impl Lease {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", answers as "answers!", input_tokens as "input_tokens!",
+                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
                         output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!", result, summary, partial_result
-                       from task_history
+                       from task_history h
                        where session = $1 and number = $2 and parent = $3 and collected_at is null"#,
                     self.session.0,
                     number.0,
