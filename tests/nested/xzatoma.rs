@@ -1,7 +1,7 @@
 //! The nested tool of seed 003: a call makes a child, waits for it, and returns what it found.
 
-use adjutant_agent::{AgentSpec, TaskId};
 use adjutant_agent::dialects::xzatoma::{Call, Settings};
+use adjutant_agent::{AgentSpec, TaskId};
 use adjutant_script::{Answer, Script, When, text, tool_call};
 use adjutant_store::{NewTask, Operator};
 use serde_json::{Value, json};
@@ -50,9 +50,15 @@ async fn row_3_6_a_call_waits_for_its_child_and_three_levels_nest_where_the_oper
     let _worker = place.worker();
     let top = give(&place, "dig").await;
     let done = place.done(top).await;
-    assert_eq!((done.result.as_deref(), done.summary.as_deref()), (Some("It said: In short, dig."), Some("In short, dig")));
+    assert_eq!(
+        (done.result.as_deref(), done.summary.as_deref()),
+        (Some("It said: In short, dig."), Some("In short, dig"))
+    );
     let told = results(&done, 1).remove(0);
-    assert_eq!((&told["success"], &told["output"], &told["error"]), (&json!(true), &json!("In short, dig."), &Value::Null));
+    assert_eq!(
+        (&told["success"], &told["output"], &told["error"]),
+        (&json!(true), &json!("In short, dig."), &Value::Null)
+    );
     assert_eq!(told["metadata"]["subagent_label"], "below");
     assert_eq!(told["metadata"]["recursion_depth"], "2");
     assert_eq!(told["metadata"]["completion_status"], "complete");
@@ -64,7 +70,12 @@ async fn row_3_6_a_call_waits_for_its_child_and_three_levels_nest_where_the_oper
     let refused: Value = serde_json::from_str(refused.strip_prefix("error: ").unwrap()).unwrap();
     assert_eq!(
         (&refused["success"], &refused["error"]),
-        (&json!(false), &json!("Maximum subagent recursion depth (3) exceeded. Current depth: 3. Cannot spawn nested subagent."))
+        (
+            &json!(false),
+            &json!(
+                "Maximum subagent recursion depth (3) exceeded. Current depth: 3. Cannot spawn nested subagent."
+            )
+        )
     );
     let offered = last.requests[0].body.as_ref().unwrap()["tools"].to_string();
     assert!(offered.contains("lookup") && !offered.contains("task_prompt"), "{offered}");

@@ -78,7 +78,9 @@ impl AgentSpec {
             && call.name == SUBAGENT
             && match self.delegation {
                 DelegationForm::Spec => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
-                DelegationForm::Xzatoma => matches!(xzatoma::Call::parse(arguments), Ok(xzatoma::Call::New(_))),
+                DelegationForm::Xzatoma => {
+                    matches!(xzatoma::Call::parse(arguments), Ok(xzatoma::Call::New(_)))
+                }
             }
     }
 }

@@ -80,10 +80,9 @@ impl Bench<'_> {
             None => Duration::ZERO,
         };
         Ok(match wait.decide(&children, since) {
-            Ok(Waited::Over(answer)) => Wait::Over(ToolResult {
-                is_error: false,
-                ..error(call, answer.to_string(), Instant::now())
-            }),
+            Ok(Waited::Over(answer)) => {
+                Wait::Over(ToolResult { is_error: false, ..error(call, answer.to_string(), Instant::now()) })
+            }
             Ok(Waited::Until { children, mode, at_most }) => Wait::Until { children, mode, at_most },
             Err(refusal) => told(refused(&refusal)),
         })

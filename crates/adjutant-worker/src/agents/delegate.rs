@@ -6,7 +6,8 @@ use std::time::Instant;
 use adjutant_agent::dialects::xzatoma;
 use adjutant_agent::{
     AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
-    DelegationForm, ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
+    DelegationForm, ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState,
+    ToolResult, ToolUse,
 };
 use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
