@@ -149,10 +149,6 @@ pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
     Ok(row)
 }
 
-pub(crate) fn operator_json(operator: &Operator) -> Result<Value> {
-    json(operator)
-}
-
 pub(crate) fn json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }

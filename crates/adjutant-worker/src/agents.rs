@@ -8,6 +8,7 @@ mod await_children;
 mod delegate;
 mod models;
 mod use_tools;
+mod xzatoma;
 
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl Agents {
     fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools());
         tools.extend(agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool));
-        tools.extend((delegation == Delegation::Here).then(delegation_tool));
+        tools.extend((delegation == Delegation::Here).then(|| delegation_tool(agent.delegation)));
         tools
     }
 
