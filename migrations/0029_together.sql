@@ -42,7 +42,7 @@ begin
         where a.gone_at is null
     ), asked as materialized (
         select
-            t.*, s.tenant, s.model, s.next_event, s.next_number,
+            t.*, s.tenant, s.model, s.parent, s.permissions, s.next_event, s.next_number,
             coalesce(own.version, shared.version) as version, coalesce(own.definition, shared.definition) as definition,
             row_number() over (partition by s.id order by t.place) as k,
             -- At least this: no more are unfinished than have been spawned since the oldest that is.
@@ -83,8 +83,8 @@ begin
             on_worker_loss, max_failures, traceparent, state
         )
         select
-            f.id, f.session, f.next_number + f.k - 1, f.id, 0, f.label, coalesce(f.metadata, '{}'), f.agent, f.version, f.config,
-            f.assignment, f.pool, f.priority, f.definition ->> 'on_worker_loss', f.max_failures, f.traceparent, 'queued'
+            f.id, f.session, f.next_number + f.k - 1, f.id, 0, f.label, coalesce(f.metadata, '{}'), f.agent, f.version,
+            equip_1(f.config, f.parent, f.permissions), f.assignment, f.pool, f.priority, f.definition ->> 'on_worker_loss', f.max_failures, f.traceparent, 'queued'
         from fit f
     ), emitted as (
         insert into event (session, seq, task, kind)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId};
+use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId, Skill};
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,8 @@ pub struct Policy {
     pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
     pub tenants: TenantLimits,
+    /// What agents can be given beside what they are.
+    pub skills: Vec<Skill>,
 }
 
 /// What a session has if it says nothing, and the most that it may say.
@@ -48,6 +50,16 @@ impl Policy {
                 format!("model: there is none of this name; there are: {}", self.models.join(", "))
             };
             Refusal::new(ErrorCode::InvalidModel, message)
+        })
+    }
+}
+
+impl Policy {
+    /// The skill of this name, for the argument `field`.
+    pub fn skill(&self, field: &str, name: &str) -> std::result::Result<&Skill, Refusal> {
+        self.skills.iter().find(|skill| skill.name == name).ok_or_else(|| {
+            let start: String = name.chars().take(64).collect();
+            Refusal::invalid(field, format_args!("there is no skill {start:?}"))
         })
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use adjutant_agent::{
-    AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, TaskId,
-    TaskNumber, TaskState, estimate_tokens,
+    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS, Refusal,
+    SessionId, TaskId, TaskNumber, TaskState, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::batch::check_batch;
 use crate::spawn::{Made, to_row};
+use crate::text::refuse_nul;
 use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store, Whom};
 
 /// A task for an agent that is called by its name.
@@ -23,6 +24,8 @@ pub struct NewDelegation {
     pub budget: Budget,
     /// Instead of the agent's.
     pub summary_prompt: Option<String>,
+    /// Beside what the agent has.
+    pub equipment: Equipment,
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
@@ -33,6 +36,22 @@ pub struct Operator {
     pub max_turns_ceiling: i32,
     pub default_timeout_s: Option<f64>,
     pub max_timeout_s: Option<f64>,
+    /// What a name that nobody registered stands for; none: nothing. `${_category}` in its prompt is that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_form: Option<AgentDefinition>,
+}
+
+/// Where a template of free-form agents has the name.
+const CATEGORY: &str = "${_category}";
+
+impl Operator {
+    /// The agent that a name stands for which nobody registered. `free_form_1` is the same rule where agents are looked up.
+    pub fn free_form_agent(&self, name: &str) -> Option<AgentDefinition> {
+        check_agent_name(name).ok()?;
+        let mut agent = self.free_form.clone()?;
+        agent.spec.system_prompt = agent.spec.system_prompt.replace(CATEGORY, name);
+        Some(agent)
+    }
 }
 
 impl Default for Operator {
@@ -42,6 +61,7 @@ impl Default for Operator {
             max_turns_ceiling: DEFAULT_MAX_TURNS_CEILING,
             default_timeout_s: None,
             max_timeout_s: None,
+            free_form: None,
         }
     }
 }
@@ -55,7 +75,7 @@ impl Store {
         operator: &Operator,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
-        if key.is_none() && self.limits.of_tasks().is_none() && is_plain(&new.task) {
+        if key.is_none() && self.limits.of_tasks().is_none() && is_plain(new) {
             let plain = Plain::of(session, new, operator)?;
             let store = self.clone();
             let answer_all = move |asked| Box::pin(store.clone().delegate_together(asked)) as BoxFuture<_>;
@@ -160,7 +180,7 @@ impl Store {
         operator: &Operator,
     ) -> Result<NewTask> {
         check_task(&new.task.assignment)?;
-        let (agent, model) = self.agent_and_model(session, &new.task.agent).await?;
+        let (agent, model) = self.agent_and_model(session, &new.task.agent, operator).await?;
         let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
         Ok(NewTask {
             agent_version: agent.version,
@@ -188,8 +208,8 @@ impl Plain {
     }
 }
 
-fn is_plain(task: &NewTask) -> bool {
-    task.delay.is_none() && task.depends_on.is_empty()
+fn is_plain(new: &NewDelegation) -> bool {
+    new.task.delay.is_none() && new.task.depends_on.is_empty() && new.equipment.is_empty()
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
@@ -201,6 +221,10 @@ fn row(new: &NewDelegation) -> Result<Value> {
     row["summary_prompt"] = json(&new.summary_prompt)?;
     row["timeout_s"] = json(&new.timeout_s)?;
     row["budget"] = json(&new.budget)?;
+    if !new.equipment.is_empty() {
+        row["equipment"] = json(&new.equipment)?;
+        refuse_nul("equipment", &row["equipment"])?;
+    }
     Ok(row)
 }
 
@@ -247,7 +271,7 @@ pub(crate) fn spec_at_spawn(
         max_output_tokens: new.budget.max_output_tokens.or(spec.budget.max_output_tokens),
         max_cost_nanousd: new.budget.max_cost_nanousd.or(spec.budget.max_cost_nanousd),
     };
-    spec
+    new.equipment.add_to(spec)
 }
 
 pub(crate) fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {

@@ -38,6 +38,9 @@ pub(crate) fn began(task: &Task) {
     let (session, number) = (session(task), task.assignment().number);
     tracing::info!(
         action = "start",
+        event.name = "delegation.started",
+        correlation.id = %task.id(),
+        traceparent = task.assignment().traceparent,
         session.id = session,
         task.id = %task.id(),
         task.number = %number,
@@ -45,6 +48,22 @@ pub(crate) fn began(task: &Task) {
         task.attempt = task.attempt(),
         task.queued_ms = queued_ms(task),
         "task {number} of {session} begins"
+    );
+}
+
+/// Tools that it should have inherited, and that its session has not.
+pub(crate) fn missed(task: &Task, tools: &[String]) {
+    if tools.is_empty() {
+        return;
+    }
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::warn!(
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        tools.missing = tools.join(","),
+        "task {number} of {session} does without tools that its session has not"
     );
 }
 
@@ -118,8 +137,13 @@ pub(crate) fn ended(task: &Task, span: &Span, end: Option<&Result<End, Stop>>, t
         span.record("error.type", failure);
     }
     let (session, number) = (session(task), task.assignment().number);
+    let completed = matches!(end, Some(Ok(End::Completed { .. } | End::Failed { .. }))).then_some("delegation.completed");
     tracing::info!(
         action = "end",
+        event.name = completed,
+        correlation.id = %task.id(),
+        traceparent = task.assignment().traceparent,
+        delegation.success = completed.map(|_| failure.is_none()),
         session.id = session,
         task.id = %task.id(),
         task.number = %number,

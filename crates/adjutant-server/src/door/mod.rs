@@ -6,6 +6,7 @@ mod health;
 mod mcp;
 mod openapi;
 mod request;
+mod session_body;
 mod sessions;
 mod stats;
 mod stream;

@@ -58,7 +58,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         _ => {}
     }
     let mut codes = COMMON.to_vec();
-    if method == "post" {
+    if matches!(method, "post" | "patch") {
         codes.extend(WITH_BODY);
     }
     if path.contains('{') {
@@ -74,10 +74,20 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         codes.extend([
             ErrorCode::SessionAlreadyExists,
             ErrorCode::InvalidModel,
+            ErrorCode::InvalidTool,
+            ErrorCode::PromptTooLarge,
             ErrorCode::MaxSessionsExceeded,
         ]);
     } else if path.starts_with("/v1/tasks/{id}") {
         codes.push(ErrorCode::TaskNotFound);
+    }
+    if method == "patch" {
+        codes.extend([
+            ErrorCode::InvalidModel,
+            ErrorCode::InvalidTool,
+            ErrorCode::PromptTooLarge,
+            ErrorCode::SessionArchived,
+        ]);
     }
     if path.ends_with("/retry") {
         codes.extend([

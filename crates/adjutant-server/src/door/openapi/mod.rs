@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     info(title = "Adjutant", description = "Durable delegation for AI agents."),
     paths(
         health::lives, health::ready, show,
-        sessions::create, sessions::list, sessions::show, sessions::archive, sessions::remove,
+        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive, sessions::remove,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
@@ -74,6 +74,7 @@ pub(super) fn document(policy: &Policy) -> Value {
         }
     }
     document["components"]["schemas"]["NewSession"] = calls::new_session(policy);
+    document["components"]["schemas"]["SessionChange"] = calls::session_change(policy);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(answers::schemas());
     }
@@ -113,7 +114,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if let Some(id) = answers::task_in(path) {
         operation["responses"]["200"]["links"] = links(id);
     }
-    if method == "post" && operation.get("requestBody").is_none() {
+    if matches!(method, "post" | "patch") && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
     }
     let codes = errors::of(path, method);
@@ -159,6 +160,8 @@ fn links(id: &str) -> Value {
 fn optional_body(path: &str) -> Value {
     let schema = if path == "/v1/sessions" {
         json!({"$ref": "#/components/schemas/NewSession"})
+    } else if path == "/v1/sessions/{session}" {
+        json!({"$ref": "#/components/schemas/SessionChange"})
     } else {
         calls::nothing()
     };
@@ -186,7 +189,7 @@ mod tests {
     fn every_route_is_in_it_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
-        assert_eq!(operations.len(), 20, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(operations.len(), 21, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
             operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), operations.len(), "{ids:?}");
