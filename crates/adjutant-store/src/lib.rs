@@ -109,7 +109,7 @@ pub use look::Look;
 pub use notice::Whom;
 pub use progress::Progress;
 pub use read_result::ResultPage;
-pub use reading::{News, NewsAwaited, Reading, Readings};
+pub use reading::{Reading, Readings, TaskNews, TaskNewsAwaited};
 pub use record::{AttemptRecord, TaskRecord};
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMisfit};

@@ -26,15 +26,15 @@ pub struct Readings {
     pub tasks: Vec<Progress>,
 }
 
-/// News that somebody waits for, over all of their looks.
+/// TaskNews that somebody waits for, over all of their looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewsAwaited {
+pub struct TaskNewsAwaited {
     numbers: Option<Vec<i32>>,
     /// What was active at the first look.
     active: Option<Vec<i32>>,
 }
 
-impl NewsAwaited {
+impl TaskNewsAwaited {
     /// Of these tasks; none: of all that an orchestrator spawned.
     pub fn of(tasks: Option<&[TaskNumber]>) -> Self {
         let numbers = |tasks: &[TaskNumber]| tasks.iter().map(|number| number.0).collect();
@@ -49,7 +49,7 @@ impl NewsAwaited {
 
 /// What a look for news found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct News {
+pub struct TaskNews {
     /// There is something to tell, or nothing left to wait for.
     pub met: bool,
     /// Without their results, the first first; at most a hundred at a time.
@@ -109,9 +109,9 @@ impl Store {
     pub async fn look_for_news(
         &self,
         session: SessionId,
-        awaited: &mut NewsAwaited,
+        awaited: &mut TaskNewsAwaited,
         patience: Patience,
-    ) -> Result<News> {
+    ) -> Result<TaskNews> {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
@@ -126,13 +126,13 @@ impl Store {
             })
             .await?;
         awaited.active = row.active;
-        Ok(News { met: row.met, told: row.told.0 })
+        Ok(TaskNews { met: row.met, told: row.told.0 })
     }
 
     /// The orchestrator knows how this task ended: it is no news any more.
     pub async fn told_of(&self, session: SessionId, number: TaskNumber) -> Result<()> {
         self.call(async |connection| {
-            sqlx::query!("select read_news_of_1($1, $2)", session.0, &[number.0]).execute(connection).await
+            sqlx::query_scalar!("select read_news_of_1($1, $2)", session.0, &[number.0]).fetch_one(connection).await
         })
         .await?;
         Ok(())
