@@ -47,9 +47,12 @@ end $$;
 
 -- How a task stands and what it gave, for those who read without taking.
 create view task_reading as
-select p.*, t.result, t.summary, t.partial_result, t.timeout_s, t.parent
+select p.*, h.result, h.summary, h.partial_result, h.timeout_s, t.on_worker_loss
 from task_progress p
-join task_history t on t.id = p.id;
+join task_history h on h.id = p.id
+join task t on t.id = p.id;
+
+comment on view task_reading is 'How tasks stand, with all that they gave.';
 
 -- Somebody waits for news of these tasks (null: of all that an orchestrator of the session spawned). Told is what has ended and was
 -- not told before, the first first, and what was cancelled since the first look (p_active), which leaves no news. What is told

@@ -9,6 +9,7 @@ mod budget;
 mod context_call;
 mod conversation;
 mod definition;
+pub mod dialects;
 mod earlier;
 mod envelope;
 mod error_code;

@@ -15,6 +15,8 @@ pub use define::DefineCall;
 pub use follow::{CancelCall, CollectCall, LONGEST_WAIT, ReadCall, StatusCall, WaitCall, WaitMode};
 pub use spawn::{BatchCall, BatchItem, ContinueCall, ItemDependency, SpawnCall, TaskOptions};
 
+pub(crate) use follow::number;
+
 use crate::fields::Fields;
 use crate::words::words;
 use crate::{ErrorCode, Refusal};

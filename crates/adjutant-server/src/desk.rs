@@ -1,14 +1,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use adjutant_agent::{DefinitionLimits, ErrorCode, Refusal, SessionId, Skill};
+use adjutant_agent::dialects::{Answer, ecs, xzatoma};
+use adjutant_agent::{DefinitionLimits, ErrorCode, LONGEST_WAIT, Refusal, SessionId, Skill, TaskNumber};
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::dialect::{Begun, Request, Seat, said_by_tool};
 use crate::sessions::Sessions;
-use crate::{Caller, Dialect, Hub, Result, note, spec};
+use crate::{Caller, Dialect, Hub, Result, note};
 
 /// What the operator's config says that a call has to know.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +25,26 @@ pub struct Policy {
     pub tenants: TenantLimits,
     /// What agents can be given beside what they are.
     pub skills: Vec<Skill>,
+    pub dialects: Dialects,
+}
+
+/// What the dialects may do, and how they answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialects {
+    /// How long a call waits for the task that it makes, before it says how to go on.
+    pub longest_wait: Duration,
+    pub ecs: ecs::Settings,
+    pub xzatoma: xzatoma::Settings,
+}
+
+impl Default for Dialects {
+    fn default() -> Self {
+        Self {
+            longest_wait: LONGEST_WAIT,
+            ecs: ecs::Settings::default(),
+            xzatoma: xzatoma::Settings::default(),
+        }
+    }
 }
 
 /// What a session has if it says nothing, and the most that it may say.
@@ -105,27 +127,79 @@ impl Desk {
         session: &str,
         call: ToolCall,
         dialect: Dialect,
-    ) -> Result<Value> {
+    ) -> Result<Answer> {
         let begun = Instant::now();
-        let answer = match dialect {
-            Dialect::Spec => self.answer(caller, session, &call).await,
-        };
-        note::Call { session, call: &call, answer: &answer, took: begun.elapsed() }.note();
+        let (task, answer) = self.answer(caller, session, &call, dialect).await;
+        note::Call { session, dialect, call: &call, task, answer: &answer, took: begun.elapsed() }.note();
         answer
     }
 
-    async fn answer(&self, caller: &Caller, session: &str, call: &ToolCall) -> Result<Value> {
-        let request = spec::Request::read(call)?;
+    /// The answer, and the task that was waited for.
+    async fn answer(
+        &self,
+        caller: &Caller,
+        session: &str,
+        call: &ToolCall,
+        dialect: Dialect,
+    ) -> (Option<TaskNumber>, Result<Answer>) {
+        let request = match Request::read(call, dialect) {
+            Ok(Request::Refused(answer)) => return (None, Ok(answer)),
+            Ok(request) => request,
+            Err(refusal) => return (None, Err(refusal.into())),
+        };
+        match self.begin_in(caller, session, call, &request).await {
+            Err(error) => (None, Err(error)),
+            Ok((_, Begun::Over(answer))) => (None, Ok(answer)),
+            Ok((seat, Begun::Waits(task))) => {
+                let answer = self.wait_and_show(&seat, dialect, task).await;
+                (Some(task), answer.or_else(|error| said_by_tool(&request, error)))
+            }
+        }
+    }
+
+    /// Does what a call asks for but for the waiting, for a caller that comes again for its answer.
+    pub(crate) async fn begin_call(
+        &self,
+        caller: &Caller,
+        session: &str,
+        call: &ToolCall,
+        request: &Request,
+        dialect: Dialect,
+    ) -> Result<Begun> {
+        let since = Instant::now();
+        let (task, answer) = match self.begin_in(caller, session, call, request).await {
+            Ok((_, Begun::Over(answer))) => (None, Ok(answer)),
+            // Who reads the log is told that it was begun.
+            Ok((_, Begun::Waits(task))) => (Some(task), Ok(Answer::plain("").of_what_goes_on())),
+            Err(error) => (None, Err(error)),
+        };
+        note::Call { session, dialect, call, task, answer: &answer, took: since.elapsed() }.note();
+        match task {
+            Some(task) => Ok(Begun::Waits(task)),
+            None => answer.map(Begun::Over),
+        }
+    }
+
+    /// Does what a call asks for in the session of this name, but for the waiting.
+    pub(crate) async fn begin_in<'a>(
+        &self,
+        caller: &'a Caller,
+        session: &'a str,
+        call: &ToolCall,
+        request: &Request,
+    ) -> Result<(Seat<'a>, Begun)> {
+        let seat = |id| Seat { tenant: &caller.tenant, name: session, id };
         if let Some(known) = self.sessions.known(&caller.tenant, session) {
-            match self.perform(known, &request).await {
+            match self.begin(&seat(known), call, request).await {
                 Err(error) if error.code() == ErrorCode::SessionNotFound => {
                     self.sessions.forget(&caller.tenant, session);
                 }
-                answer => return answer,
+                begun => return begun.map(|begun| (seat(known), begun)),
             }
         }
         let id = self.session(caller, session).await?;
-        self.perform(id, &request).await
+        let begun = self.begin(&seat(id), call, request).await?;
+        Ok((seat(id), begun))
     }
 
     /// Whether this process has met the session; it may be gone again.

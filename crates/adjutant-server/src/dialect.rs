@@ -1,4 +1,17 @@
-use adjutant_agent::Refusal;
+//! The front doors: whose contract a call is written in, and what every one of them needs. A dialect reads arguments, makes tasks
+//! and shows what became of them in its own words; it has no queue, no state and no loop of its own.
+
+mod begin;
+mod blocking;
+mod parent;
+mod request;
+
+use adjutant_agent::dialects::{caliban, ecs, xzatoma};
+use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool};
+
+pub(crate) use begin::{Begun, Seat, key_of, said_by_tool};
+pub(crate) use blocking::{Unnamed, ended_task};
+pub(crate) use request::Request;
 
 /// A front door that renders one source's tool contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,15 +19,48 @@ pub enum Dialect {
     /// `subagent` and `shared_context`, as the specification has them.
     #[default]
     Spec,
+    /// `AgentTool`: a prompt, and the last text of the child.
+    Caliban,
+    /// `subagent` and four more: sessions in the foreground and in the background.
+    Ecs,
+    /// `subagent`: a labelled task and its summary.
+    Xzatoma,
+    /// `dispatch_subagent`: a step of a plan.
+    Weakincentives,
 }
 
-/// Named in the contract, and not served yet.
-const LATER: [&str; 4] = ["caliban", "ecs", "xzatoma", "weakincentives"];
-
 impl Dialect {
+    pub const ALL: [Self; 5] = [Self::Spec, Self::Caliban, Self::Ecs, Self::Xzatoma, Self::Weakincentives];
+
+    /// Those that are in this release.
+    pub const SERVED: [Self; 4] = [Self::Spec, Self::Caliban, Self::Ecs, Self::Xzatoma];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Spec => "spec",
+            Self::Caliban => "caliban",
+            Self::Ecs => "ecs",
+            Self::Xzatoma => "xzatoma",
+            Self::Weakincentives => "weakincentives",
+        }
+    }
+
+    /// The tools that an orchestrator is given.
+    pub fn tools(self) -> Vec<ToolDefinition> {
+        match self {
+            Self::Spec => vec![subagent_tool(), shared_context_tool()],
+            Self::Caliban => vec![caliban::tool()],
+            Self::Ecs => ecs::tools(),
+            Self::Xzatoma => vec![xzatoma::tool()],
+            Self::Weakincentives => Vec::new(),
+        }
+    }
+
+    /// The argument that names the session of a call over MCP. In `ecs`, `session_id` is what the source calls a task.
+    pub(crate) fn session_argument(self) -> &'static str {
+        match self {
+            Self::Ecs => "adjutant_session_id",
+            Self::Spec | Self::Caliban | Self::Xzatoma | Self::Weakincentives => "session_id",
         }
     }
 }
@@ -23,12 +69,15 @@ impl std::str::FromStr for Dialect {
     type Err = Refusal;
 
     fn from_str(word: &str) -> Result<Self, Refusal> {
-        if word == Self::Spec.as_str() {
-            Ok(Self::Spec)
-        } else if LATER.contains(&word) {
-            Err(Refusal::invalid("dialect", format_args!("{word} is not in this release; spec is")))
-        } else {
-            Err(Refusal::invalid("dialect", "must be spec"))
+        let known = Self::ALL.into_iter().find(|dialect| dialect.as_str() == word);
+        let served: Vec<_> = Self::SERVED.iter().map(|dialect| dialect.as_str()).collect();
+        match known {
+            Some(dialect) if Self::SERVED.contains(&dialect) => Ok(dialect),
+            Some(_) => Err(Refusal::invalid(
+                "dialect",
+                format_args!("{word} is not in this release; there are: {}", served.join(", ")),
+            )),
+            None => Err(Refusal::invalid("dialect", format_args!("must be one of: {}", served.join(", ")))),
         }
     }
 }

@@ -45,6 +45,11 @@ impl Error {
         Self::Refused(Refusal::new(code, message))
     }
 
+    /// Something that cannot be, and is ours to mend.
+    pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
+        Self::refused(ErrorCode::Internal, internal(what))
+    }
+
     /// The code that the caller reads.
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -6,19 +6,22 @@
 
 mod auth;
 mod body;
+mod caliban;
 mod caller;
 mod desk;
 mod dialect;
 mod door;
+mod ecs;
 mod error;
 mod hub;
 mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod xzatoma;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Policy, SessionLimits, ToolCall};
+pub use desk::{Desk, Dialects, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use adjutant_agent::dialects::{Answer, DELEGATION_TOOLS};
 use adjutant_agent::{ContextAction, SHARED_CONTEXT, SUBAGENT, SubagentAction, TaskNumber, check_agent_name};
 use serde_json::Value;
 
-use crate::{Error, Result, ToolCall};
+use crate::{Dialect, Error, Result, ToolCall};
 
 /// For a tool or an action that is not ours.
 const UNKNOWN: &str = "unknown";
@@ -14,8 +15,11 @@ const UNKNOWN: &str = "unknown";
 /// A call that has been answered.
 pub(crate) struct Call<'a> {
     pub(crate) session: &'a str,
+    pub(crate) dialect: Dialect,
     pub(crate) call: &'a ToolCall,
-    pub(crate) answer: &'a Result<Value>,
+    /// The one that was waited for.
+    pub(crate) task: Option<TaskNumber>,
+    pub(crate) answer: &'a Result<Answer>,
     pub(crate) took: Duration,
 }
 
@@ -23,18 +27,23 @@ impl Call<'_> {
     pub(crate) fn note(&self) {
         match self.answer {
             Err(error) => self.refused(error),
-            Ok(answer) => match answer["tasks"].as_array() {
+            Ok(answer) if self.dialect != Dialect::Spec => self.in_dialect(answer),
+            Ok(answer) => match answer.value["tasks"].as_array() {
                 Some(tasks) if !tasks.is_empty() => tasks.iter().for_each(|task| self.one(task)),
-                Some(_) | None => self.one(answer),
+                Some(_) | None => self.one(&answer.value),
             },
         }
     }
 
     fn tool(&self) -> &'static str {
-        [SUBAGENT, SHARED_CONTEXT].into_iter().find(|tool| *tool == self.call.tool).unwrap_or(UNKNOWN)
+        let mut known = DELEGATION_TOOLS.into_iter().chain([SHARED_CONTEXT]);
+        known.find(|tool| *tool == self.call.tool).unwrap_or(UNKNOWN)
     }
 
     fn action(&self) -> &'static str {
+        if self.dialect != Dialect::Spec {
+            return self.tool();
+        }
         let word = self.call.arguments["action"].as_str().unwrap_or_default();
         let action = match self.tool() {
             SUBAGENT => word.parse().ok().map(SubagentAction::as_str),
@@ -64,6 +73,27 @@ impl Call<'_> {
             duration_ms = self.duration_ms(),
             "{action} in {session}: {}",
             task.unwrap_or("done")
+        );
+    }
+
+    /// An answer whose form is another source's.
+    fn in_dialect(&self, answer: &Answer) {
+        let (tool, session, dialect) = (self.tool(), self.session, self.dialect.as_str());
+        let task = self.task.map(|task| task.to_string());
+        let status = match answer {
+            Answer { goes_on: true, .. } => "running",
+            Answer { is_error: true, .. } => "failed",
+            Answer { .. } => "completed",
+        };
+        tracing::info!(
+            tool.name = tool,
+            dialect,
+            session.id = session,
+            task.number = task,
+            task.status = status,
+            duration_ms = self.duration_ms(),
+            "{tool} of {dialect} in {session}: {}",
+            task.as_deref().unwrap_or(status)
         );
     }
 

@@ -87,10 +87,15 @@ impl Store {
 
     /// The newest version of an agent, the session's own before the config's.
     pub async fn agent(&self, session: SessionId, name: &str) -> Result<Agent> {
-        Ok(self.agent_and_model(session, name, &Operator::default()).await?.0)
+        self.agent_for(session, name, &Operator::default()).await
     }
 
-    /// An agent, and the model that the session has for agents without one. A name that nobody registered may stand for one too.
+    /// As [`Store::agent`]; a name that nobody registered stands for what the operator says.
+    pub async fn agent_for(&self, session: SessionId, name: &str, operator: &Operator) -> Result<Agent> {
+        Ok(self.agent_and_model(session, name, operator).await?.0)
+    }
+
+    /// An agent, and the model that the session has for agents without one.
     pub(crate) async fn agent_and_model(
         &self,
         session: SessionId,

@@ -26,6 +26,8 @@ pub struct NewDelegation {
     pub summary_prompt: Option<String>,
     /// Beside what the agent has.
     pub equipment: Equipment,
+    /// Its assignment may be longer than `spec` takes.
+    pub any_length: bool,
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
@@ -63,6 +65,13 @@ impl Default for Operator {
             max_timeout_s: None,
             free_form: None,
         }
+    }
+}
+
+impl Operator {
+    /// The configuration of a task that names no agent: what is asked for, as far as the operator allows it.
+    pub fn config_of(&self, spec: AgentSpec) -> Result<Map<String, Value>> {
+        config(&spec_at_spawn(&NewDelegation::default(), spec, None, self))
     }
 }
 
@@ -144,7 +153,7 @@ impl Store {
             key.check()?;
         }
         let tasks: Vec<NewTask> = new.iter().map(|new| new.task.clone()).collect();
-        tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
+        new.iter().try_for_each(check_assignment)?;
         check_batch(&tasks)?;
         let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
         let (operator, notices) = (json(operator)?, self.notices_of(&tasks));
@@ -179,7 +188,7 @@ impl Store {
         new: &NewDelegation,
         operator: &Operator,
     ) -> Result<NewTask> {
-        check_task(&new.task.assignment)?;
+        check_assignment(new)?;
         let (agent, model) = self.agent_and_model(session, &new.task.agent, operator).await?;
         let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
         Ok(NewTask {
@@ -202,7 +211,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     fn of(session: SessionId, new: &NewDelegation, operator: &Operator) -> Result<Self> {
-        check_task(&new.task.assignment)?;
+        check_assignment(new)?;
         check_batch(std::slice::from_ref(&new.task))?;
         Ok(Self { session, task: row(new)?, pool: new.task.pool.clone(), operator: operator.clone() })
     }
@@ -230,6 +239,10 @@ fn row(new: &NewDelegation) -> Result<Value> {
 
 fn json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+}
+
+fn check_assignment(new: &NewDelegation) -> std::result::Result<(), Refusal> {
+    if new.any_length { Ok(()) } else { check_task(&new.task.assignment) }
 }
 
 pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {

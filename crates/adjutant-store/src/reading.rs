@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
+use adjutant_agent::{ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskNumber};
 use serde::Deserialize;
 use sqlx::types::Json;
 
@@ -16,14 +16,15 @@ pub struct Reading {
     pub partial_result: Option<String>,
     /// The longest that it may run, in seconds.
     pub timeout_s: Option<f64>,
+    pub on_worker_loss: OnWorkerLoss,
 }
 
-/// The tasks of a session that an orchestrator spawned, the one that changed last first.
+/// The tasks of a session that an orchestrator spawned, the one that changed last first, without their results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Readings {
     /// How many there are in all.
     pub count: i64,
-    pub tasks: Vec<Progress>,
+    pub tasks: Vec<Reading>,
 }
 
 /// TaskNews that somebody waits for, over all of their looks.
@@ -84,8 +85,10 @@ impl Store {
                     r#"select
                         (select count(*) from task where session = $1 and parent is null) as "count!",
                         (
-                            select coalesce(jsonb_agg(to_jsonb(p) order by p.last_activity_at desc, p.number), '[]')
-                            from task_progress p
+                            select coalesce(jsonb_agg(
+                                to_jsonb(p) - '{result, partial_result}'::text[] order by p.last_activity_at desc, p.number
+                            ), '[]')
+                            from task_reading p
                             where p.session = $1 and p.id in (
                                 select h.id
                                 from task_history h
@@ -93,7 +96,7 @@ impl Store {
                                 order by h.last_activity_at desc, h.number
                                 limit $2
                             )
-                        ) as "tasks!: Json<Vec<Progress>>""#,
+                        ) as "tasks!: Json<Vec<Reading>>""#,
                     session.0,
                     limit
                 )

@@ -126,7 +126,7 @@ pub(super) fn task_id(fields: &mut Fields) -> Result<TaskNumber, Refusal> {
 }
 
 /// A text that is no task's name names no task: that is not a malformed call, since a name is whatever we made it.
-pub(super) fn number(field: &str, name: &str) -> Result<TaskNumber, Refusal> {
+pub(crate) fn number(field: &str, name: &str) -> Result<TaskNumber, Refusal> {
     if name.is_empty() {
         return Err(Refusal::invalid(field, "must not be empty"));
     }

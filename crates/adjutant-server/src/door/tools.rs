@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool, subagent_tool};
+use adjutant_agent::{Refusal, ToolDefinition, prompts};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -56,7 +56,7 @@ pub(super) async fn call(
         traceparent: headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).map(str::to_owned),
     };
     shared.allow_status(&caller, session, &call)?;
-    shared.desk.call(&caller, session, call, dialect).await.map(Json)
+    shared.desk.call(&caller, session, call, dialect).await.map(|answer| Json(answer.value))
 }
 
 /// The tools' definitions, as a vendor's API takes them
@@ -70,9 +70,7 @@ pub(super) async fn call(
 )]
 pub(super) async fn definitions(caller: Caller, mut parameters: Parameters) -> Result<Json<Vec<Value>>> {
     caller.needs(&[Scope::Delegate, Scope::Read])?;
-    let tools = match dialect(&mut parameters)? {
-        Dialect::Spec => [subagent_tool(), shared_context_tool()],
-    };
+    let tools = dialect(&mut parameters)?.tools();
     let format = parameters.text("format")?;
     parameters.end()?;
     let render: fn(ToolDefinition) -> Value = match format.as_deref() {

@@ -60,6 +60,25 @@ impl Request {
         Ok(Self { call: parsed, key, traceparent })
     }
 
+    /// Whether it makes sense in a session that has nothing in it yet.
+    pub(crate) fn begins(&self) -> bool {
+        match &self.call {
+            Call::Subagent(call) => match call {
+                SubagentCall::ListAgents
+                | SubagentCall::Define(_)
+                | SubagentCall::Spawn(_)
+                | SubagentCall::Batch(_) => true,
+                SubagentCall::Status(_)
+                | SubagentCall::Collect(_)
+                | SubagentCall::Wait(_)
+                | SubagentCall::Read(_)
+                | SubagentCall::Cancel(_)
+                | SubagentCall::Continue(_) => false,
+            },
+            Call::Context(call) => matches!(call, ContextCall::Write { .. } | ContextCall::ListKeys),
+        }
+    }
+
     fn key(&self) -> Option<IdempotencyKey<'_>> {
         self.key.as_ref().map(|key| IdempotencyKey { key: &key.key, body: key.body.as_bytes() })
     }
@@ -91,7 +110,7 @@ fn key(call: &ToolCall, parsed: &SubagentCall) -> std::result::Result<Option<Key
 }
 
 /// Whether it looks like one of W3C's; what does not is left out, as the standard says.
-fn is_traceparent(text: &str) -> bool {
+pub(crate) fn is_traceparent(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     parts.len() >= 4
         && text.len() <= 255

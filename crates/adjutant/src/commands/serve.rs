@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_agent::DefinitionLimits;
-use adjutant_server::{Desk, Door, DoorSettings, Hub, Policy, SessionLimits};
+use adjutant_server::{Desk, Dialects, Door, DoorSettings, Hub, Policy, SessionLimits};
 use adjutant_store::{Operator, Store, TenantLimits};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -204,6 +204,7 @@ fn policy(config: &Config) -> Policy {
             max_turns_ceiling: limits.max_turns_ceiling,
             default_timeout_s: limits.task_timeout_s,
             max_timeout_s: limits.task_timeout_max_s,
+            free_form: config.free_form.clone(),
         },
         definitions: DefinitionLimits { max_turns: limits.max_turns_ceiling, ..DefinitionLimits::default() },
         models: config.models.keys().cloned().collect(),
@@ -217,6 +218,8 @@ fn policy(config: &Config) -> Policy {
             max_active: server.tenant_max_active,
             max_queued: server.tenant_max_queued,
         },
+        skills: config.skills.values().map(|skill| skill.definition.clone()).collect(),
+        dialects: Dialects { ecs: config.ecs.clone(), ..Dialects::default() },
     }
 }
 

@@ -6,8 +6,10 @@
 
 pub mod agents;
 mod check;
+mod ecs;
 mod environment;
 mod files;
+mod free_form;
 mod front_matter;
 pub mod known;
 mod load;
@@ -15,6 +17,7 @@ mod nearest;
 mod problem;
 mod schema;
 mod server;
+pub mod skills;
 mod tree;
 mod understand;
 pub mod watch;
@@ -25,6 +28,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use adjutant_agent::AgentDefinition;
+use adjutant_agent::dialects::ecs::Settings as EcsSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
@@ -33,6 +38,7 @@ pub use problem::{Place, Problem, Refused};
 
 use agents::{Agents, Known};
 use known::{ModelNames, ToolNames};
+use skills::Skills;
 use tree::Table;
 
 /// Everything that the operator decides, checked.
@@ -44,6 +50,10 @@ pub struct Config {
     /// Which of them a name means.
     pub model_names: ModelNames,
     pub agents: Agents,
+    pub skills: Skills,
+    /// What a name that nobody registered stands for, if the operator allows it.
+    pub free_form: Option<AgentDefinition>,
+    pub ecs: EcsSettings,
     pub tools: ToolsConfig,
     /// What agents may name, as far as it is known without asking MCP servers.
     pub tool_names: ToolNames,
@@ -123,6 +133,7 @@ impl Config {
         Known {
             models: &self.model_names,
             tools: &self.tool_names,
+            skills: &self.skills,
             max_turns_ceiling: self.limits.max_turns_ceiling,
         }
     }

@@ -60,6 +60,7 @@ macro_rules! settings {
 pub const SETTINGS: &[Setting] = settings! {
     "default_model": Kind::Text,
     "agents_dir": Kind::Paths,
+    "skills_dir": Kind::Paths,
     "log_payloads": Kind::Flag,
     "model_aliases": Kind::TextTable,
 
@@ -94,6 +95,23 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_output_tokens": Kind::Whole { least: 0, most: i64::MAX },
     "agents.*.max_cost_usd": Kind::Number { least: 0.0, most: 1e9 },
     "agents.*.on_worker_loss": Kind::Word(&["resume", "fail"]),
+    "agents.*.skills": Kind::Texts,
+    "agents.*.inheritance.enabled": Kind::Flag,
+    "agents.*.inheritance.inherit_system_prompt": Kind::Flag,
+    "agents.*.inheritance.inherit_tools": Kind::Texts,
+    "agents.*.inheritance.inherit_permissions": Kind::Flag,
+    "agents.*.inheritance.tool_conflict_policy": Kind::Word(&["skip", "error", "override"]),
+    "agents.*.inheritance.missing_skill_policy": Kind::Word(&["warn", "error"]),
+
+    "skills.*.description": Kind::Text,
+    "skills.*.instructions": Kind::Text,
+    "skills.*.tools": Kind::Texts,
+
+    "free_form.enabled": Kind::Flag,
+    "free_form.system_prompt": Kind::Text,
+    "free_form.tools": Kind::Texts,
+    "free_form.skills": Kind::Texts,
+    "free_form.max_turns": at_least(1),
 
     "tools.files.root": Kind::Path,
     "tools.files.max_bytes": at_least(1),
@@ -138,6 +156,15 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_max_queued": at_least(1),
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
+
+    "dialects.ecs.default_timeout": Kind::Positive,
+    "dialects.ecs.max_background_concurrency": Kind::Whole { least: 0, most: 10_000 },
+    "dialects.ecs.inheritance.enabled": Kind::Flag,
+    "dialects.ecs.inheritance.inherit_system_prompt": Kind::Flag,
+    "dialects.ecs.inheritance.inherit_tools": Kind::Texts,
+    "dialects.ecs.inheritance.inherit_permissions": Kind::Flag,
+    "dialects.ecs.inheritance.tool_conflict_policy": Kind::Word(&["skip", "error", "override"]),
+    "dialects.ecs.inheritance.missing_skill_policy": Kind::Word(&["warn", "error"]),
 
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };

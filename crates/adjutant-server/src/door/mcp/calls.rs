@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, Refusal, SHARED_CONTEXT, SUBAGENT};
+use adjutant_agent::{Refusal, dialects};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CreateTaskResult, ProgressNotificationParam,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult,
+    ProgressNotificationParam,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -14,6 +15,7 @@ use tokio::time::{Instant, interval_at};
 
 use super::sessions::Place;
 use super::{Mcp, Visit, envelope};
+use crate::dialect::Request;
 use crate::{Caller, Dialect, Error, Result, Scope, ToolCall, spec};
 
 /// For the key under which a call happens once, as the argument `idempotency_key`; or the header of HTTP.
@@ -24,7 +26,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
 
 /// What becomes of a call that is understood.
 pub(super) enum Answer {
-    Now(Value),
+    Now(dialects::Answer),
     /// A wait that a client asks about instead of being kept waiting.
     Task(CreateTaskResult),
 }
@@ -52,7 +54,7 @@ impl Mcp {
             () = under_way.token.cancelled() => return Err(taken_back()),
         };
         Ok(match answer {
-            Ok(Answer::Now(answer)) => CallToolResult::structured(answer).into(),
+            Ok(Answer::Now(answer)) => result(answer).into(),
             Ok(Answer::Task(task)) => CallToolResponse::Task(task),
             Err(error) => refused(error).into(),
         })
@@ -65,52 +67,106 @@ impl Mcp {
         context: &RequestContext<RoleServer>,
     ) -> Result<Answer> {
         visit.caller.needs(&[Scope::Delegate])?;
-        let place = Place::take(&mut call.arguments, visit.whereabouts)?;
+        let place = Place::take(&mut call.arguments, self.dialect.session_argument(), visit.whereabouts)?;
         // Before a session is made for it.
-        spec::Request::read(&call)?;
+        let request = Request::read(&call, self.dialect)?;
+        if let Request::Refused(answer) = request {
+            return Ok(Answer::Now(answer));
+        }
         let place = match place {
             Some(place) => place,
-            None if begins(&call) => self.shared.open_new_session(visit.caller).await?,
-            None => return Err(homeless().into()),
+            None if request.begins() => self.shared.open_new_session(visit.caller).await?,
+            None => return Err(self.homeless().into()),
         };
         // What it said once does not count: every request says it.
         let knows_tasks = context.meta.client_capabilities().is_some_and(|known| known.supports_tasks());
-        let begun = match spec::as_wait(&call).filter(|_| knows_tasks) {
-            Some(wait) => self.wait_as_task(visit, &place, &wait).await?,
-            None => None,
-        };
-        let mut answer = match begun {
-            Some(Answer::Now(answer)) => answer,
-            Some(Answer::Task(task)) => return Ok(Answer::Task(task)),
-            None => {
-                let answer = telling(context, self.call_in(visit.caller, &place, call)).await;
-                if let (Err(_), Place::New(name)) = (&answer, &place) {
-                    self.forget(visit.caller, name).await;
-                }
-                answer?
+        let begun = if !knows_tasks {
+            Ok(None)
+        } else if self.dialect == Dialect::Spec {
+            match spec::as_wait(&call) {
+                Some(wait) => self.wait_as_task(visit, &place, &wait).await,
+                None => Ok(None),
             }
+        } else {
+            self.call_as_task(visit, &place, &call, &request).await.map(Some)
         };
-        if let (Place::Own(name) | Place::New(name), Some(fields)) = (&place, answer.as_object_mut()) {
-            fields.insert("session_id".to_owned(), json!(name));
+        let answer = match begun {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => telling(context, self.call_in(visit.caller, &place, call, self.dialect))
+                .await
+                .map(Answer::Now),
+            Err(error) => Err(error),
+        };
+        if let (Err(_), Place::New(name)) = (&answer, &place) {
+            self.forget(visit.caller, name).await;
         }
-        Ok(Answer::Now(answer))
+        Ok(match answer? {
+            Answer::Now(answer) => Answer::Now(self.with_session(answer, &place)),
+            Answer::Task(task) => Answer::Task(task),
+        })
     }
 
     /// Calls a tool in a session; one that is the client's own is made if it is not there.
-    pub(super) async fn call_in(&self, caller: &Caller, place: &Place, call: ToolCall) -> Result<Value> {
+    pub(super) async fn call_in(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        call: ToolCall,
+        dialect: Dialect,
+    ) -> Result<dialects::Answer> {
         let (desk, name) = (&self.shared.desk, place.name());
         self.shared.allow_status(caller, name, &call)?;
-        let is_own = matches!(place, Place::Own(_));
-        if is_own && !desk.has_met(caller, name) {
-            self.shared.open_session(caller, name).await?;
-        }
-        match desk.call(caller, name, call.clone(), Dialect::Spec).await {
-            Err(error) if is_own && error.code() == ErrorCode::SessionNotFound => {
+        self.open_if_own(caller, place).await?;
+        match desk.call(caller, name, call.clone(), dialect).await {
+            Err(error) if place.lacks_own(&error) => {
                 self.shared.open_session(caller, name).await?;
-                desk.call(caller, name, call, Dialect::Spec).await
+                desk.call(caller, name, call, dialect).await
             }
             answer => answer,
         }
+    }
+
+    /// Makes a session that is the client's own, unless we have met it; it may be gone all the same.
+    pub(super) async fn open_if_own(&self, caller: &Caller, place: &Place) -> Result<()> {
+        match place {
+            Place::Own(name) if !self.shared.desk.has_met(caller, name) => {
+                self.shared.open_session(caller, name).await
+            }
+            Place::Own(_) | Place::Named(_) | Place::New(_) => Ok(()),
+        }
+    }
+
+    /// Tells a client whose session was made for it what it is called. In the other dialects, whose answers have their own form,
+    /// only who has more to ask is told.
+    fn with_session(&self, mut answer: dialects::Answer, place: &Place) -> dialects::Answer {
+        let (name, is_new) = match place {
+            Place::Named(_) => return answer,
+            Place::Own(name) => (name, false),
+            Place::New(name) => (name, true),
+        };
+        let is_told = self.dialect == Dialect::Spec || (is_new && answer.goes_on);
+        if !is_told {
+            return answer;
+        }
+        let argument = self.dialect.session_argument();
+        let is_json = answer.text == answer.value.to_string();
+        if let Some(fields) = answer.value.as_object_mut() {
+            fields.insert(argument.to_owned(), json!(name));
+        }
+        if is_json {
+            answer.text = answer.value.to_string();
+        } else {
+            answer.text.push_str(&format!("\nGive the {argument} {name:?} with it."));
+        }
+        answer
+    }
+
+    fn homeless(&self) -> Refusal {
+        let argument = self.dialect.session_argument();
+        Refusal::invalid(
+            argument,
+            format_args!("is required: give the {argument} that an earlier answer had"),
+        )
     }
 
     /// Nothing is left of a session that was made for a call that is refused: nobody was told its name.
@@ -123,25 +179,11 @@ impl Mcp {
     }
 }
 
-/// Whether a call makes sense in a session that has nothing in it yet.
-fn begins(call: &ToolCall) -> bool {
-    let action = call.arguments["action"].as_str().unwrap_or_default();
-    match call.tool.as_str() {
-        SUBAGENT => matches!(action, "list_agents" | "define" | "spawn" | "batch"),
-        SHARED_CONTEXT => matches!(action, "write" | "list_keys"),
-        _ => false,
-    }
-}
-
-fn homeless() -> Refusal {
-    Refusal::invalid("session_id", "is required: give the session_id that an earlier answer had")
-}
-
 /// Does the work; a client that asked to hear of its progress hears that it is waited for.
 async fn telling(
     context: &RequestContext<RoleServer>,
-    work: impl Future<Output = Result<Value>>,
-) -> Result<Value> {
+    work: impl Future<Output = Result<dialects::Answer>>,
+) -> Result<dialects::Answer> {
     let Some(token) = context.meta.get_progress_token() else { return work.await };
     let begun = Instant::now();
     let mut ticks = interval_at(begun + PROGRESS, PROGRESS);
@@ -158,6 +200,15 @@ async fn telling(
             }
         }
     }
+}
+
+/// An answer as the protocol has it: the text for models, and the value for programs where it is an object.
+pub(super) fn result(answer: dialects::Answer) -> CallToolResult {
+    let content = vec![ContentBlock::text(answer.text)];
+    let mut result =
+        if answer.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(answer.value).filter(Value::is_object);
+    result
 }
 
 /// An error in the form that all have, as the tool's answer.

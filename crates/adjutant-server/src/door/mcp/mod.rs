@@ -40,7 +40,7 @@ use super::Shared;
 use super::request::idempotency_key;
 use crate::auth::refuse_foreign_pages;
 use crate::error::internal;
-use crate::{Caller, Error, Result, Scope};
+use crate::{Caller, Dialect, Error, Result, Scope};
 
 /// Names the session that calls without the argument `session_id` are in. It is made if it is not there.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("adjutant-session");
@@ -53,10 +53,26 @@ const VERSIONS: &[ProtocolVersion] =
 
 const INSTRUCTIONS: &str = "Delegates work to specialist agents that run on their own and survive restarts. Call subagent with list_agents to see who there is, spawn a task, go on with other work, wait, and collect the result. Put what agents have to know into shared_context. Delegate what takes several steps or can run beside your own work; do yourself what a single tool call does. If an answer has a session_id that you did not give, give it with every further call. The prompt `orchestrator` says more.";
 
+const OF_DIALECTS: &str = "Delegates work to agents that run on their own and survive restarts. A call waits for its task; one that takes longer than 45 seconds answers with a task_id, and the same tool, called with it, goes on waiting. Delegate what takes several steps or would fill your context; do yourself what a single tool call does.";
+
+fn instructions(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Spec => INSTRUCTIONS,
+        Dialect::Caliban | Dialect::Ecs | Dialect::Xzatoma | Dialect::Weakincentives => OF_DIALECTS,
+    }
+}
+
 /// The route, for those who have been let in.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    let mcp = Mcp { shared: shared.clone(), revoked: Arc::default() };
-    let handler = mcp.clone();
+    let revoked = Arc::<Revoked>::default();
+    let services = Dialect::SERVED
+        .map(|dialect| (dialect, service(Mcp { shared: shared.clone(), revoked: revoked.clone(), dialect })));
+    Router::new().route("/mcp", post(answer)).with_state(Arc::new(At { shared, revoked, services }))
+}
+
+type Service = StreamableHttpService<Mcp, NeverSessionManager>;
+
+fn service(mcp: Mcp) -> Service {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -64,19 +80,22 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(usize::MAX);
-    let rmcp = StreamableHttpService::new(
-        move || Ok(handler.clone()),
-        Arc::new(NeverSessionManager::default()),
-        config,
-    );
-    Router::new().route("/mcp", post(answer)).with_state(Arc::new(At { shared, mcp, rmcp }))
+    StreamableHttpService::new(move || Ok(mcp.clone()), Arc::new(NeverSessionManager::default()), config)
 }
 
 /// What the route needs.
 struct At {
     shared: Arc<Shared>,
-    mcp: Mcp,
-    rmcp: StreamableHttpService<Mcp, NeverSessionManager>,
+    revoked: Arc<Revoked>,
+    /// What a client sees of a server differs from dialect to dialect.
+    services: [(Dialect, Service); Dialect::SERVED.len()],
+}
+
+impl At {
+    fn service(&self, dialect: Dialect) -> Result<&Service> {
+        let found = self.services.iter().find(|(known, _)| *known == dialect);
+        found.map(|(_, service)| service).ok_or_else(|| Error::bug(&"a dialect without a service"))
+    }
 }
 
 /// Answers one message of a client.
@@ -89,7 +108,7 @@ async fn answer(State(at): State<Arc<At>>, request: Request) -> Response {
 
 async fn take_in(at: &At, request: Request) -> Result<Response> {
     refuse_foreign_pages(request.uri(), request.headers())?;
-    envelope::dialect(request.uri())?;
+    let dialect = envelope::dialect(request.uri())?;
     let whereabouts = Whereabouts::of(request.headers())?;
     idempotency_key(request.headers())?;
     let (mut parts, message) = envelope::open(request, &at.shared).await?;
@@ -98,11 +117,11 @@ async fn take_in(at: &At, request: Request) -> Result<Response> {
         Err(answer) => return Ok(answer),
     };
     if let Some(id) = message.cancels() {
-        at.mcp.revoked.revoke(&whereabouts, id);
+        at.revoked.revoke(&whereabouts, id);
     }
     let begins = message.begins();
     parts.extensions.insert(whereabouts);
-    let answer = at.rmcp.handle(Request::from_parts(parts, Body::from(message.bytes))).await;
+    let answer = at.service(dialect)?.handle(Request::from_parts(parts, Body::from(message.bytes))).await;
     let mut answer = answer.map(Body::new);
     if begins && answer.status().is_success() {
         answer.headers_mut().insert(MCP_SESSION, sessions::new_id()?);
@@ -115,6 +134,8 @@ async fn take_in(at: &At, request: Request) -> Result<Response> {
 struct Mcp {
     shared: Arc<Shared>,
     revoked: Arc<Revoked>,
+    /// Of the connection, or of the call.
+    dialect: Dialect,
 }
 
 /// Who sent a message, and what it says of its session.
@@ -160,7 +181,7 @@ impl ServerHandler for Mcp {
             .enable_resources()
             .enable_tasks()
             .build();
-        let mut info = ServerConfig::new(capabilities).with_instructions(INSTRUCTIONS);
+        let mut info = ServerConfig::new(capabilities).with_instructions(instructions(self.dialect));
         info.server_info = Implementation::new("adjutant", env!("CARGO_PKG_VERSION")).with_title("Adjutant");
         info
     }
@@ -174,11 +195,11 @@ impl ServerHandler for Mcp {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        Ok(ListToolsResult::with_all_items(tools::all(self.dialect)))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
+        tools::all(self.dialect).into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(

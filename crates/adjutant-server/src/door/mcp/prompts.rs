@@ -39,7 +39,7 @@ impl Mcp {
 
     /// A client without a session gets one, and is told its name.
     async fn orchestrator_prompt(&self, mut arguments: Value, visit: &Visit<'_>) -> Result<String> {
-        let place = Place::take(&mut arguments, visit.whereabouts)?;
+        let place = Place::take(&mut arguments, "session_id", visit.whereabouts)?;
         if let Some(name) = arguments.as_object().and_then(|left| left.keys().next()) {
             return Err(Refusal::invalid(name, "is not an argument of this prompt").into());
         }

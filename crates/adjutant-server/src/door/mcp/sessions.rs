@@ -77,14 +77,23 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Takes `session_id` out of the arguments, and else goes by the request.
-    pub(super) fn take(arguments: &mut Value, whereabouts: &Whereabouts) -> Result<Option<Self>, Refusal> {
-        let given = arguments.as_object_mut().and_then(|fields| fields.remove("session_id"));
+    /// Takes the argument of this name, `session_id` mostly, out of the arguments, and else goes by the request.
+    pub(super) fn take(
+        arguments: &mut Value,
+        name: &str,
+        whereabouts: &Whereabouts,
+    ) -> Result<Option<Self>, Refusal> {
+        let given = arguments.as_object_mut().and_then(|fields| fields.remove(name));
         match given {
             Some(Value::String(name)) => Ok(Some(Self::Named(name))),
             None | Some(Value::Null) => Ok(whereabouts.session.clone().map(Self::Own)),
-            Some(_) => Err(Refusal::invalid("session_id", "must be a text")),
+            Some(_) => Err(Refusal::invalid(name, "must be a text")),
         }
+    }
+
+    /// Whether a call failed because a session that is the client's own is not there: then it is made.
+    pub(super) fn lacks_own(&self, error: &Error) -> bool {
+        matches!(self, Self::Own(_)) && error.code() == ErrorCode::SessionNotFound
     }
 
     pub(super) fn name(&self) -> &str {
@@ -160,7 +169,7 @@ mod tests {
         let place = |given: Value| {
             let mut arguments = json!({"action": "wait"});
             arguments["session_id"] = given;
-            let place = Place::take(&mut arguments, &own);
+            let place = Place::take(&mut arguments, "session_id", &own);
             assert_eq!(arguments, json!({"action": "wait"}));
             place
         };
@@ -168,6 +177,6 @@ mod tests {
         assert_eq!(place(Value::Null).unwrap(), Some(Place::Own("own".to_owned())));
         assert!(place(json!(1)).unwrap_err().message.starts_with("session_id: "));
         let nowhere = Whereabouts { session: None, connection: None };
-        assert_eq!(Place::take(&mut json!({}), &nowhere).unwrap(), None);
+        assert_eq!(Place::take(&mut json!({}), "session_id", &nowhere).unwrap(), None);
     }
 }

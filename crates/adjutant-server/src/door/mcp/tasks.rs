@@ -2,7 +2,7 @@
 //! about whenever it likes, here or at another server. It has no row of its own: its id says which of our tasks it waits for,
 //! and how they stand is how it stands.
 
-use adjutant_agent::{SUBAGENT, TaskNumber, TaskState, WaitCall, WaitMode};
+use adjutant_agent::{SUBAGENT, TaskNumber, TaskState, WaitCall, WaitMode, dialects};
 use adjutant_store::EndsAwaited;
 use chrono::{DateTime, SecondsFormat, TimeZone, Utc};
 use rmcp::ErrorData;
@@ -11,12 +11,13 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::calls::Answer;
+use super::calls::{Answer, result};
 use super::resources::{decoded, encoded};
 use super::sessions::Place;
 use super::{Mcp, Visit, fault};
+use crate::dialect::{self, Request, Seat};
 use crate::spec::{Begun, Look};
-use crate::{Result, Scope, ToolCall};
+use crate::{Dialect, Result, Scope, ToolCall};
 
 /// When it is worth asking again: a task of ours takes seconds.
 const POLL_MS: u64 = 2_000;
@@ -24,9 +25,10 @@ const POLL_MS: u64 = 2_000;
 /// As many tasks as a wait may name; an id with more would be a text of its own.
 const MOST: usize = 100;
 
-/// The id of a wait: when it began, for how many, for which, and where.
+/// The id of a wait: in which dialect, when it began, for how many, for which, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WaitId {
+    dialect: Dialect,
     since: DateTime<Utc>,
     mode: WaitMode,
     tasks: Vec<TaskNumber>,
@@ -37,16 +39,22 @@ impl std::fmt::Display for WaitId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tasks: Vec<String> = self.tasks.iter().map(TaskNumber::to_string).collect();
         let (since, session) = (self.since.timestamp_millis(), encoded(&self.session));
-        write!(f, "wait.{since}.{}.{}.{session}", self.mode.as_str(), tasks.join("+"))
+        write!(f, "{}.{since}.{}.{}.{session}", word(self.dialect), self.mode.as_str(), tasks.join("+"))
     }
+}
+
+/// What an id begins with: the other dialects wait for a task in the call that makes it.
+fn word(dialect: Dialect) -> &'static str {
+    if dialect == Dialect::Spec { "wait" } else { dialect.as_str() }
 }
 
 impl WaitId {
     fn read(id: &str) -> Option<Self> {
         let parts: Vec<&str> = id.split('.').collect();
-        let ["wait", since, mode, tasks, session] = parts[..] else { return None };
+        let [first, since, mode, tasks, session] = parts[..] else { return None };
         let tasks = tasks.split('+').map(str::parse).collect::<Result<Vec<TaskNumber>, _>>().ok()?;
         let read = Self {
+            dialect: Dialect::SERVED.into_iter().find(|dialect| word(*dialect) == first)?,
             since: Utc.timestamp_millis_opt(since.parse().ok()?).single()?,
             mode: mode.parse().ok()?,
             tasks,
@@ -87,13 +95,14 @@ impl Mcp {
         // The plain call says what is wrong, or makes the session.
         let Ok(session) = session else { return Ok(None) };
         let tasks = match desk.begin_wait(session.id, wait).await? {
-            Begun::Over(answer) => return Ok(Some(Answer::Now(answer))),
+            Begun::Over(answer) => return Ok(Some(Answer::Now(dialects::Answer::json(answer)))),
             Begun::For(tasks) if tasks.len() > MOST => return Ok(None),
             Begun::For(tasks) => tasks,
         };
         let now = Utc::now();
         let id = WaitId {
-            since: Utc.timestamp_millis_opt(now.timestamp_millis()).single().unwrap_or(now),
+            dialect: Dialect::Spec,
+            since: whole_ms(now),
             mode: wait.mode,
             tasks,
             session: session.name,
@@ -103,13 +112,66 @@ impl Mcp {
         Ok(Some(Answer::Task(CreateTaskResult::new(task))))
     }
 
+    /// The task that stands for a call that waits, or the call's answer if it does not wait.
+    pub(super) async fn call_as_task(
+        &self,
+        visit: &Visit<'_>,
+        place: &Place,
+        call: &ToolCall,
+        request: &Request,
+    ) -> Result<Answer> {
+        let (desk, name) = (&self.shared.desk, place.name());
+        self.open_if_own(visit.caller, place).await?;
+        let mut begun = desk.begin_call(visit.caller, name, call, request, self.dialect).await;
+        if begun.as_ref().is_err_and(|error| place.lacks_own(error)) {
+            self.shared.open_session(visit.caller, name).await?;
+            begun = desk.begin_call(visit.caller, name, call, request, self.dialect).await;
+        }
+        let task = match begun? {
+            dialect::Begun::Over(answer) => return Ok(Answer::Now(answer)),
+            dialect::Begun::Waits(task) => task,
+        };
+        let now = Utc::now();
+        let id = WaitId {
+            dialect: self.dialect,
+            since: whole_ms(now),
+            mode: WaitMode::Any,
+            tasks: vec![task],
+            session: name.to_owned(),
+        };
+        let task = id.task(TaskStatus::Working, now).with_status_message(format!("{task} is under way"));
+        Ok(Answer::Task(CreateTaskResult::new(task)))
+    }
+
     pub(super) async fn task(&self, id: &str, visit: &Visit<'_>) -> Result<GetTaskResult, ErrorData> {
         visit.caller.needs(&[Scope::Delegate]).map_err(fault)?;
         let id = WaitId::read(id).ok_or_else(unknown)?;
-        let look = self.look(&id, visit).await.map_err(fault)?;
-        let (payload, message) = payload(&look, &id);
-        let task = id.task(payload.status(), look.updated).with_status_message(message);
+        let (payload, message, updated) = if id.dialect == Dialect::Spec {
+            let look = self.look(&id, visit).await.map_err(fault)?;
+            let (payload, message) = payload(&look, &id);
+            (payload, message, look.updated)
+        } else {
+            self.look_at_call(&id, visit).await.map_err(fault)?
+        };
+        let task = id.task(payload.status(), updated).with_status_message(message);
         Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
+    }
+
+    async fn look_at_call(
+        &self,
+        id: &WaitId,
+        visit: &Visit<'_>,
+    ) -> Result<(TaskPayload, String, DateTime<Utc>)> {
+        let (desk, tenant) = (&self.shared.desk, &visit.caller.tenant);
+        let session = desk.store.session(tenant, &id.session).await?;
+        let seat = Seat { tenant, name: &id.session, id: session.id };
+        let look = desk.look_at(&seat, id.dialect, id.tasks[0]).await?;
+        let payload = match look.answer {
+            None => TaskPayload::Working,
+            Some(_) if look.state == TaskState::Cancelled => TaskPayload::Cancelled,
+            Some(answer) => TaskPayload::Completed { result: fields(result(answer)) },
+        };
+        Ok((payload, format!("{} is {}", id.tasks[0], look.state), look.updated))
     }
 
     async fn look(&self, id: &WaitId, visit: &Visit<'_>) -> Result<Look> {
@@ -137,7 +199,12 @@ impl Mcp {
                 traceparent: None,
             };
             // Those that were collected are gone; the others are stopped all the same.
-            stopped = self.call_in(visit.caller, &place, call).await.map(drop).map_err(fault).or(stopped);
+            stopped = self
+                .call_in(visit.caller, &place, call, Dialect::Spec)
+                .await
+                .map(drop)
+                .map_err(fault)
+                .or(stopped);
         }
         stopped
     }
@@ -161,11 +228,19 @@ fn payload(look: &Look, id: &WaitId) -> (TaskPayload, String) {
     } else {
         CallToolResult::structured(answer)
     };
-    let result = match serde_json::to_value(result) {
-        Ok(Value::Object(result)) => result,
+    (TaskPayload::Completed { result: fields(result) }, message)
+}
+
+fn fields(result: CallToolResult) -> serde_json::Map<String, Value> {
+    match serde_json::to_value(result) {
+        Ok(Value::Object(fields)) => fields,
         Ok(_) | Err(_) => serde_json::Map::new(),
-    };
-    (TaskPayload::Completed { result }, message)
+    }
+}
+
+/// As an id has it.
+fn whole_ms(at: DateTime<Utc>) -> DateTime<Utc> {
+    Utc.timestamp_millis_opt(at.timestamp_millis()).single().unwrap_or(at)
 }
 
 #[cfg(test)]
@@ -175,6 +250,7 @@ mod tests {
     #[test]
     fn an_id_says_all_that_is_to_be_known() {
         let id = WaitId {
+            dialect: Dialect::Spec,
             since: Utc.timestamp_millis_opt(1_790_000_000_123).unwrap(),
             mode: WaitMode::All,
             tasks: vec![TaskNumber(1), TaskNumber(100)],

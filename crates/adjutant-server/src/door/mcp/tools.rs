@@ -6,31 +6,43 @@ use adjutant_agent::{ToolDefinition, shared_context_tool, subagent_tool};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::Dialect;
+
 static TOOLS: LazyLock<[Tool; 2]> = LazyLock::new(|| {
-    // Nothing that was stored is lost by either: what a task has said is kept when it is cancelled, and notes have a history.
-    let kind = |title: &str| {
-        ToolAnnotations::with_title(title).read_only(false).destructive(false).idempotent(false)
+    let spec = |definition, answer, annotations| {
+        let mut tool = tool(definition, annotations, Dialect::Spec);
+        tool.output_schema = Some(object(answer));
+        tool
     };
     [
-        tool(subagent_tool(), subagent_answer(), kind("Subagents").open_world(true)),
-        tool(shared_context_tool(), context_answer(), kind("Shared context").open_world(false)),
+        spec(subagent_tool(), subagent_answer(), kind("Subagents").open_world(true)),
+        spec(shared_context_tool(), context_answer(), kind("Shared context").open_world(false)),
     ]
 });
 
-pub(super) fn all() -> Vec<Tool> {
-    TOOLS.to_vec()
+/// Nothing that was stored is lost by any: what a task has said is kept when it is cancelled, and notes have a history.
+fn kind(title: &str) -> ToolAnnotations {
+    ToolAnnotations::with_title(title).read_only(false).destructive(false).idempotent(false)
 }
 
-fn tool(definition: ToolDefinition, answer: Value, annotations: ToolAnnotations) -> Tool {
+/// The tools of a dialect. What the other sources' tools answer has no schema of ours.
+pub(super) fn all(dialect: Dialect) -> Vec<Tool> {
+    if dialect == Dialect::Spec {
+        return TOOLS.to_vec();
+    }
+    let tools = dialect.tools().into_iter();
+    tools.map(|definition| tool(definition, kind("Subagents").open_world(true), dialect)).collect()
+}
+
+fn tool(definition: ToolDefinition, annotations: ToolAnnotations, dialect: Dialect) -> Tool {
     let mut input = definition.input_schema;
-    input["properties"]["session_id"] = json!({
+    input["properties"][dialect.session_argument()] = json!({
         "type": "string",
         "description": "The session to work in: its agents, tasks and shared context. Yours if you name none. If an answer has a session_id, give it with every further call.",
     });
     let title = annotations.title.clone();
     let mut tool = Tool::new(definition.name, definition.description, object(input));
     tool.title = title;
-    tool.output_schema = Some(object(answer));
     tool.annotations = Some(annotations);
     tool
 }
