@@ -43,6 +43,9 @@ begin
     if s.archived_at is not null then
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
     end if;
+    if p_tasks -> 0 ? 'quota' then
+        perform check_quota_1(s, p_tasks -> 0);
+    end if;
     if wanted = 1 and p_parent is null and p_key is null then
         return query select * from spawn_one_1(s, p_tasks, p_notices);
         if found then

@@ -215,7 +215,7 @@ pub fn desk_wire(desk: Desk) -> Wire {
         Box::pin(async move {
             let caller = Caller { tenant: "tenant".to_owned(), scopes: vec![Scope::Delegate] };
             match desk.call(&caller, &session, call, Dialect::Spec).await {
-                Ok(answer) => (200, answer),
+                Ok(answer) => (200, answer.value),
                 Err(Error::Refused(refusal)) => {
                     let body = json!({"error": refusal.code, "message": refusal.message});
                     (http_status(refusal.code), body)

@@ -1,12 +1,17 @@
 //! The dialect of seed 003.
 
+mod telemetry;
+
 use adjutant_agent::dialects::Answer;
-use adjutant_agent::dialects::xzatoma::{self, Call, Wrong};
+use adjutant_agent::dialects::xzatoma::{self, Call, Event, Wrong};
 use adjutant_agent::{ErrorCode, Refusal};
 use adjutant_store::{Progress, TaskRecord};
 
 use crate::dialect::{Begun, Seat, Unnamed, ended_task};
-use crate::{Desk, Dialect, Result, ToolCall};
+use crate::{Desk, Dialect, Error, Result, ToolCall};
+
+/// What stands where a task has its agent.
+const AGENT: &str = "subagent";
 
 pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: &Call) -> Result<Begun> {
     let new = match asked {
@@ -16,22 +21,48 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
     let settings = &desk.policy.dialects.xzatoma;
     let tools = desk.parent_tools(seat).await?;
     let model = desk.child_model(seat, None).await?;
+    let spec = new.spec(&tools, model, settings).map_err(refusal)?;
+    let events = telemetry::Events::of(settings, &new.label);
+    let begins = Event::of_spawn(&spec, 1);
     let task = Unnamed {
-        agent: "subagent",
-        spec: new.spec(&tools, model, settings).map_err(|Wrong(message)| refusal(message))?,
+        agent: AGENT,
+        spec,
         assignment: new.task_prompt.clone(),
         label: Some(new.label.clone()),
         metadata: new.metadata(),
     };
-    desk.begin_unnamed(seat, call, Dialect::Xzatoma, task).await
+    let begun = desk.begin_unnamed(seat, call, Dialect::Xzatoma, task).await;
+    match &begun {
+        Ok(_) => events.tell(&begins),
+        Err(Error::Refused(refusal)) if refusal.code == ErrorCode::MaxTasksExceeded => {
+            events.tell(&Event::QuotaExceeded);
+        }
+        Err(_) => {}
+    }
+    begun
 }
 
-fn refusal(message: String) -> Refusal {
+fn refusal(Wrong(message): Wrong) -> Refusal {
     Refusal::new(ErrorCode::InvalidArgument, message)
 }
 
-pub(crate) async fn ended(desk: &Desk, _seat: &Seat<'_>, record: &TaskRecord) -> Result<Answer> {
-    Ok(xzatoma::ended(&ended_task(record)?, &desk.policy.dialects.xzatoma))
+/// How it went; and if the session's subagents had used too many tokens when it ended, only that.
+pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, record: &TaskRecord) -> Result<Answer> {
+    let settings = &desk.policy.dialects.xzatoma;
+    let task = ended_task(record)?;
+    let events = telemetry::Events::of(settings, task.label.as_deref().unwrap_or_default());
+    if let (Some(_), Some(at)) = (settings.quota.max_total_tokens, record.entry.finished_at) {
+        let used = desk.store.tokens_until(seat.id, Dialect::Xzatoma.as_str(), at).await?;
+        if let Err(wrong) = settings.quota.check_tokens(used) {
+            events.tell(&Event::QuotaExceeded);
+            return Ok(xzatoma::over_quota(&task, &wrong));
+        }
+    }
+    let max_turns = record.config["max_turns"].as_i64().and_then(|turns| turns.try_into().ok()).unwrap_or(0);
+    for event in xzatoma::of_end(&task, max_turns, settings) {
+        events.tell(&event);
+    }
+    Ok(xzatoma::ended(&task, settings))
 }
 
 pub(crate) fn goes_on(progress: &Progress) -> Answer {

@@ -55,6 +55,7 @@ mod look;
 pub mod moment;
 mod notice;
 mod progress;
+mod quota;
 mod read_result;
 mod reading;
 mod record;

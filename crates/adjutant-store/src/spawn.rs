@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,6 +32,8 @@ pub struct NewTask {
     /// Workers that may be lost in a row without progress before the task fails.
     pub max_failures: i16,
     pub traceparent: Option<String>,
+    /// Refuse it if the tasks of its dialect in this session have used as much already.
+    pub quota: Option<Quota>,
 }
 
 impl Default for NewTask {
@@ -50,6 +53,7 @@ impl Default for NewTask {
             on_worker_loss: OnWorkerLoss::Resume,
             max_failures: 3,
             traceparent: None,
+            quota: None,
         }
     }
 }
@@ -211,6 +215,8 @@ struct Row<'a> {
     on_worker_loss: OnWorkerLoss,
     max_failures: i16,
     traceparent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
 }
 
 pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
@@ -235,6 +241,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         on_worker_loss: task.on_worker_loss,
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
+        quota: task.quota,
     })
     .map_err(|error| Refusal::invalid("task", error))?;
     refuse_nul("", &row)?;

@@ -93,8 +93,8 @@ pub fn ended(task: &EndedTask) -> Answer {
             let said = partial_result.as_deref().unwrap_or_default();
             block(&format!("{EXHAUSTED}{}", VIEW.of(said).text))
         }
-        Outcome::Failed { error, .. } => block(error).as_error(),
-        Outcome::Cancelled { .. } => block(CANCELLED).as_error(),
+        Outcome::Failed { error, .. } => error_block(error),
+        Outcome::Cancelled { .. } => error_block(CANCELLED),
     };
     with_dropped(answer, task.metadata.get(DROPPED))
 }
@@ -108,12 +108,19 @@ pub fn goes_on(task: TaskNumber) -> Answer {
 
 /// The answer to a call that cannot be granted.
 pub fn refused(refusal: &Refusal) -> Answer {
-    block(&format!("Invalid input: {}", refusal.message)).as_error()
+    error_block(&format!("Invalid input: {}", refusal.message))
 }
 
 /// One block of text.
 fn block(text: &str) -> Answer {
     Answer { value: json!({"type": "text", "text": text}), ..Answer::plain(text) }
+}
+
+/// The same for an error of the tool's.
+fn error_block(text: &str) -> Answer {
+    let mut answer = block(text).as_error();
+    answer.value["is_error"] = json!(true);
+    answer
 }
 
 fn with_dropped(mut answer: Answer, dropped: Option<&Value>) -> Answer {

@@ -1,23 +1,22 @@
 //! `subagent` of seed 003: a labelled task, a summary of it, and an object that says how it went. Its messages are fixed.
 
+mod answers;
+mod events;
 mod settings;
 
+pub use answers::{ended, goes_on, over_quota, refused};
+pub use events::{Event, of_end};
 pub use settings::{Quota, Settings};
 
 use serde_json::{Map, Value, json};
 
-use super::go_on::{ABOUT_TASK_ID, how_to_go_on, task_to_go_on_with};
-use super::{Answer, DELEGATION_TOOLS, DIALECT, EndedTask};
+use super::go_on::{ABOUT_TASK_ID, task_to_go_on_with};
+use super::{DELEGATION_TOOLS, DIALECT};
 use crate::fields::Fields;
-use crate::{
-    ActionForm, AgentSpec, FailureKind, Length, Outcome, Refusal, Replay, SUBAGENT, TaskNumber,
-    ToolDefinition, View,
-};
+use crate::{ActionForm, AgentSpec, Refusal, Replay, SUBAGENT, TaskNumber, ToolDefinition};
 
 /// What the child is asked at the end if its caller does not say.
 const SUMMARY_PROMPT: &str = "Summarize your findings concisely";
-const TRUNCATED: &str = "[Output truncated]";
-const CANCELLED: &str = "Task cancelled";
 
 const MAX_TURNS: std::ops::RangeInclusive<i64> = 1..=50;
 /// As long as labels are everywhere.
@@ -145,106 +144,6 @@ pub fn check_depth(current: i32, max_depth: i32) -> Result<(), Wrong> {
     Err(Wrong(format!(
         "Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {current}. Cannot spawn nested subagent."
     )))
-}
-
-/// How it went. A task that ran out of turns is a success that is incomplete.
-pub fn ended(task: &EndedTask, settings: &Settings) -> Answer {
-    let view = settings.view();
-    match &task.outcome {
-        Outcome::Completed { result, summary } => {
-            let output = summary.as_deref().unwrap_or(result);
-            success(&view.of(output).text, how_far(task, Completion::Complete))
-        }
-        Outcome::Failed { failure: FailureKind::MaxTurns, partial_result, .. } => {
-            let output = partial_result.as_deref().unwrap_or_default();
-            success(&view.of(output).text, how_far(task, Completion::Incomplete))
-        }
-        Outcome::Failed { error, .. } => failure(&failed(error), who(task.label.as_deref(), task.depth)),
-        Outcome::Cancelled { .. } => failure(&failed(CANCELLED), who(task.label.as_deref(), task.depth)),
-    }
-}
-
-/// A task whose end put its session over a quota.
-pub fn over_quota(task: &EndedTask, wrong: &Wrong) -> Answer {
-    failure(&wrong.0, who(task.label.as_deref(), task.depth))
-}
-
-/// The answer to who has waited as long as a call may take.
-pub fn goes_on(task: TaskNumber, label: Option<&str>) -> Answer {
-    let mut metadata = who(label, 0);
-    metadata.insert("completion_status".to_owned(), json!(Completion::Incomplete.as_str()));
-    metadata.insert("task_id".to_owned(), json!(task.to_string()));
-    let output = format!("The subagent has not ended yet. {}", how_to_go_on(SUBAGENT, task));
-    success(&output, metadata).of_what_goes_on()
-}
-
-/// The answer to a call that cannot be granted; nothing ran.
-pub fn refused(wrong: &Wrong, label: Option<&str>) -> Answer {
-    let label = label.map(|label| ("subagent_label".to_owned(), json!(label)));
-    failure(&wrong.0, label.into_iter().collect())
-}
-
-fn failed(error: &str) -> String {
-    format!("Subagent execution failed: {error}")
-}
-
-#[derive(Clone, Copy)]
-enum Completion {
-    Complete,
-    Incomplete,
-}
-
-impl Completion {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Incomplete => "incomplete",
-        }
-    }
-}
-
-/// The source counts an orchestrator as 0.
-fn who(label: Option<&str>, depth: i16) -> Map<String, Value> {
-    Map::from_iter([
-        ("subagent_label".to_owned(), json!(label.unwrap_or_default())),
-        ("recursion_depth".to_owned(), json!((depth + 1).to_string())),
-    ])
-}
-
-fn how_far(task: &EndedTask, completion: Completion) -> Map<String, Value> {
-    let tokens = task.spent.input_tokens.saturating_add(task.spent.output_tokens);
-    let reached = matches!(completion, Completion::Incomplete);
-    let mut metadata = who(task.label.as_deref(), task.depth);
-    for (name, text) in [
-        ("completion_status", completion.as_str().to_owned()),
-        ("turns_used", user_messages(task).to_string()),
-        ("max_turns_reached", reached.to_string()),
-        ("tokens_consumed", tokens.to_string()),
-    ] {
-        metadata.insert(name.to_owned(), Value::String(text));
-    }
-    metadata
-}
-
-/// The source counts what is said to the child, and not its answers: the task, and what is asked after it.
-fn user_messages(task: &EndedTask) -> i32 {
-    1 + (task.answers - task.turns_used).max(0)
-}
-
-fn success(output: &str, metadata: Map<String, Value>) -> Answer {
-    Answer::json(json!({"success": true, "output": output, "error": null, "metadata": metadata}))
-}
-
-fn failure(error: &str, metadata: Map<String, Value>) -> Answer {
-    Answer::json(json!({"success": false, "output": "", "error": error, "metadata": metadata})).as_error()
-}
-
-impl Settings {
-    /// How much of an output is shown.
-    fn view(&self) -> View {
-        let most = Length::Bytes(self.output_max_size);
-        View { longest: most, kept: most, notice: TRUNCATED }
-    }
 }
 
 pub fn tool() -> ToolDefinition {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::dialects::{Answer, EndedTask};
 use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskNumber, TaskState};
 use adjutant_store::{IdempotencyKey, NewTask, TaskRecord};
@@ -50,12 +51,21 @@ impl Desk {
             label: new.label,
             metadata: new.metadata,
             queue: true,
+            quota: self.quota_of(dialect),
             traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
             ..NewTask::default()
         };
         let spawned = self.store.spawn(seat.id, &[task], key).await?;
         let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
         Ok(Begun::Waits(first.number))
+    }
+
+    /// What all tasks of a dialect in one session may use together.
+    fn quota_of(&self, dialect: Dialect) -> Option<Quota> {
+        match dialect {
+            Dialect::Xzatoma => self.policy.dialects.xzatoma.quota.if_any(),
+            Dialect::Spec | Dialect::Caliban | Dialect::Ecs | Dialect::Weakincentives => None,
+        }
     }
 
     /// Goes on to wait for a task that there is.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_agent::DefinitionLimits;
-use adjutant_server::{Desk, Dialects, Door, DoorSettings, Hub, Policy, SessionLimits};
+use adjutant_server::{Desk, Door, DoorSettings, Hub, Policy, SessionLimits};
 use adjutant_store::{Operator, Store, TenantLimits};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -219,7 +219,7 @@ fn policy(config: &Config) -> Policy {
             max_queued: server.tenant_max_queued,
         },
         skills: config.skills.values().map(|skill| skill.definition.clone()).collect(),
-        dialects: Dialects { ecs: config.ecs.clone(), ..Dialects::default() },
+        dialects: config.dialects.clone(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod agents;
 mod check;
+mod dialects;
 mod ecs;
 mod environment;
 mod files;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use adjutant_agent::AgentDefinition;
-use adjutant_agent::dialects::ecs::Settings as EcsSettings;
+use adjutant_server::Dialects;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
@@ -53,12 +54,12 @@ pub struct Config {
     pub skills: Skills,
     /// What a name that nobody registered stands for, if the operator allows it.
     pub free_form: Option<AgentDefinition>,
-    pub ecs: EcsSettings,
     pub tools: ToolsConfig,
     /// What agents may name, as far as it is known without asking MCP servers.
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
+    pub dialects: Dialects,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.
     pub log_payloads: bool,

@@ -157,6 +157,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
 
+    "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
     "dialects.ecs.default_timeout": Kind::Positive,
     "dialects.ecs.max_background_concurrency": Kind::Whole { least: 0, most: 10_000 },
     "dialects.ecs.inheritance.enabled": Kind::Flag,
@@ -165,6 +166,14 @@ pub const SETTINGS: &[Setting] = settings! {
     "dialects.ecs.inheritance.inherit_permissions": Kind::Flag,
     "dialects.ecs.inheritance.tool_conflict_policy": Kind::Word(&["skip", "error", "override"]),
     "dialects.ecs.inheritance.missing_skill_policy": Kind::Word(&["warn", "error"]),
+    "dialects.xzatoma.max_depth": Kind::Whole { least: 1, most: 10 },
+    "dialects.xzatoma.default_max_turns": Kind::Whole { least: 1, most: 100 },
+    "dialects.xzatoma.output_max_size": at_least(1024),
+    "dialects.xzatoma.telemetry_enabled": Kind::Flag,
+    "dialects.xzatoma.persistence_enabled": Kind::Flag,
+    "dialects.xzatoma.max_executions": at_least(1),
+    "dialects.xzatoma.max_total_tokens": Kind::Whole { least: 1, most: i64::MAX },
+    "dialects.xzatoma.max_total_time": Kind::Positive,
 
     "lease.seconds": Kind::Whole { least: 2, most: 3600 },
 };

@@ -14,7 +14,7 @@ use super::known::{BUILT_IN, ModelNames, OF_FILES, ToolNames};
 use super::problem::{Findings, Place};
 use super::schema::dotted;
 use super::tree::{Node, Table, Value};
-use super::{Config, Limits, ecs, free_form, server, skills};
+use super::{Config, Limits, dialects, ecs, free_form, server, skills};
 
 /// What providers take as the name of a tool.
 const MAX_TOOL_NAME: usize = 64;
@@ -32,6 +32,7 @@ pub fn understand(
     resolve_paths(&mut table, base);
     let limits = limits(&table, findings);
     let server = server::understand(&table, findings);
+    let dialects = dialects::understand(&table, findings);
     let model_names = model_names(&table, findings);
     let models = models(&table, findings);
     let tool_names = tool_names(&table, findings);
@@ -57,11 +58,11 @@ pub fn understand(
         agents,
         skills,
         free_form,
-        ecs: ecs::understand(&table),
         tools,
         tool_names,
         limits,
         server,
+        dialects,
         lease_seconds: lease.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(DEFAULT_LEASE_SECONDS),
         log_payloads: table.get("log_payloads").is_some_and(|node| node.value == Value::Flag(true)),
         warnings: Vec::new(),

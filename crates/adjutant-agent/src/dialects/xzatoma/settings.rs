@@ -1,3 +1,7 @@
+use serde::Serialize;
+
+use super::Wrong;
+
 /// What an operator says about this dialect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -25,10 +29,31 @@ impl Default for Settings {
 }
 
 /// What all subagents of one session may use together.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Quota {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_executions: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<i64>,
     /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_time: Option<f64>,
+}
+
+impl Quota {
+    /// None if nothing is limited.
+    pub fn if_any(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+
+    /// After a task has ended, with what all have used until then. The number of tasks and their time are looked at before one
+    /// begins.
+    pub fn check_tokens(&self, used: i64) -> Result<(), Wrong> {
+        match self.max_total_tokens {
+            Some(most) if used > most => {
+                Err(Wrong(format!("Resource quota exceeded: {used} tokens used, and there are {most}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use adjutant_agent::{FailureKind, TaskState};
 use serde_json::{Map, Value, json};
 
-use super::TOOL_PATH;
+use super::{TOOL_PATH, dialects};
 
 /// The name of a body, the fields that it always has, and those that it has if there is something to say. What is in a field
 /// is a word that [`schema`] knows, with `?` behind it if it may be null and `[]` if it is a list.
@@ -134,7 +134,7 @@ pub(super) fn of(path: &str) -> Option<Value> {
         "/v1/tasks/{id}" | "/v1/tasks/{id}/cancel" | "/v1/tasks/{id}/retry" => "Task",
         "/v1/tasks/{id}/turns" => "TurnPage",
         "/v1/stats" => "Stats",
-        _ => return of_tool(path.strip_prefix(TOOL_PATH.trim_end_matches("{tool}"))?),
+        _ => return of_tool(path, path.strip_prefix(TOOL_PATH.trim_end_matches("{tool}"))?),
     };
     Some(reference(name))
 }
@@ -147,13 +147,14 @@ pub(super) fn task_in(path: &str) -> Option<&'static str> {
     }
 }
 
-fn of_tool(tool: &str) -> Option<Value> {
+fn of_tool(path: &str, tool: &str) -> Option<Value> {
     let names: &[&str] = match tool {
         adjutant_agent::SUBAGENT => &OF_SUBAGENT,
         adjutant_agent::SHARED_CONTEXT => &OF_SHARED_CONTEXT,
-        _ => return None,
+        _ => &[],
     };
-    Some(json!({"anyOf": names.iter().map(|name| reference(name)).collect::<Vec<_>>()}))
+    let answers = names.iter().map(|name| reference(name)).chain(dialects::answers(path));
+    Some(json!({"anyOf": answers.collect::<Vec<_>>()}))
 }
 
 fn reference(name: &str) -> Value {

@@ -68,6 +68,8 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         codes.extend(OF_SUBAGENT);
     } else if path == TOOL_PATH.replace("{tool}", adjutant_agent::SHARED_CONTEXT) {
         codes.extend(OF_SHARED_CONTEXT);
+    } else if path.starts_with("/v1/sessions/{session}/tools/") {
+        codes.extend([ErrorCode::SessionNotFound, ErrorCode::IdempotencyConflict]);
     } else if path.starts_with("/v1/sessions/{session}") {
         codes.push(ErrorCode::SessionNotFound);
     } else if path == "/v1/sessions" && method == "post" {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod calls;
+mod dialects;
 mod errors;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools};
-use crate::Policy;
+use crate::{Dialect, Policy};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/openapi.json", get(show))
@@ -63,9 +64,10 @@ pub(super) fn document(policy: &Policy) -> Value {
     }});
     if let Some(paths) = document["paths"].as_object_mut() {
         if let Some(call) = paths.remove(TOOL_PATH) {
-            for tool in [calls::subagent(policy), calls::shared_context()] {
-                paths.insert(TOOL_PATH.replace("{tool}", tool.name), tool_path(&call, &tool));
+            for calls::Tool { name, actions, examples } in [calls::subagent(policy), calls::shared_context()] {
+                paths.insert(TOOL_PATH.replace("{tool}", name), tool_path(&call, name, actions, examples));
             }
+            dialects::add(paths, &call);
         }
         for (path, item) in paths {
             for (method, operation) in item.as_object_mut().into_iter().flatten() {
@@ -82,13 +84,13 @@ pub(super) fn document(policy: &Policy) -> Value {
 }
 
 /// The same route, as it is for one tool.
-fn tool_path(call: &Value, tool: &calls::Tool) -> Value {
+fn tool_path(call: &Value, name: &str, forms: Vec<Value>, examples: Value) -> Value {
     let mut item = call.clone();
     let operation = &mut item["post"];
-    operation["operationId"] = json!(format!("call_{}", tool.name));
-    operation["summary"] = json!(format!("Call {}", tool.name));
+    operation["operationId"] = json!(format!("call_{name}"));
+    operation["summary"] = json!(format!("Call {name}"));
     operation["requestBody"] = json!({"required": true, "content": {"application/json": {
-        "schema": {"oneOf": tool.actions}, "examples": tool.examples,
+        "schema": {"oneOf": forms}, "examples": examples,
     }}});
     item
 }
@@ -127,7 +129,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
 fn parameter_schema(path: &str, parameter: &mut Value) {
     let text = json!({"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"});
     let schema = match parameter["name"].as_str().unwrap_or_default() {
-        "dialect" => json!({"type": "string", "enum": ["spec"], "default": "spec"}),
+        "dialect" => dialect_schema(path),
         "format" => json!({"type": "string", "enum": ["anthropic", "openai", "mcp"], "default": "anthropic"}),
         "failure" => json!({"type": "string", "enum": adjutant_agent::FailureKind::ALL}),
         "state" => json!({"type": "string", "enum": adjutant_agent::TaskState::ALL}),
@@ -145,7 +147,21 @@ fn parameter_schema(path: &str, parameter: &mut Value) {
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
         _ => text,
     };
+    if parameter["name"] == "dialect" && schema.get("default").is_none() {
+        parameter["required"] = json!(true);
+    }
     parameter["schema"] = schema;
+}
+
+/// Which dialects there are at a path; where ours is not among them, one has to be named.
+fn dialect_schema(path: &str) -> Value {
+    let dialects = dialects::at(path);
+    let words: Vec<_> = dialects.iter().map(|dialect| dialect.as_str()).collect();
+    let mut schema = json!({"type": "string", "enum": words});
+    if dialects.contains(&Dialect::Spec) {
+        schema["default"] = json!(Dialect::Spec.as_str());
+    }
+    schema
 }
 
 /// What can be asked about the task whose id is there in the answer.
