@@ -15,6 +15,7 @@ mod command;
 mod config;
 mod conformance;
 mod dependencies;
+mod dialects;
 mod drafts;
 mod driver;
 mod ecs;

@@ -106,8 +106,8 @@ async fn only_messages_are_taken_and_only_in_a_dialect_that_is_there() {
     let headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
     for (path, says) in [
         ("/mcp?dialect=spec", None),
-        ("/mcp?dialect=ecs", Some("dialect: ecs is not in this release")),
-        ("/mcp?dialect=klingon", Some("dialect: must be spec")),
+        ("/mcp?dialect=caliban", None),
+        ("/mcp?dialect=klingon", Some("dialect: must be one of: spec, ")),
         ("/mcp?colour=red", Some("colour: ")),
     ] {
         let answer = server.request("POST", path, &headers, PING).await;
@@ -120,11 +120,11 @@ async fn only_messages_are_taken_and_only_in_a_dialect_that_is_there() {
         }
     }
     let said = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"))
-        .args(["mcp", "--dialect", "ecs"])
+        .args(["mcp", "--dialect", "klingon"])
         .output()
         .unwrap();
     assert_eq!((said.status.code(), said.stdout.len()), (Some(2), 0));
-    assert!(String::from_utf8(said.stderr).unwrap().contains("ecs is not in this release"));
+    assert!(String::from_utf8(said.stderr).unwrap().contains("dialect: must be one of: spec, "));
 }
 
 #[tokio::test(flavor = "multi_thread")]

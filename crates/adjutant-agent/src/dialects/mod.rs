@@ -6,6 +6,8 @@ mod answer;
 pub mod caliban;
 pub mod ecs;
 mod go_on;
+#[cfg(test)]
+mod tests;
 pub mod xzatoma;
 
 pub use answer::{Answer, EndedTask};

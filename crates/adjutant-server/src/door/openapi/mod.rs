@@ -64,7 +64,8 @@ pub(super) fn document(policy: &Policy) -> Value {
     }});
     if let Some(paths) = document["paths"].as_object_mut() {
         if let Some(call) = paths.remove(TOOL_PATH) {
-            for calls::Tool { name, actions, examples } in [calls::subagent(policy), calls::shared_context()] {
+            for calls::Tool { name, actions, examples } in [calls::subagent(policy), calls::shared_context()]
+            {
                 paths.insert(TOOL_PATH.replace("{tool}", name), tool_path(&call, name, actions, examples));
             }
             dialects::add(paths, &call);

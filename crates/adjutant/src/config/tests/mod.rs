@@ -1,5 +1,6 @@
 //! Whole configs, from files in a folder of their own to what is understood.
 
+mod dialects;
 mod environment;
 mod errors;
 mod example;
