@@ -2,6 +2,8 @@
 
 use adjutant_script::{Script, When, text, tool_call};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::agents_at_work::workplace::Workplace;
 use crate::http::server::Server;
@@ -84,6 +86,16 @@ async fn the_sources_workflow_runs_as_it_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn row_2_34_the_prompt_of_a_session_names_its_subagents() {
+    let (_place, server) = opened(Script::new()).await;
+    let session = json!({"session_id": "s", "system_prompt": "You lead.\n${_installed_subagents}"});
+    server.post("/v1/sessions", &session.to_string()).await.ok(201);
+    let prompt = server.get("/v1/sessions/s/prompt?dialect=ecs").await;
+    let expected = "You lead.\n- analyst: Analyses\n- clerk: Does what it is told\n- researcher: Research specialist";
+    assert_eq!((prompt.status, prompt.text.as_str()), (200, expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_2_33_and_2_34_an_agent_uses_what_it_inherits_and_its_prompt_names_what_it_has() {
     let script = Script::new()
         .on(When::assignment("Analyse"))
@@ -118,6 +130,17 @@ async fn until_tools(place: &Workplace) {
     .await;
 }
 
+/// The stream of a task ends with it.
+async fn events_of(server: &Server, task: uuid::Uuid) -> Vec<Value> {
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    let head = format!("GET /v1/tasks/{task}/events HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    let data = said.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn row_2_35_both_ends_of_a_delegation_tell_the_same_ids_and_the_news_are_there_first() {
     let (place, server) = opened(Script::new().on(When::any()).then(text("Done."))).await;
@@ -133,4 +156,20 @@ async fn row_2_35_both_ends_of_a_delegation_tell_the_same_ids_and_the_news_are_t
         assert!(line.contains(&id.to_string()) && line.contains(&traceparent), "{line}");
         assert!(!line.contains("Secret words."), "{line}");
     }
+    let events = events_of(&server, id).await;
+    for kind in ["started", "completed"] {
+        let event = events.iter().find(|event| event["kind"] == kind).unwrap();
+        assert_eq!(
+            (&event["correlation_id"], &event["traceparent"], &event["agent"]),
+            (&json!(id), &json!(traceparent), &json!("researcher")),
+            "{event}"
+        );
+    }
+    let told: bool = sqlx::query_scalar(
+        "select n.created_at <= e.at from notification n join event e on e.task = n.task and e.kind = 'completed'",
+    )
+    .fetch_one(&place.world.sql)
+    .await
+    .unwrap();
+    assert!(told, "the notification is of the transaction that tells of the end");
 }

@@ -1,6 +1,6 @@
 //! What a prompt tells of what its reader has: the placeholders of tools, skills and subagents, and the sections around them.
 
-use crate::Skill;
+use crate::{Parent, Skill};
 
 pub(crate) const TOOLS: &str = "${_installed_tools}";
 pub(crate) const SKILLS: &str = "${_installed_skills}";
@@ -23,6 +23,17 @@ pub(crate) fn with_sections(prompt: &str, sections: bool, skills: &[Skill]) -> S
 /// An agent's prompt with its placeholders filled in; it has no agents of its own.
 pub(crate) fn render(prompt: &str, tools: &[&str], skills: &[Skill]) -> String {
     Inventory { tools, skills, subagents: "" }.fill(prompt)
+}
+
+/// An orchestrator's prompt with its placeholders filled in, and a section on its subagents if it has no place for them.
+pub(crate) fn render_for_orchestrator(parent: &Parent, subagents: &str) -> String {
+    let mut prompt = parent.system_prompt.clone().unwrap_or_default();
+    if !prompt.contains(SUBAGENTS) {
+        prompt = format!("{prompt}\n\n## Available Subagents\n{SUBAGENTS}").trim_start().to_owned();
+    }
+    let tools: Vec<&str> = parent.tools.iter().map(String::as_str).collect();
+    let prompt = with_sections(&prompt, false, &parent.skills);
+    Inventory { tools: &tools, skills: &parent.skills, subagents }.fill(&prompt)
 }
 
 /// What a reader has.

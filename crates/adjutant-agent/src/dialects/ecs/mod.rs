@@ -2,6 +2,7 @@
 //! session is a task, under the name that it has in its session: a restart of anything does not change it.
 
 mod listed;
+mod prompt;
 mod settings;
 mod shown;
 mod tools;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use listed::{notification, nothing_to_tell, sessions, still_waiting, wait_timed_out};
+pub use prompt::{Categories, orchestrator_prompt};
 pub use settings::Settings;
 pub use shown::{Lifecycle, Record, bad_read_method, no_session, refused};
 pub use tools::tools;
