@@ -1,11 +1,33 @@
 -- What many orchestrators ask of one server at the same moment, in one call: it costs little more than what one asks. Only plain
 -- cases are here. What is not among the answers is asked by itself, and its answer says what is the matter with it.
 
--- delegate, for single tasks of many sessions: p_sessions and p_tasks are parallel. Plain is a task that waits for nothing, for an
--- agent that is there, in a session that has room for it and that nobody else is busy with: so this never waits, and the tasks of
--- one orchestrator do not wait for another's. Where fewer tasks are unfinished than may be active, all that could be let in have
--- been, and none is before these.
-create function delegate_together_1(p_sessions bigint[], p_tasks jsonb, p_operator jsonb, p_notices text[])
+-- How many of a tenant's tasks are in line at this priority or above, up to 1000. A long line is still long a moment later: who has
+-- just counted to 1000 on this connection does not do so again for 100 ms.
+create function line_1(p_tenant text, p_pool text, p_priority smallint) returns integer language plpgsql as $$
+declare
+    line text := format('%s %s %s', p_priority, p_pool, p_tenant);
+    counted text[] := string_to_array(current_setting('adjutant.long_line', true), chr(10));
+    tasks integer;
+begin
+    if counted[1] = line and clock_timestamp() < counted[2]::timestamptz + interval '100 ms' then
+        return 1000;
+    end if;
+    select count(*) into tasks
+    from (select from queue b where b.pool = p_pool and b.tenant = p_tenant and b.priority >= p_priority limit 1000) b;
+    if tasks = 1000 and position(chr(10) in line) = 0 then
+        perform set_config('adjutant.long_line', line || chr(10) || clock_timestamp(), false);
+    end if;
+    return tasks;
+end $$;
+
+-- delegate, for single tasks of many sessions: the arrays are parallel, and what most tasks do not have is in the options. Plain
+-- is a task that waits for nothing, for an agent that is there, in a session that has room for it and that nobody else is busy
+-- with: so this never waits, and the tasks of one orchestrator do not wait for another's. Where fewer tasks are unfinished than
+-- may be active, all that could be let in have been, and none is before these.
+create function delegate_together_1(
+    p_sessions bigint[], p_ids uuid[], p_agents text[], p_assignments text[], p_pools text[], p_priorities smallint[],
+    p_options jsonb[], p_operator jsonb, p_notices text[]
+)
 returns table (place integer, id uuid, number integer, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -20,62 +42,56 @@ begin
         for no key update skip locked
     );
     return query
-    with given as materialized (
-        select *
-        from rows from (
-            jsonb_to_recordset(p_tasks) as (
-                id uuid, label text, metadata jsonb, agent text, assignment text, pool text, priority smallint,
-                max_failures smallint, traceparent text, summary_prompt text, timeout_s double precision, budget jsonb
-            ),
-            unnest(p_sessions)
-        ) with ordinality t (
-            id, label, metadata, agent, assignment, pool, priority, max_failures, traceparent, summary_prompt, timeout_s, budget,
-            session, place
-        )
-    ), shared as materialized (
-        -- The agents of the config, as agent_1 finds them: looked up once for all who call the same.
-        select n.name, a.version, a.definition
-        from (select distinct agent as name from given) n
-        cross join lateral (
-            select * from agent where session is null and name = n.name order by version desc limit 1
-        ) a
-        where a.gone_at is null
-    ), asked as materialized (
+    with asked as materialized (
         select
-            t.*, s.tenant, s.model, s.parent, s.permissions, s.next_event, s.next_number,
-            coalesce(own.version, shared.version) as version, coalesce(own.definition, shared.definition) as definition,
-            row_number() over (partition by s.id order by t.place) as k,
+            t.*, s.tenant, s.model, s.parent, s.permissions, s.next_event, s.next_number, own.version as own_version,
             -- At least this: no more are unfinished than have been spawned since the oldest that is.
             least(s.max_active, s.max_queued) - coalesce((
                 select s.next_number - u.number
                 from task u
-                where u.session = s.id and u.finished_at is null
+                where u.session = t.session and u.finished_at is null
                 order by u.number
                 limit 1
             ), 0) as room
-        from given t
+        from unnest(p_sessions, p_ids, p_agents, p_assignments, p_pools, p_priorities, p_options)
+            with ordinality t (session, id, agent, assignment, pool, priority, options, place)
         join session s on s.id = t.session
         left join lateral (
-            select * from agent where session = s.id and name = t.agent order by version desc limit 1
+            select a.version from agent a where a.session = t.session and a.name = t.agent order by a.version desc limit 1
         ) own on true
-        left join shared on shared.name = t.agent
-        where s.id = any(locked) and coalesce(own.version, shared.version) is not null
+        where t.session = any(locked)
     ), specs as materialized (
-        select d.*, spec_at_spawn_1(
-            d.definition -> 'spec',
-            jsonb_build_object('summary_prompt', d.summary_prompt, 'timeout_s', d.timeout_s, 'budget', d.budget),
-            d.model, p_operator
-        ) as config
-        from (select distinct definition, model, summary_prompt, timeout_s, budget from asked) d
+        -- As agent_1 finds them, and each once: most tasks of a moment are for the same few agents.
+        select
+            d.*, a.version, a.definition ->> 'on_worker_loss' as on_worker_loss,
+            spec_at_spawn_1(a.definition -> 'spec', coalesce(d.options, '{}'), d.model, p_operator) as config
+        from (
+            select distinct f.agent, f.model, f.options, case when f.own_version is not null then f.session end as session
+            from asked f
+        ) d
+        cross join lateral (
+            select *
+            from agent a
+            where a.session is not distinct from d.session and a.name = d.agent
+            order by a.version desc
+            limit 1
+        ) a
+        where a.gone_at is null
     ), fit as materialized (
         select
-            f.*, d.config,
+            f.*, f.next_number + f.k - 1 as number,
             count(*) over (
                 partition by f.tenant, f.pool order by f.priority desc, f.place rows unbounded preceding
             ) - 1 as before
-        from asked f
-        join specs d on (d.definition, d.budget, d.model, d.summary_prompt, d.timeout_s)
-            is not distinct from (f.definition, f.budget, f.model, f.summary_prompt, f.timeout_s)
+        from (
+            select
+                t.*, d.version, d.on_worker_loss, d.config,
+                row_number() over (partition by t.session order by t.place) as k
+            from asked t
+            join specs d on d.agent = t.agent
+                and (d.model, d.options) is not distinct from (t.model, t.options)
+                and d.session is not distinct from case when t.own_version is not null then t.session end
+        ) f
         where f.k <= f.room
     ), made as (
         insert into task (
@@ -83,8 +99,9 @@ begin
             on_worker_loss, max_failures, traceparent, state
         )
         select
-            f.id, f.session, f.next_number + f.k - 1, f.id, 0, f.label, coalesce(f.metadata, '{}'), f.agent, f.version,
-            equip_1(f.config, f.parent, f.permissions), f.assignment, f.pool, f.priority, f.definition ->> 'on_worker_loss', f.max_failures, f.traceparent, 'queued'
+            f.id, f.session, f.number, f.id, 0, f.options ->> 'label', coalesce(f.options -> 'metadata', '{}'), f.agent, f.version,
+            equip_1(f.config, f.parent, f.permissions), f.assignment, f.pool, f.priority, f.on_worker_loss,
+            coalesce((f.options ->> 'max_failures')::smallint, 3::smallint), f.options ->> 'traceparent', 'queued'
         from fit f
     ), emitted as (
         insert into event (session, seq, task, kind)
@@ -99,15 +116,9 @@ begin
         select f.id, f.session, f.tenant, f.pool, f.priority, nextval('queue_entry')
         from (select * from fit order by place offset 0) f
     ), ahead as materialized (
-        select o.*, (
-            select count(*)
-            from (
-                select from queue b where b.pool = o.pool and b.tenant = o.tenant and b.priority >= o.priority limit 1000
-            ) b
-        ) as tasks
-        from (select distinct tenant, pool, priority from fit) o
+        select o.*, line_1(o.tenant, o.pool, o.priority) as tasks from (select distinct tenant, pool, priority from fit) o
     )
-    select f.place::integer, f.id, (f.next_number + f.k - 1)::integer, least(1000, a.tasks + f.before)::integer
+    select f.place::integer, f.id, f.number::integer, least(1000, a.tasks + f.before)::integer
     from fit f
     join ahead a using (tenant, pool, priority);
     if cardinality(p_notices) > 0 then
@@ -153,5 +164,6 @@ begin
     ) p;
 end $$;
 
+select plan_by_index('line_1');
 select plan_by_index('delegate_together_1');
 select plan_by_index('progress_together_1');

@@ -199,7 +199,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "together_numbers_given_twice",
-        edits: &[("delegate_together_1", "partition by s.id order by t.place", "partition by t.place")],
+        edits: &[("delegate_together_1", "partition by t.session order by t.place", "partition by t.place")],
     },
     Mutant { name: "answer_lost_with_its_agent", edits: &[("delegate_1", "i.key = p_key", "false")] },
     Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },

@@ -116,3 +116,29 @@ async fn statuses_asked_at_once_are_each_of_the_task_that_was_asked_for() {
         assert_eq!(look.queue_position, counted.bind(task.id.0).fetch_one(&world.sql).await.unwrap());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_line_is_a_thousand_long_and_no_other_tenants() {
+    let world = World::new().await;
+    let store = &world.store;
+    store.publish_agents(&[agent("scribe", "of the config")]).await.unwrap();
+    let long = world
+        .session_with(|session| {
+            session.max_active = Some(2000);
+            session.max_queued = Some(2000);
+        })
+        .await;
+    let other = world
+        .session_with(|session| {
+            session.tenant = "other".to_owned();
+            session.max_active = Some(10);
+        })
+        .await;
+    world.spawn(long, 998).await;
+    for position in [998, 999, 1000, 1000] {
+        assert_eq!(delegate(store, long, "scribe").await.unwrap().queue_position, Some(position));
+    }
+    for position in [0, 1] {
+        assert_eq!(delegate(store, other, "scribe").await.unwrap().queue_position, Some(position));
+    }
+}

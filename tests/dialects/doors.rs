@@ -171,6 +171,8 @@ async fn each_dialect_has_its_tools_in_the_form_of_each_vendor_and_over_mcp() {
         assert_eq!((listed.as_array().unwrap().len(), &listed[0]["name"]), (1, &json!(name)));
         assert_eq!(listed[0]["inputSchema"]["required"], required);
         assert!(listed[0]["inputSchema"]["properties"]["session_id"].is_object());
+        let prompts = client.request("prompts/list", json!({})).await["result"]["prompts"].clone();
+        assert_eq!(prompts, json!([]), "ours is about other tools");
     }
 }
 

@@ -281,6 +281,7 @@ async fn row_3_18_executions_and_time_are_looked_at_before_a_subagent_begins(wir
     }
     over(&front.call(asked()).await, "2 executions used, and there are 2");
     assert_eq!(front.tasks().await, 2);
+    assert!(front.server.said().contains("\"subagent.event\":\"quota_exceeded\""));
     front.server.post("/v1/sessions", r#"{"session_id": "another"}"#).await.ok(201);
     let front = Front { caller: front.caller.at("another"), ..front };
     assert_eq!(front.says(asked(), "done").await["success"], true, "another session has a quota of its own");
@@ -292,6 +293,22 @@ async fn row_3_18_executions_and_time_are_looked_at_before_a_subagent_begins(wir
     assert_eq!(front.says(asked(), "done").await["success"], true);
     sqlx::query("update task set running_ms = 30000").execute(&front.world.sql).await.unwrap();
     over(&front.call(asked()).await, "60.0 s of execution used, and there are 60");
+}
+
+async fn row_3_18_of_calls_at_the_same_instant_only_as_many_as_there_are_begin_and_a_key_counts_once(
+    wire: Wire,
+) {
+    let more = "[dialects]\nlongest_wait_s = 0.2\n[dialects.xzatoma]\nmax_executions = 3\n";
+    let front = Front::with("xzatoma", wire, more).await;
+    let keyed = front.caller.with_key("k");
+    assert_eq!(keyed.call(asked()).await["metadata"]["task_id"], "t_01");
+    let calls: Vec<_> = (0..6).map(|_| front.begin(asked())).collect();
+    let mut begun = 0;
+    for call in calls {
+        begun += i32::from(call.await.unwrap()["success"] == true);
+    }
+    assert_eq!((begun, front.tasks().await), (2, 3));
+    assert_eq!(keyed.call(asked()).await["metadata"]["task_id"], "t_01", "it is one of the three");
 }
 
 async fn row_3_18_tokens_are_looked_at_after_a_subagent_has_ended_and_by_g_33_before_the_next(wire: Wire) {
@@ -328,5 +345,6 @@ over_both_wires!(
     row_3_16_what_becomes_of_subagents_is_told_in_the_log_unless_that_is_turned_off,
     row_3_17_conversations_are_stored_with_their_depth_and_their_times,
     row_3_18_executions_and_time_are_looked_at_before_a_subagent_begins,
+    row_3_18_of_calls_at_the_same_instant_only_as_many_as_there_are_begin_and_a_key_counts_once,
     row_3_18_tokens_are_looked_at_after_a_subagent_has_ended_and_by_g_33_before_the_next,
 );

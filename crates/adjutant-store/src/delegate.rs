@@ -1,17 +1,16 @@
-use std::collections::BTreeSet;
-
 use adjutant_agent::{
     AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS, Refusal,
-    SessionId, TaskId, TaskNumber, TaskState, check_agent_name, estimate_tokens,
+    SessionId, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::batch::check_batch;
+use crate::delegate_together::Plain;
 use crate::spawn::{Made, to_row};
-use crate::text::refuse_nul;
-use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store, Whom};
+use crate::text::{refuse_nul, refuse_nul_in};
+use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -96,51 +95,6 @@ impl Store {
         spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
     }
 
-    /// One call for all of them. What is not plain after all is left.
-    async fn delegate_together(self, asked: Vec<Plain>) -> Result<Vec<Option<Spawned>>> {
-        let mut spawned: Vec<Option<Spawned>> = asked.iter().map(|_| None).collect();
-        let Some(first) = asked.first() else { return Ok(spawned) };
-        let operator = first.operator.clone();
-        let (mut places, mut sessions, mut tasks, mut pools) = (vec![], vec![], vec![], BTreeSet::new());
-        for (place, plain) in asked.into_iter().enumerate() {
-            if plain.operator == operator {
-                places.push(place);
-                sessions.push(plain.session.0);
-                pools.insert(plain.pool);
-                tasks.push(plain.task);
-            }
-        }
-        let (operator, tasks) = (json(&operator)?, Value::Array(tasks));
-        let notices = self.notices.with_commit(pools.into_iter().map(Whom::Pool));
-        let made = self
-            .call(async |connection| {
-                sqlx::query!(
-                    r#"select place as "place!", id as "id!", number as "number!", queue_position
-                       from delegate_together_1($1, $2, $3, $4)"#,
-                    &sessions,
-                    tasks,
-                    operator,
-                    &notices,
-                )
-                .fetch_all(connection)
-                .await
-            })
-            .await?;
-        for made in made {
-            let place = usize::try_from(made.place - 1).ok().and_then(|place| places.get(place));
-            if let Some(answer) = place.and_then(|place| spawned.get_mut(*place)) {
-                *answer = Some(Spawned {
-                    id: TaskId(made.id),
-                    number: TaskNumber(made.number),
-                    state: TaskState::Queued,
-                    queue_position: made.queue_position,
-                });
-            }
-        }
-        self.audience.happened(sessions.into_iter().map(SessionId));
-        Ok(spawned)
-    }
-
     /// Gives tasks to agents of the session, all or none, in one round trip.
     pub async fn delegate_all(
         &self,
@@ -200,32 +154,17 @@ impl Store {
     }
 }
 
-/// A task that can be made beside those of other sessions.
-#[derive(Debug)]
-pub(crate) struct Plain {
-    session: SessionId,
-    task: Value,
-    pool: String,
-    operator: Operator,
-}
-
-impl Plain {
-    fn of(session: SessionId, new: &NewDelegation, operator: &Operator) -> Result<Self> {
-        check_assignment(new)?;
-        check_batch(std::slice::from_ref(&new.task))?;
-        Ok(Self { session, task: row(new)?, pool: new.task.pool.clone(), operator: operator.clone() })
-    }
-}
-
+/// What else there is to say about a task is asked by itself.
 fn is_plain(new: &NewDelegation) -> bool {
-    new.task.delay.is_none() && new.task.depends_on.is_empty() && new.equipment.is_empty()
+    let task = &new.task;
+    task.delay.is_none() && task.depends_on.is_empty() && new.equipment.is_empty() && !new.any_length
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
 fn row(new: &NewDelegation) -> Result<Value> {
     let mut row = to_row(&new.task)?;
     if let Some(text) = &new.summary_prompt {
-        crate::text::refuse_nul_in("summary_prompt", text)?;
+        refuse_nul_in("summary_prompt", text)?;
     }
     row["summary_prompt"] = json(&new.summary_prompt)?;
     row["timeout_s"] = json(&new.timeout_s)?;
@@ -237,7 +176,7 @@ fn row(new: &NewDelegation) -> Result<Value> {
     Ok(row)
 }
 
-fn json(value: &impl Serialize) -> Result<Value> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }
 

@@ -39,6 +39,7 @@ mod claim;
 mod clearance;
 mod collect;
 mod delegate;
+mod delegate_together;
 mod descend;
 mod draft;
 mod end;

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::audience::Audience;
 use crate::calls::Calls;
-use crate::delegate::Plain;
+use crate::delegate_together::Plain;
 use crate::notice::Notices;
 use crate::together::Together;
 use crate::{Progress, Result, Spawned, TenantLimits, schema};

@@ -1,6 +1,6 @@
 //! Callers that ask at the same moment are answered together: while a call is under way, what is asked meanwhile gathers for the
-//! next. Nobody waits for company, and a call for many costs little more than a call for one. Where many have gathered, a second
-//! call begins beside the first: the database has more than one core, and one of them may be waiting for the disk.
+//! next. Nobody waits for company, and a call for many costs little more than a call for one. A second call beside the first would
+//! make both smaller, and cost more than it gains.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +12,6 @@ use crate::{Error, Result};
 /// Questions in one call: more would keep the first waiting for the last.
 const MOST: usize = 64;
 
-/// Calls at once.
-const LINES: usize = 2;
-
-/// Questions that are worth a call beside another.
-const MANY: usize = 8;
-
 /// Who waits for an answer.
 type Caller<A> = oneshot::Sender<Result<A>>;
 
@@ -28,13 +22,13 @@ pub(crate) struct Together<Q, A>(Mutex<Waiting<Q, A>>);
 #[derive(Debug)]
 struct Waiting<Q, A> {
     asked: Vec<(Q, Caller<A>)>,
-    /// Calls that are under way.
-    lines: usize,
+    /// Whether a call is under way.
+    is_answering: bool,
 }
 
 impl<Q, A> Default for Together<Q, A> {
     fn default() -> Self {
-        Self(Mutex::new(Waiting { asked: Vec::new(), lines: 0 }))
+        Self(Mutex::new(Waiting { asked: Vec::new(), is_answering: false }))
     }
 }
 
@@ -50,9 +44,7 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
         let begins = {
             let mut waiting = self.waiting();
             waiting.asked.push((question, answer));
-            let begins = waiting.lines == 0 || (waiting.lines < LINES && waiting.asked.len() >= MANY);
-            waiting.lines += usize::from(begins);
-            begins
+            !std::mem::replace(&mut waiting.is_answering, true)
         };
         if begins {
             let turn = Turn(self.clone());
@@ -94,8 +86,8 @@ impl<Q, A> Turn<Q, A> {
     /// The next questions; none ends the turn, and whoever asks then begins another.
     fn next(&self) -> Option<(Vec<Q>, Vec<Caller<A>>)> {
         let mut waiting = self.0.waiting();
-        if waiting.asked.is_empty() || (waiting.lines > 1 && waiting.asked.len() < MANY) {
-            waiting.lines -= 1;
+        if waiting.asked.is_empty() {
+            waiting.is_answering = false;
             return None;
         }
         let few = waiting.asked.len().min(MOST);
@@ -109,7 +101,7 @@ impl<Q, A> Drop for Turn<Q, A> {
         if std::thread::panicking() {
             let mut waiting = self.0.waiting();
             waiting.asked.clear();
-            waiting.lines -= 1;
+            waiting.is_answering = false;
         }
     }
 }

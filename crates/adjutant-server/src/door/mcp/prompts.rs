@@ -7,12 +7,16 @@ use serde_json::Value;
 
 use super::sessions::Place;
 use super::{Mcp, Visit, fault};
-use crate::{Result, Scope};
+use crate::{Dialect, Result, Scope};
 
 const ORCHESTRATOR: &str = "orchestrator";
 const ABOUT: &str = "What an orchestrator should know to delegate well, with the agents that there are";
 
-pub(super) fn all() -> Vec<Prompt> {
+/// It is about our own tools, so clients of other dialects have none.
+pub(super) fn all(dialect: Dialect) -> Vec<Prompt> {
+    if dialect != Dialect::Spec {
+        return Vec::new();
+    }
     let session = PromptArgument::new("session_id")
         .with_description("The session whose agents are listed; yours if you name none.")
         .with_required(false);
@@ -25,9 +29,12 @@ impl Mcp {
         request: GetPromptRequestParams,
         visit: &Visit<'_>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        if request.name != ORCHESTRATOR {
+        let known = all(self.dialect);
+        if !known.iter().any(|prompt| prompt.name == request.name) {
+            let names: Vec<_> = known.iter().map(|prompt| prompt.name.as_str()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(ErrorData::invalid_params(
-                format!("There is no such prompt; there is {ORCHESTRATOR}"),
+                format!("There is no such prompt; there is {names}"),
                 None,
             ));
         }
