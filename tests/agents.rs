@@ -1,7 +1,8 @@
 //! Agents of the config and of sessions, the tasks that they are given, and the catalogue of tools.
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode, InheritancePolicy, OnWorkerLoss, Skill, ToolDefinition,
+    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode,
+    InheritancePolicy, OnWorkerLoss, Skill, ToolDefinition,
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
 use serde_json::json;
@@ -263,7 +264,10 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
             max_timeout_s: Some(0.5),
             max_turns_ceiling: 7,
             free_form: Some(AgentDefinition {
-                spec: AgentSpec { system_prompt: "You are ${_category}, ${_category}.".to_owned(), ..AgentSpec::default() },
+                spec: AgentSpec {
+                    system_prompt: "You are ${_category}, ${_category}.".to_owned(),
+                    ..AgentSpec::default()
+                },
                 ..agent("free-form", "any")
             }),
             ..Operator::default()

@@ -47,7 +47,8 @@ async fn the_sources_workflow_runs_as_it_is_written() {
         .then(text("Concerns."));
     let (place, server) = opened(script).await;
     let _worker = place.worker();
-    let session = json!({"session_id": "s", "system_prompt": "You are a collaborative agent. Always verify sources."});
+    let session =
+        json!({"session_id": "s", "system_prompt": "You are a collaborative agent. Always verify sources."});
     server.post("/v1/sessions", &session.to_string()).await.ok(201);
     let launched = call(
         &server,
@@ -63,13 +64,26 @@ async fn the_sources_workflow_runs_as_it_is_written() {
     let told = call(&server, "subagent_wait", json!({})).await;
     assert_eq!(
         told,
-        json!("Background subagent updates:\n- t_01 succeeded. Call subagent_result(session_id=\"t_01\") for the full result or subagent_result(session_id=\"t_01\", read_method=\"summary\") for the cached summary.")
+        json!(
+            "Background subagent updates:\n- t_01 succeeded. Call subagent_result(session_id=\"t_01\") for the full result or subagent_result(session_id=\"t_01\", read_method=\"summary\") for the cached summary."
+        )
     );
-    let summary = call(&server, "subagent_result", json!({"session_id": "t_01", "read_method": "summary"})).await;
+    let summary =
+        call(&server, "subagent_result", json!({"session_id": "t_01", "read_method": "summary"})).await;
     assert_eq!(summary["inline_content"], "Brief summary of the work performed.");
-    let full = call(&server, "subagent_result", json!({"session_id": "t_01", "read_method": "full", "timeout": 10.0})).await;
-    assert_eq!((&full["status"], &full["inline_content"]), (&json!("success"), &json!("The complete, detailed output.")));
-    let sync = call(&server, "subagent", json!({"category": "researcher", "prompt": "Research AI safety concerns"})).await;
+    let full = call(
+        &server,
+        "subagent_result",
+        json!({"session_id": "t_01", "read_method": "full", "timeout": 10.0}),
+    )
+    .await;
+    assert_eq!(
+        (&full["status"], &full["inline_content"]),
+        (&json!("success"), &json!("The complete, detailed output."))
+    );
+    let sync =
+        call(&server, "subagent", json!({"category": "researcher", "prompt": "Research AI safety concerns"}))
+            .await;
     assert_eq!(sync, json!("Concerns."));
 
     let asked = &place.model.requests_of("Explain quantum entanglement")[0];
@@ -81,7 +95,10 @@ async fn the_sources_workflow_runs_as_it_is_written() {
     assert!(system.contains("<subagent_background_result>"), "{system}");
     let asked = &place.model.requests_of("Research AI safety concerns")[0];
     let system = asked.body.as_ref().unwrap()["messages"][0]["content"].as_str().unwrap();
-    assert!(!system.contains("<subagent_background_result>"), "only what works in the background is told of it: {system}");
+    assert!(
+        !system.contains("<subagent_background_result>"),
+        "only what works in the background is told of it: {system}"
+    );
     place.close().await;
 }
 
@@ -91,7 +108,8 @@ async fn row_2_34_the_prompt_of_a_session_names_its_subagents() {
     let session = json!({"session_id": "s", "system_prompt": "You lead.\n${_installed_subagents}"});
     server.post("/v1/sessions", &session.to_string()).await.ok(201);
     let prompt = server.get("/v1/sessions/s/prompt?dialect=ecs").await;
-    let expected = "You lead.\n- analyst: Analyses\n- clerk: Does what it is told\n- researcher: Research specialist";
+    let expected =
+        "You lead.\n- analyst: Analyses\n- clerk: Does what it is told\n- researcher: Research specialist";
     assert_eq!((prompt.status, prompt.text.as_str()), (200, expected));
 }
 
@@ -114,18 +132,28 @@ async fn rows_2_33_and_2_34_an_agent_uses_what_it_inherits_and_its_prompt_names_
         system.starts_with("You analyse.\n\n## My Tools\n- lookup\n\n## Available Skills\n(none)\n\n"),
         "{system}"
     );
-    let tools: Vec<&str> =
-        asked[0].body.as_ref().unwrap()["tools"].as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+    let tools: Vec<&str> = asked[0].body.as_ref().unwrap()["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap())
+        .collect();
     assert_eq!(tools, ["lookup"], "what the session does not permit is not there");
-    let results: Vec<&str> = asked[1].body.as_ref().unwrap()["messages"].as_array().unwrap().iter()
-        .filter(|message| message["role"] == "tool").map(|message| message["content"].as_str().unwrap()).collect();
+    let results: Vec<&str> = asked[1].body.as_ref().unwrap()["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
     assert!(results[1].contains("There is no tool \"read_file\""), "nor can it be called: {results:?}");
     place.close().await;
 }
 
 async fn until_tools(place: &Workplace) {
     crate::world::until("the worker's tools are known", async || {
-        place.world.count("select count(*) from tool where name in ('lookup', 'read_file', 'fetch')").await == 3
+        place.world.count("select count(*) from tool where name in ('lookup', 'read_file', 'fetch')").await
+            == 3
     })
     .await;
 }
@@ -133,7 +161,10 @@ async fn until_tools(place: &Workplace) {
 /// The stream of a task ends with it.
 async fn events_of(server: &Server, task: uuid::Uuid) -> Vec<Value> {
     let mut stream = TcpStream::connect(&server.address).await.unwrap();
-    let head = format!("GET /v1/tasks/{task}/events HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address);
+    let head = format!(
+        "GET /v1/tasks/{task}/events HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        server.address
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).await.unwrap();

@@ -7,10 +7,8 @@ use super::place::Place;
 use crate::world::until;
 
 async fn claimed(place: &Place) -> adjutant_store::Claim {
-    until("the task can be claimed", async || {
-        place.world.count("select count(*) from queue").await == 1
-    })
-    .await;
+    until("the task can be claimed", async || place.world.count("select count(*) from queue").await == 1)
+        .await;
     place.claim().await
 }
 
@@ -23,7 +21,10 @@ async fn row_2_3_a_call_in_the_foreground_answers_the_final_text() {
     claim.lease.complete("Written.".to_owned(), None).write().await.unwrap();
     assert_eq!(call.await.unwrap(), json!("Written."));
     let news = place.call("subagent_wait", json!({"timeout": 0})).await;
-    assert!(news.as_str().unwrap().starts_with("There is nothing to wait for"), "who was answered is not told again: {news}");
+    assert!(
+        news.as_str().unwrap().starts_with("There is nothing to wait for"),
+        "who was answered is not told again: {news}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +34,8 @@ async fn rows_2_25_and_2_31_a_call_in_the_foreground_says_why_there_is_no_text()
         (FailureKind::MaxTurns, "Max turns exceeded", "Error: Subagent 'writer' failed: Max turns exceeded"),
         (FailureKind::Timeout, "It ran for longer", "Error: Subagent timeout after 1.5s"),
     ] {
-        let call = place.calling("subagent", json!({"category": "writer", "prompt": "Write.", "timeout": 1.5}));
+        let call =
+            place.calling("subagent", json!({"category": "writer", "prompt": "Write.", "timeout": 1.5}));
         claimed(&place).await.lease.fail(failure, error.to_owned(), None).write().await.unwrap();
         assert_eq!(call.await.unwrap(), json!(said));
     }
@@ -48,14 +50,20 @@ async fn a_call_that_takes_longer_than_a_call_may_answers_with_a_handle_and_goes
     place.claim().await.lease.complete("Written.".to_owned(), None).write().await.unwrap();
     assert_eq!(place.result("t_01").await["inline_content"], "Written.");
     let news = place.call("subagent_wait", json!({})).await;
-    assert!(news.as_str().unwrap().contains("- t_01 succeeded."), "it has become a background session: {news}");
+    assert!(
+        news.as_str().unwrap().contains("- t_01 succeeded."),
+        "it has become a background session: {news}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_2_4_a_background_call_answers_at_once_that_it_is_queued() {
     let place = Place::new().await;
     let launched = place
-        .call("subagent", json!({"category": "researcher", "prompt": "Look.", "background": true, "timeout": 30.0}))
+        .call(
+            "subagent",
+            json!({"category": "researcher", "prompt": "Look.", "background": true, "timeout": 30.0}),
+        )
         .await;
     assert_eq!(
         launched,
@@ -130,7 +138,11 @@ async fn row_2_29_an_unknown_category_is_an_error_string() {
 async fn row_2_28_where_it_is_allowed_an_unknown_category_makes_an_agent_up() {
     let more = "[free_form]\nenabled = true\nsystem_prompt = 'You are ${_category}!'\nmax_turns = 3\n";
     let place = Place::with(more).await;
-    place.server.request("PATCH", "/v1/sessions/s", &["Content-Type: application/json"], r#"{"model": "main"}"#).await.ok(200);
+    place
+        .server
+        .request("PATCH", "/v1/sessions/s", &["Content-Type: application/json"], r#"{"model": "main"}"#)
+        .await
+        .ok(200);
     let session = place.launch("security-reviewer").await;
     let config = place.config(&session).await;
     assert_eq!(
@@ -180,11 +192,17 @@ async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_nobody
     let spec: AgentSpec = serde_json::from_value(place.config("t_01").await).unwrap();
     let spec = spec.equipped().unwrap().spec;
     assert_eq!(spec.tools, ["fetch", "shared_context"]);
-    let at = |text: &str| spec.system_prompt.find(text).unwrap_or_else(|| panic!("{text}: {}", spec.system_prompt));
+    let at = |text: &str| {
+        spec.system_prompt.find(text).unwrap_or_else(|| panic!("{text}: {}", spec.system_prompt))
+    };
     assert!(at("### web-search") < at("### sql"), "{}", spec.system_prompt);
     assert_eq!(spec.system_prompt.matches("Search twice.").count(), 1);
     place.launch("researcher").await;
-    assert_eq!(place.config("t_02").await["skills"].as_array().unwrap().len(), 1, "the registry is as it was");
+    assert_eq!(
+        place.config("t_02").await["skills"].as_array().unwrap().len(),
+        1,
+        "the registry is as it was"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

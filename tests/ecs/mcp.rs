@@ -9,7 +9,11 @@ use super::place::CONFIG;
 
 async fn send(server: &Server, method: &str, params: Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    let headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream", "Adjutant-Session: s"];
+    let headers = [
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+        "Adjutant-Session: s",
+    ];
     let answer = server.request("POST", "/mcp?dialect=ecs", &headers, &body).await.ok(200);
     answer["result"].clone()
 }
@@ -23,9 +27,12 @@ async fn the_five_tools_are_there_over_mcp_and_a_session_is_followed_to_its_resu
     let world = World::new().await;
     let server = Server::of(&world, CONFIG);
     let listed = send(&server, "tools/list", json!({})).await;
-    let names: Vec<&str> = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["subagent", "subagent_status", "subagent_result", "subagent_wait", "subagent_cancel"]);
-    let launched = call(&server, "subagent", json!({"category": "writer", "prompt": "Write.", "background": true})).await;
+    let launched =
+        call(&server, "subagent", json!({"category": "writer", "prompt": "Write.", "background": true}))
+            .await;
     assert_eq!(launched["structuredContent"]["session_id"], "t_01");
     let worker = world.worker().await;
     world.claim_one(&worker).await.lease.complete("Written.".to_owned(), None).write().await.unwrap();
@@ -35,9 +42,15 @@ async fn the_five_tools_are_there_over_mcp_and_a_session_is_followed_to_its_resu
     let read = call(&server, "subagent_result", json!({"session_id": "t_01"})).await;
     assert_eq!(read["structuredContent"]["inline_content"], "Written.");
     let missing = call(&server, "subagent_status", json!({"session_id": "t_09"})).await;
-    assert_eq!((&missing["isError"], &missing["structuredContent"]["error"]), (&json!(true), &json!("Session not found: t_09")));
+    assert_eq!(
+        (&missing["isError"], &missing["structuredContent"]["error"]),
+        (&json!(true), &json!("Session not found: t_09"))
+    );
     let wrong = call(&server, "subagent", json!({"category": "", "prompt": "x"})).await;
-    assert_eq!((&wrong["isError"], &wrong["structuredContent"]["error"]), (&json!(true), &json!("INVALID_ARGUMENT")));
+    assert_eq!(
+        (&wrong["isError"], &wrong["structuredContent"]["error"]),
+        (&json!(true), &json!("INVALID_ARGUMENT"))
+    );
     let unknown = call(&server, "subagent", json!({"category": "nobody", "prompt": "x"})).await;
     assert_eq!(unknown["content"][0]["text"], "Error: Unknown subagent 'nobody'");
 }
@@ -46,7 +59,9 @@ async fn the_five_tools_are_there_over_mcp_and_a_session_is_followed_to_its_resu
 async fn the_tools_are_defined_for_every_vendor() {
     let world = World::new().await;
     let server = Server::of(&world, CONFIG);
-    for (format, schema) in [("anthropic", "/input_schema"), ("openai", "/function/parameters"), ("mcp", "/inputSchema")] {
+    for (format, schema) in
+        [("anthropic", "/input_schema"), ("openai", "/function/parameters"), ("mcp", "/inputSchema")]
+    {
         let tools = server.get(&format!("/v1/tools?dialect=ecs&format={format}")).await.ok(200);
         let tools = tools.as_array().unwrap();
         assert_eq!(tools.len(), 5);

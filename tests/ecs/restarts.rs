@@ -76,30 +76,43 @@ async fn a_restart_of_every_process_between_any_two_calls_changes_no_answer() {
     all.running.as_ref().unwrap().0.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
 
     for (prompt, session) in [("First", "t_01"), ("Second", "t_02"), ("Third", "t_03")] {
-        let launched =
-            all.call("subagent", json!({"category": "researcher", "prompt": prompt, "background": true})).await;
+        let launched = all
+            .call("subagent", json!({"category": "researcher", "prompt": prompt, "background": true}))
+            .await;
         let expected = json!({"session_id": session, "status": "queued", "category": "researcher", "lifecycle_status": "queued"});
         assert_eq!(launched, expected);
     }
     let second = all.call("subagent_status", json!({"session_id": "t_02"})).await;
     assert_eq!((&second["lifecycle_status"], &second["queue_position"]), (&json!("queued"), &json!(1)));
     let cancelled = all.call("subagent_cancel", json!({"session_id": "t_03"})).await;
-    assert_eq!(cancelled, json!({"status": "cancelled", "session_id": "t_03", "lifecycle_status": "cancelled"}));
+    assert_eq!(
+        cancelled,
+        json!({"status": "cancelled", "session_id": "t_03", "lifecycle_status": "cancelled"})
+    );
     let still = all.call("subagent_status", json!({"session_id": "t_02"})).await;
     assert_eq!(still, second);
     all.set_cap(1).await;
     let first = all.call("subagent_result", json!({"session_id": "t_01"})).await;
-    assert_eq!((&first["lifecycle_status"], &first["inline_content"]), (&json!("succeeded"), &json!("Long.")));
+    assert_eq!(
+        (&first["lifecycle_status"], &first["inline_content"]),
+        (&json!("succeeded"), &json!("Long."))
+    );
     let missing = all.call("subagent_result", json!({"session_id": "t_02", "read_method": "summary"})).await;
     assert_eq!(missing["error"], "Summary not available for this session. Retry with read_method=\"full\".");
     let told = all.call("subagent_wait", json!({})).await;
     assert_eq!(
         told,
-        json!("Background subagent updates:\n- t_01 succeeded. Call subagent_result(session_id=\"t_01\") for the full result or subagent_result(session_id=\"t_01\", read_method=\"summary\") for the cached summary.\n- t_02 succeeded. Call subagent_result(session_id=\"t_02\") for the full result.")
+        json!(
+            "Background subagent updates:\n- t_01 succeeded. Call subagent_result(session_id=\"t_01\") for the full result or subagent_result(session_id=\"t_01\", read_method=\"summary\") for the cached summary.\n- t_02 succeeded. Call subagent_result(session_id=\"t_02\") for the full result."
+        )
     );
     let again = all.call("subagent_wait", json!({})).await;
     assert!(again.as_str().unwrap().starts_with("There is nothing to wait for"), "told once: {again}");
-    assert_eq!(all.call("subagent_result", json!({"session_id": "t_01"})).await, first, "also its artifact's name");
+    assert_eq!(
+        all.call("subagent_result", json!({"session_id": "t_01"})).await,
+        first,
+        "also its artifact's name"
+    );
     let summary = all.call("subagent_result", json!({"session_id": "t_01", "read_method": "summary"})).await;
     assert_eq!(summary["inline_content"], "Short.");
     let table = all.call("subagent_status", json!({})).await;

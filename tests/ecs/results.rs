@@ -22,7 +22,10 @@ async fn row_2_10_all_sessions_are_listed_with_the_last_changed_first() {
         "Session ID | Category | Status\nt_01 | writer | succeeded\nt_03 | writer | queued\nt_02 | writer | queued"
     );
     // Of two that changed at the same moment the lower number comes first.
-    sqlx::query("update task set created_at = '2026-01-01' where number > 1").execute(&place.world.sql).await.unwrap();
+    sqlx::query("update task set created_at = '2026-01-01' where number > 1")
+        .execute(&place.world.sql)
+        .await
+        .unwrap();
     let table = all().await["summary_table"].as_str().unwrap().to_owned();
     assert!(table.ends_with("t_02 | writer | queued\nt_03 | writer | queued"), "{table}");
 }
@@ -37,10 +40,22 @@ async fn rows_2_11_to_2_13_a_result_is_read_as_often_as_one_likes_and_has_no_tim
     fields.sort();
     assert_eq!(
         fields,
-        ["artifact_id", "category", "error", "inline_content", "lifecycle_status", "read_method", "record_path",
-            "session_id", "status"]
+        [
+            "artifact_id",
+            "category",
+            "error",
+            "inline_content",
+            "lifecycle_status",
+            "read_method",
+            "record_path",
+            "session_id",
+            "status"
+        ]
     );
-    assert_eq!((&first["status"], &first["inline_content"], &first["error"]), (&json!("success"), &json!("Found it."), &Value::Null));
+    assert_eq!(
+        (&first["status"], &first["inline_content"], &first["error"]),
+        (&json!("success"), &json!("Found it."), &Value::Null)
+    );
     let collected = place.world.count("select count(*) from task where collected_at is not null").await;
     assert_eq!(collected, 0, "row_g_9: only our own collect takes it away");
 }
@@ -52,7 +67,12 @@ async fn row_2_11_a_result_is_waited_for_until_the_end_or_the_timeout() {
     let early = place.call("subagent_result", json!({"session_id": session, "timeout": 0.05})).await;
     assert_eq!(
         (&early["status"], &early["lifecycle_status"], &early["queue_position"], &early["error"]),
-        (&json!("error"), &json!("queued"), &json!(0), &json!("Timeout waiting for session result after 0.05s"))
+        (
+            &json!("error"),
+            &json!("queued"),
+            &json!(0),
+            &json!("Timeout waiting for session result after 0.05s")
+        )
     );
     let waiting = place.calling("subagent_result", json!({"session_id": session}));
     place.claim().await.lease.complete("Late.".to_owned(), None).write().await.unwrap();
@@ -122,7 +142,10 @@ async fn rows_2_19_and_g_28_a_cancelled_session_never_runs_and_an_ended_one_stay
     let place = Place::new().await;
     let queued = place.launch("writer").await;
     let cancelled = place.call("subagent_cancel", json!({"session_id": queued})).await;
-    assert_eq!(cancelled, json!({"status": "cancelled", "session_id": queued, "lifecycle_status": "cancelled"}));
+    assert_eq!(
+        cancelled,
+        json!({"status": "cancelled", "session_id": queued, "lifecycle_status": "cancelled"})
+    );
     assert_eq!(place.world.count("select count(*) from queue").await, 0);
     let again = place.call("subagent_cancel", json!({"session_id": queued})).await;
     assert_eq!(
@@ -151,7 +174,9 @@ async fn row_2_20_an_unknown_session_is_not_found() {
             assert_eq!(answer["error"], format!("Session not found: {id}"), "{tool}");
         }
     }
-    let waited = place.call("subagent_wait", json!({"session_ids": ["session-a", "session-b"], "timeout": 60.0})).await;
+    let waited = place
+        .call("subagent_wait", json!({"session_ids": ["session-a", "session-b"], "timeout": 60.0}))
+        .await;
     assert_eq!(waited["error"], "Session not found: session-a");
 }
 
@@ -177,6 +202,7 @@ async fn rows_2_9_and_g_10_queued_sessions_stay_queued_and_who_is_not_to_be_resu
     );
     assert_eq!(place.status(&resumed).await["lifecycle_status"], "running", "it goes on elsewhere");
     assert_eq!(place.status(&queued).await["lifecycle_status"], "queued");
-    let order: Vec<String> = [place.claim().await, place.claim().await].map(|c| c.assignment.number.to_string()).into();
+    let order: Vec<String> =
+        [place.claim().await, place.claim().await].map(|c| c.assignment.number.to_string()).into();
     assert_eq!(order, [resumed, queued]);
 }

@@ -49,9 +49,15 @@ async fn rows_2_22_to_2_24_news_are_told_once_in_one_message_and_cancelled_ones_
     assert_eq!(
         lines(&told),
         [
-            format!("- {with} succeeded. Call subagent_result(session_id=\"{with}\") for the full result or subagent_result(session_id=\"{with}\", read_method=\"summary\") for the cached summary."),
-            format!("- {failed} failed: Model API error: 400. Call subagent_result(session_id=\"{failed}\") for details."),
-            format!("- {timed_out} timed_out: Error: Subagent timeout after 20s. Call subagent_result(session_id=\"{timed_out}\") for details."),
+            format!(
+                "- {with} succeeded. Call subagent_result(session_id=\"{with}\") for the full result or subagent_result(session_id=\"{with}\", read_method=\"summary\") for the cached summary."
+            ),
+            format!(
+                "- {failed} failed: Model API error: 400. Call subagent_result(session_id=\"{failed}\") for details."
+            ),
+            format!(
+                "- {timed_out} timed_out: Error: Subagent timeout after 20s. Call subagent_result(session_id=\"{timed_out}\") for details."
+            ),
         ]
     );
     let again = place.call("subagent_wait", json!({})).await;

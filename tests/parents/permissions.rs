@@ -45,14 +45,30 @@ async fn every_task_has_the_permissions_of_its_session_as_they_are_when_it_is_sp
     let first = world.spawn_one(session, with_tools()).await;
     let claim = world.claim_one(&worker).await;
     let child = claim.lease.spawn(&[with_tools()], None).await.unwrap();
-    assert_eq!(spec(&world, child[0].number.0).await.allowed_tools().collect::<Vec<_>>(), ["fetch"], "a child");
+    assert_eq!(
+        spec(&world, child[0].number.0).await.allowed_tools().collect::<Vec<_>>(),
+        ["fetch"],
+        "a child"
+    );
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     forbid(&world, session, Some(permissions(&["fetch"]))).await;
-    assert_eq!(spec(&world, first.number.0).await.allowed_tools().collect::<Vec<_>>(), ["fetch"], "it keeps what it was spawned with");
+    assert_eq!(
+        spec(&world, first.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        ["fetch"],
+        "it keeps what it was spawned with"
+    );
     let retry = world.store.retry_task("tenant", first.id, None).await.unwrap();
     assert_eq!(spec(&world, retry.number.0).await.allowed_tools().collect::<Vec<_>>(), ["lookup"], "a retry");
-    let on = world.store.continue_task(session, first.number, &to("", "Go on."), &Operator::default(), None).await.unwrap();
-    assert_eq!(spec(&world, on.number.0).await.allowed_tools().collect::<Vec<_>>(), ["lookup"], "what continues it");
+    let on = world
+        .store
+        .continue_task(session, first.number, &to("", "Go on."), &Operator::default(), None)
+        .await
+        .unwrap();
+    assert_eq!(
+        spec(&world, on.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        ["lookup"],
+        "what continues it"
+    );
     forbid(&world, session, None).await;
     let free = world.store.retry_task("tenant", first.id, None).await.unwrap();
     assert_eq!(spec(&world, free.number.0).await.allowed_tools().collect::<Vec<_>>(), ["fetch", "lookup"]);
@@ -64,7 +80,8 @@ async fn a_task_that_is_made_beside_others_has_them_too() {
     let _worker = place.worker();
     let bound = place.world.session_with(|session| session.permissions = Some(permissions(&["*"]))).await;
     let free = place.session("openai").await;
-    let (one, other) = tokio::join!(place.delegate(bound, to(CLERK, "One")), place.delegate(free, to(CLERK, "Other")));
+    let (one, other) =
+        tokio::join!(place.delegate(bound, to(CLERK, "One")), place.delegate(free, to(CLERK, "Other")));
     let config = async |id: adjutant_agent::TaskId| -> AgentSpec {
         let config: Value = sqlx::query_scalar("select config from task where id = $1")
             .bind(id.0)
@@ -81,11 +98,17 @@ async fn a_task_that_is_made_beside_others_has_them_too() {
 async fn a_denied_tool_is_neither_shown_nor_run_and_the_agent_goes_on() {
     let script = Script::new()
         .on(When::assignment("Try"))
-        .then(tool_call("lookup", json!({"word": "x"})).and_call("shared_context", json!({"action": "list_keys"})))
+        .then(
+            tool_call("lookup", json!({"word": "x"}))
+                .and_call("shared_context", json!({"action": "list_keys"})),
+        )
         .then(text("It is not there."));
     let place = Workplace::new(script).await;
     let _worker = place.worker();
-    let only = Permissions { allow: Some(vec!["shared_*".to_owned(), "fetch".to_owned()]), deny: vec!["fetch".to_owned()] };
+    let only = Permissions {
+        allow: Some(vec!["shared_*".to_owned(), "fetch".to_owned()]),
+        deny: vec!["fetch".to_owned()],
+    };
     let session = place
         .world
         .session_with(|session| {
@@ -97,7 +120,10 @@ async fn a_denied_tool_is_neither_shown_nor_run_and_the_agent_goes_on() {
     let done = place.done(task).await;
     done.assert_completed("It is not there.");
     let results = done.results_of(1);
-    assert!(results[0].starts_with("error: There is no tool \"lookup\"; your tools are: shared_context."), "{results:?}");
+    assert!(
+        results[0].starts_with("error: There is no tool \"lookup\"; your tools are: shared_context."),
+        "{results:?}"
+    );
     assert!(results[1].contains("keys"), "{results:?}");
     let body = done.requests[0].body.as_ref().unwrap();
     assert_eq!(body["tools"].as_array().unwrap().len(), 1, "{body}");

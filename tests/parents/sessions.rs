@@ -7,7 +7,8 @@ use crate::http::client::Answer;
 use crate::http::server::Server;
 use crate::world::World;
 
-const SKILL: &str = "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 'Count first.'\ntools = ['fetch']\n";
+const SKILL: &str =
+    "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 'Count first.'\ntools = ['fetch']\n";
 
 async fn opened() -> (World, Server) {
     let world = World::new().await;
@@ -40,24 +41,50 @@ async fn a_session_carries_what_it_is_given_and_shows_it() {
     assert_eq!(made, server.get("/v1/sessions/s").await.ok(200));
     assert_eq!(
         (&made["system_prompt"], &made["tools"], &made["skills"], &made["permissions"]),
-        (&json!("Verify."), &json!(["fetch", "shared_context"]), &json!(["sql"]), &json!({"allow": null, "deny": ["pay*"]}))
+        (
+            &json!("Verify."),
+            &json!(["fetch", "shared_context"]),
+            &json!(["sql"]),
+            &json!({"allow": null, "deny": ["pay*"]})
+        )
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_reaches_what_it_names_and_null_takes_away() {
     let (_world, server) = opened().await;
-    let body = json!({"session_id": "s", "system_prompt": "Verify.", "tools": ["fetch"], "metadata": {"a": 1}});
+    let body =
+        json!({"session_id": "s", "system_prompt": "Verify.", "tools": ["fetch"], "metadata": {"a": 1}});
     server.post("/v1/sessions", &body.to_string()).await.ok(201);
-    let changed = change(&server, json!({"permissions": {"allow": ["fetch"]}, "model": "sonnet"})).await.ok(200);
+    let changed =
+        change(&server, json!({"permissions": {"allow": ["fetch"]}, "model": "sonnet"})).await.ok(200);
     assert_eq!(
-        (&changed["system_prompt"], &changed["tools"], &changed["permissions"], &changed["model"], &changed["metadata"]),
-        (&json!("Verify."), &json!(["fetch"]), &json!({"allow": ["fetch"], "deny": []}), &json!("main"), &json!({"a": 1}))
+        (
+            &changed["system_prompt"],
+            &changed["tools"],
+            &changed["permissions"],
+            &changed["model"],
+            &changed["metadata"]
+        ),
+        (
+            &json!("Verify."),
+            &json!(["fetch"]),
+            &json!({"allow": ["fetch"], "deny": []}),
+            &json!("main"),
+            &json!({"a": 1})
+        )
     );
-    let cleared = json!({"permissions": null, "model": null, "system_prompt": null, "tools": [], "metadata": null});
+    let cleared =
+        json!({"permissions": null, "model": null, "system_prompt": null, "tools": [], "metadata": null});
     let cleared = change(&server, cleared).await.ok(200);
     assert_eq!(
-        (&cleared["system_prompt"], &cleared["tools"], &cleared["permissions"], &cleared["model"], &cleared["metadata"]),
+        (
+            &cleared["system_prompt"],
+            &cleared["tools"],
+            &cleared["permissions"],
+            &cleared["model"],
+            &cleared["metadata"]
+        ),
         (&Value::Null, &json!([]), &Value::Null, &Value::Null, &json!({}))
     );
     assert_eq!(change(&server, json!({})).await.ok(200), cleared, "nothing changes nothing");
@@ -86,6 +113,7 @@ async fn what_a_session_cannot_carry_is_refused_by_its_name() {
         assert!(message.starts_with(start), "{body}: {message}");
     }
     change(&server, json!({"max_active": 1})).await.refused(400, "INVALID_ARGUMENT");
-    let nowhere = server.request("PATCH", "/v1/sessions/none", &["Content-Type: application/json"], "{}").await;
+    let nowhere =
+        server.request("PATCH", "/v1/sessions/none", &["Content-Type: application/json"], "{}").await;
     nowhere.refused(404, "SESSION_NOT_FOUND");
 }

@@ -52,7 +52,8 @@ impl Inventory<'_> {
         while let Some(at) = rest.find("${_installed_") {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
-            let known = [(TOOLS, self.tools()), (SKILLS, self.skills()), (SUBAGENTS, or_none(self.subagents))];
+            let known =
+                [(TOOLS, self.tools()), (SKILLS, self.skills()), (SUBAGENTS, or_none(self.subagents))];
             match known.into_iter().find(|(placeholder, _)| rest.starts_with(placeholder)) {
                 Some((placeholder, text)) => {
                     filled.push_str(&text);
@@ -115,7 +116,10 @@ mod tests {
         );
         let both = "${_installed_skills} / ${_installed_tools}";
         assert_eq!(shown(both, true, &[]), "(none) / - fetch\n- query");
-        assert_eq!(shown("", true, &[]), "## Available Tools\n- fetch\n- query\n\n## Available Skills\n(none)");
+        assert_eq!(
+            shown("", true, &[]),
+            "## Available Tools\n- fetch\n- query\n\n## Available Skills\n(none)"
+        );
     }
 
     #[test]
@@ -132,6 +136,9 @@ mod tests {
         let prompt = "${_installed_subagents} ${_installed_other} ${HOME} $";
         assert_eq!(render(prompt, &[], &[]), "(none) ${_installed_other} ${HOME} $");
         let subagents = "- researcher: Investigates";
-        assert_eq!(Inventory { tools: &[], skills: &[], subagents }.fill(prompt).lines().next(), Some("- researcher: Investigates ${_installed_other} ${HOME} $"));
+        assert_eq!(
+            Inventory { tools: &[], skills: &[], subagents }.fill(prompt).lines().next(),
+            Some("- researcher: Investigates ${_installed_other} ${HOME} $")
+        );
     }
 }

@@ -22,7 +22,8 @@ impl Permissions {
     /// Reads them strictly, under this name.
     pub fn parse(field: &str, value: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(value).map_err(|_| Refusal::invalid(field, "must be an object"))?;
-        let allow = fields.take("allow").map(|value| patterns(&format!("{field}.allow"), value)).transpose()?;
+        let allow =
+            fields.take("allow").map(|value| patterns(&format!("{field}.allow"), value)).transpose()?;
         let deny = fields.take("deny").map(|value| patterns(&format!("{field}.deny"), value)).transpose()?;
         fields.end().map_err(|refusal| Refusal::new(refusal.code, format!("{field}.{}", refusal.message)))?;
         Ok(Self { allow, deny: deny.unwrap_or_default() })
@@ -55,7 +56,9 @@ fn patterns(field: &str, value: &Value) -> Result<Vec<String>, Refusal> {
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut left) = name.strip_prefix(start).and_then(|left| left.strip_suffix(end)) else { return false };
+    let Some(mut left) = name.strip_prefix(start).and_then(|left| left.strip_suffix(end)) else {
+        return false;
+    };
     for part in middle.split('*').filter(|part| !part.is_empty()) {
         let Some((_, after)) = left.split_once(part) else { return false };
         left = after;

@@ -72,7 +72,8 @@ impl AgentSpec {
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
-        let permitted = |name: &&str| self.permissions.as_ref().is_none_or(|permissions| permissions.allows(name));
+        let permitted =
+            |name: &&str| self.permissions.as_ref().is_none_or(|permissions| permissions.allows(name));
         names.filter(|name| *name != SUBAGENT).filter(permitted)
     }
 

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use adjutant_agent::dialects::ecs::{
-    self, Call, Delegation, Lifecycle, Named, ReadMethod, Reading as Read, Record, Wait, bad_read_method, no_session,
+    self, Call, Delegation, Lifecycle, Named, ReadMethod, Reading as Read, Record, Wait, bad_read_method,
+    no_session,
 };
 use adjutant_agent::dialects::{Answer, DIALECT};
 use adjutant_agent::{
-    AgentSpec, Equipment, ErrorCode, MissingSkill, OnWorkerLoss, Refusal, SUBAGENT, Skill, TaskNumber, ToolConflict,
+    AgentSpec, Equipment, ErrorCode, MissingSkill, OnWorkerLoss, Refusal, SUBAGENT, Skill, TaskNumber,
+    ToolConflict,
 };
 use adjutant_store::{
     IdempotencyKey, NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited, TaskRecord,
@@ -50,7 +52,9 @@ pub(crate) fn refused(call: &Call, refusal: &Refusal) -> Answer {
         }
         Call::Subagent(_) => ecs::refused(SUBAGENT, None, message),
         Call::Status(of) => ecs::refused(ecs::STATUS, of.as_ref().map(|of| of.session_id.as_str()), message),
-        Call::Result(Read { of, .. }) | Call::Cancel(of) => ecs::refused(ecs::RESULT, Some(&of.session_id), message),
+        Call::Result(Read { of, .. }) | Call::Cancel(of) => {
+            ecs::refused(ecs::RESULT, Some(&of.session_id), message)
+        }
         Call::Wait(_) => ecs::refused(ecs::WAIT, None, message),
     }
 }
@@ -116,7 +120,11 @@ async fn check(desk: &Desk, seat: &Seat<'_>, mut spec: AgentSpec, missing_skills
             let start: String = name.chars().take(64).collect();
             return Err(Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into());
         }
-        tracing::warn!(session.id = seat.name, skills.missing = missing_skills.len(), "a call names skills that nobody has");
+        tracing::warn!(
+            session.id = seat.name,
+            skills.missing = missing_skills.len(),
+            "a call names skills that nobody has"
+        );
     }
     if is_strict || policy.tool_conflict_policy == ToolConflict::Error {
         spec.parent = Some(desk.store.session_details(seat.tenant, seat.name).await?.parent);
@@ -162,7 +170,9 @@ async fn result(desk: &Desk, seat: &Seat<'_>, read: &Read) -> Result<Answer> {
     let deadline = Instant::now() + patience;
     let mut watch = desk.hub.watch(seat.id);
     loop {
-        let Some(record) = found(desk, seat, &read.of).await? else { return Ok(no_session(&read.of.session_id)) };
+        let Some(record) = found(desk, seat, &read.of).await? else {
+            return Ok(no_session(&read.of.session_id));
+        };
         if record.lifecycle.is_terminal() {
             return Ok(record.result(method));
         }

@@ -1,6 +1,6 @@
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS, Refusal,
-    SessionId, check_agent_name, estimate_tokens,
+    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS,
+    Refusal, SessionId, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;

@@ -135,7 +135,9 @@ impl Store {
     /// The orchestrator knows how this task ended: it is no news any more.
     pub async fn told_of(&self, session: SessionId, number: TaskNumber) -> Result<()> {
         self.call(async |connection| {
-            sqlx::query_scalar!("select read_news_of_1($1, $2)", session.0, &[number.0]).fetch_one(connection).await
+            sqlx::query_scalar!("select read_news_of_1($1, $2)", session.0, &[number.0])
+                .fetch_one(connection)
+                .await
         })
         .await?;
         Ok(())

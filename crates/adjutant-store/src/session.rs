@@ -44,8 +44,16 @@ impl SessionChange {
     fn row(&self) -> Result<Value> {
         let mut parent = Map::new();
         put(&mut parent, "system_prompt", self.system_prompt.as_ref())?;
-        put(&mut parent, "tools", self.tools.as_ref().map(|tools| Some(tools).filter(|tools| !tools.is_empty())))?;
-        put(&mut parent, "skills", self.skills.as_ref().map(|skills| Some(skills).filter(|skills| !skills.is_empty())))?;
+        put(
+            &mut parent,
+            "tools",
+            self.tools.as_ref().map(|tools| Some(tools).filter(|tools| !tools.is_empty())),
+        )?;
+        put(
+            &mut parent,
+            "skills",
+            self.skills.as_ref().map(|skills| Some(skills).filter(|skills| !skills.is_empty())),
+        )?;
         let mut change = Map::new();
         put(&mut change, "model", self.model.as_ref())?;
         put(&mut change, "metadata", self.metadata.as_ref())?;
@@ -92,7 +100,9 @@ impl Store {
         let carried = Carried::of(new)?;
         let made = match self.limits.max_sessions {
             None => self.call(async |connection| insert(connection, new, &carried).await).await?,
-            Some(most) => self.call(async |connection| insert_within(connection, new, &carried, most).await).await?,
+            Some(most) => {
+                self.call(async |connection| insert_within(connection, new, &carried, most).await).await?
+            }
         };
         match made {
             Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
@@ -114,7 +124,9 @@ impl Store {
         refuse_nul("", &change)?;
         refuse_nul_in("session_id", name)?;
         self.call(async |connection| {
-            sqlx::query!("select change_session_1($1, $2, $3)", tenant, name, change).execute(connection).await
+            sqlx::query!("select change_session_1($1, $2, $3)", tenant, name, change)
+                .execute(connection)
+                .await
         })
         .await?;
         Ok(())

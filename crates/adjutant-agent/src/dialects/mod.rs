@@ -15,15 +15,8 @@ pub use answer::{Answer, EndedTask};
 use crate::SUBAGENT;
 
 /// With these an orchestrator delegates. Nobody gets them who is not meant to delegate further.
-pub const DELEGATION_TOOLS: [&str; 7] = [
-    SUBAGENT,
-    caliban::AGENT_TOOL,
-    "dispatch_subagent",
-    ecs::CANCEL,
-    ecs::RESULT,
-    ecs::STATUS,
-    ecs::WAIT,
-];
+pub const DELEGATION_TOOLS: [&str; 7] =
+    [SUBAGENT, caliban::AGENT_TOOL, "dispatch_subagent", ecs::CANCEL, ecs::RESULT, ecs::STATUS, ecs::WAIT];
 
 /// Where a task says, in its metadata, which dialect it was called in.
 pub const DIALECT: &str = "dialect";

@@ -73,7 +73,10 @@ fn row_2_33_only_tools_that_are_listed_are_inherited() {
     assert_eq!(equipped(&child(inheriting(&["search", "read"]))).tools, ["fetch", "search", "read"]);
     let disabled = InheritancePolicy { enabled: false, ..inheriting(&["search"]) };
     let spec = equipped(&child(disabled));
-    assert_eq!((spec.tools, spec.system_prompt.as_str()), (texts(&["fetch"]), "You are a research specialist."));
+    assert_eq!(
+        (spec.tools, spec.system_prompt.as_str()),
+        (texts(&["fetch"]), "You are a research specialist.")
+    );
     let none = AgentSpec { inheritance: None, ..child(inheriting(&["search"])) };
     assert_eq!(equipped(&none).tools, ["fetch"], "an agent without a policy inherits nothing");
 }
@@ -98,7 +101,8 @@ fn row_2_33_a_conflict_is_skipped_refused_or_overridden() {
 fn row_2_33_what_the_session_has_not_is_missed_or_refused() {
     let spec = child(inheriting(&["fly", "read"])).equipped().unwrap();
     assert_eq!((spec.spec.tools, spec.missing), (texts(&["fetch", "read"]), texts(&["fly"])));
-    let strict = InheritancePolicy { missing_skill_policy: MissingSkill::Error, ..inheriting(&["read", "fly"]) };
+    let strict =
+        InheritancePolicy { missing_skill_policy: MissingSkill::Error, ..inheriting(&["read", "fly"]) };
     let refusal = child(strict.clone()).equipped().unwrap_err();
     assert_eq!(refusal.message, "Missing skill: nothing of the session provides 'fly'");
     let orphan = AgentSpec { parent: None, ..child(strict) };

@@ -107,8 +107,8 @@ impl Shared {
 
     /// Refuses a session that asks for the status of tasks too often.
     fn allow_status(&self, caller: &Caller, session: &str, call: &ToolCall) -> Result<()> {
-        let is_status = call.tool == ecs::STATUS
-            || (call.tool == SUBAGENT && call.arguments["action"] == "status");
+        let is_status =
+            call.tool == ecs::STATUS || (call.tool == SUBAGENT && call.arguments["action"] == "status");
         if is_status && let Some(statuses) = &self.statuses {
             statuses.take((caller.tenant.clone(), session.to_owned())).map_err(Error::TooOften)?;
         }

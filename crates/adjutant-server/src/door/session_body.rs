@@ -1,8 +1,8 @@
 //! What the bodies of requests say of a session.
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, Parent, Permissions, Refusal, SUBAGENT, Skill, estimate_tokens, nanousd,
-    text_in, whole_in,
+    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, Parent, Permissions, Refusal, SUBAGENT, Skill,
+    estimate_tokens, nanousd, text_in, whole_in,
 };
 use adjutant_store::{NewSession, SessionChange};
 use serde_json::{Map, Value};
@@ -41,7 +41,10 @@ pub(super) fn read(body: &Value, policy: &Policy, caller: &Caller) -> Result<New
             tools: fields.take("tools").map(tools).transpose()?.unwrap_or_default(),
             skills: fields.take("skills").map(|value| skills(value, policy)).transpose()?.unwrap_or_default(),
         },
-        permissions: fields.take("permissions").map(|value| Permissions::parse("permissions", value)).transpose()?,
+        permissions: fields
+            .take("permissions")
+            .map(|value| Permissions::parse("permissions", value))
+            .transpose()?,
     };
     fields.end()?;
     Ok(new)
@@ -59,7 +62,8 @@ pub(super) fn read_change(body: &Value, policy: &Policy) -> Result<SessionChange
             "system_prompt" => change.system_prompt = Some(value.map(system_prompt).transpose()?),
             "tools" => change.tools = Some(value.map(tools).transpose()?.unwrap_or_default()),
             "skills" => {
-                change.skills = Some(value.map(|value| skills(value, policy)).transpose()?.unwrap_or_default());
+                change.skills =
+                    Some(value.map(|value| skills(value, policy)).transpose()?.unwrap_or_default());
             }
             "permissions" => {
                 let permissions = value.map(|value| Permissions::parse("permissions", value)).transpose()?;
@@ -81,7 +85,8 @@ fn system_prompt(value: &Value) -> Result<String, Refusal> {
     let prompt = filled("system_prompt", value)?;
     let tokens = estimate_tokens(prompt);
     if tokens > MAX_PROMPT_TOKENS {
-        let sentence = format!("system_prompt: is about {tokens} tokens long; the limit is {MAX_PROMPT_TOKENS}");
+        let sentence =
+            format!("system_prompt: is about {tokens} tokens long; the limit is {MAX_PROMPT_TOKENS}");
         return Err(Refusal::new(ErrorCode::PromptTooLarge, sentence));
     }
     Ok(prompt.to_owned())
@@ -168,7 +173,11 @@ mod tests {
         Policy {
             models: vec!["main".to_owned()],
             model_aliases: [("sonnet".to_owned(), "main".to_owned())].into(),
-            skills: vec![Skill { name: "sql".to_owned(), instructions: "Count first.".to_owned(), ..Skill::default() }],
+            skills: vec![Skill {
+                name: "sql".to_owned(),
+                instructions: "Count first.".to_owned(),
+                ..Skill::default()
+            }],
             ..Policy::default()
         }
     }
@@ -269,7 +278,8 @@ mod tests {
     fn in_a_change_null_takes_away_and_what_is_left_out_stays() {
         let change = |body: Value| read_change(&body, &policy());
         assert_eq!(change(json!({})).unwrap(), SessionChange::default());
-        let cleared = change(json!({"system_prompt": null, "tools": null, "permissions": null, "x": null})).unwrap();
+        let cleared =
+            change(json!({"system_prompt": null, "tools": null, "permissions": null, "x": null})).unwrap();
         assert_eq!(
             cleared,
             SessionChange {

@@ -1,6 +1,4 @@
-use adjutant_agent::{
-    AgentDraft, DefineCall, ErrorCode, Refusal, SHARED_CONTEXT, SessionId,
-};
+use adjutant_agent::{AgentDraft, DefineCall, ErrorCode, Refusal, SHARED_CONTEXT, SessionId};
 use adjutant_store::Redefinition;
 use serde_json::{Value, json};
 

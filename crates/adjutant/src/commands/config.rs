@@ -194,7 +194,12 @@ fn as_text(config: &Config) -> String {
     }
     for skill in config.skills.values() {
         let definition = &skill.definition;
-        lines.push(format!("skill   {}: {} ({})", definition.name, listed("tools", &definition.tools), skill.source));
+        lines.push(format!(
+            "skill   {}: {} ({})",
+            definition.name,
+            listed("tools", &definition.tools),
+            skill.source
+        ));
     }
     if config.free_form.is_some() {
         lines.push("agents  of any other name are made up".to_owned());

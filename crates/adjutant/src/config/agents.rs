@@ -10,9 +10,9 @@ use adjutant_agent::{
 };
 
 use super::check::{fit, split_list};
+use super::ecs;
 use super::files::{AgentFile, Files};
 use super::front_matter::{self, FrontMatter};
-use super::ecs;
 use super::known::{Found, ModelNames, ToolNames};
 use super::nearest::suggestion;
 use super::problem::{Findings, Place};
@@ -92,8 +92,14 @@ pub fn from_table(
     if is_wrong(reading.findings) {
         return None;
     }
-    let draft =
-        AgentDraft { name: name.to_owned(), system_prompt, tools: Some(tools), model, skills, ..reading.draft() };
+    let draft = AgentDraft {
+        name: name.to_owned(),
+        system_prompt,
+        tools: Some(tools),
+        model,
+        skills,
+        ..reading.draft()
+    };
     let definition = reading.define(draft)?;
     Some(Agent { definition, source: node.key.clone(), key: Key::Table(name.to_owned()) })
 }

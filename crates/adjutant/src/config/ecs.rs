@@ -21,7 +21,8 @@ pub fn cap(table: &Table, findings: &mut Findings) -> Option<i32> {
     let cap = node.as_integer()?;
     let other = section(table, "limits").and_then(|limits| limits.get("cap")?.as_integer());
     if other.is_some_and(|other| other != cap) {
-        let text = format!("is {cap}, and limits.cap is {}: there is one cap; say it once", other.unwrap_or(cap));
+        let text =
+            format!("is {cap}, and limits.cap is {}: there is one cap; say it once", other.unwrap_or(cap));
         findings.error(&node.place, "dialects.ecs.max_background_concurrency", text);
     }
     i32::try_from(cap).ok()

@@ -88,8 +88,10 @@ fn from_markdown(file: &AgentFile, known: &ToolNames, findings: &mut Findings) -
         }
     };
     let before = findings.errors.len();
-    let text = |setting: &str| settings.get(setting).and_then(Node::as_text).map(str::trim).unwrap_or_default();
-    let name = Some(text("name")).filter(|name| !name.is_empty()).map_or_else(|| folder(&file.path), str::to_owned);
+    let text =
+        |setting: &str| settings.get(setting).and_then(Node::as_text).map(str::trim).unwrap_or_default();
+    let name =
+        Some(text("name")).filter(|name| !name.is_empty()).map_or_else(|| folder(&file.path), str::to_owned);
     check_name(&name, &source, "name", findings);
     let description = one_line(text("description"));
     if description.is_empty() {

@@ -37,7 +37,8 @@ pub fn understand(
     let models = models(&table, findings);
     let tool_names = tool_names(&table, findings);
     let tools = tools(&table, findings);
-    let skills = skills::read(&table, files, running.map_or(&tool_names, |running| &running.tool_names), findings);
+    let skills =
+        skills::read(&table, files, running.map_or(&tool_names, |running| &running.tool_names), findings);
     let known = match running {
         Some(running) => Known { skills: &skills, ..running.known() },
         None => Known {

@@ -35,7 +35,8 @@ pub fn nothing_to_tell(records: &[Record]) -> Answer {
     let ended: Vec<String> =
         records.iter().map(|record| format!("{} {}", record.number, record.lifecycle)).collect();
     Answer::plain(match ended.as_slice() {
-        [] => "There is nothing to wait for: no background subagent is under way, and there is no news.".to_owned(),
+        [] => "There is nothing to wait for: no background subagent is under way, and there is no news."
+            .to_owned(),
         ended => format!("There is no news: {}.", ended.join(", ")),
     })
 }

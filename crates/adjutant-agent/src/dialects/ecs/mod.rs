@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use listed::{notification, nothing_to_tell, sessions, still_waiting, wait_timed_out};
+pub use listed::{nothing_to_tell, notification, sessions, still_waiting, wait_timed_out};
 pub use prompt::{Categories, orchestrator_prompt};
 pub use settings::Settings;
 pub use shown::{Lifecycle, Record, bad_read_method, no_session, refused};
@@ -100,8 +100,10 @@ pub struct Wait {
     pub timeout: Option<Duration>,
 }
 
-const OF_SUBAGENT: ActionForm =
-    ActionForm { needed: &["category", "prompt"], optional: &["load_skills", "background", "timeout", "stream"] };
+const OF_SUBAGENT: ActionForm = ActionForm {
+    needed: &["category", "prompt"],
+    optional: &["load_skills", "background", "timeout", "stream"],
+};
 const OF_STATUS: ActionForm = ActionForm { needed: &[], optional: &["session_id"] };
 const OF_RESULT: ActionForm = ActionForm { needed: &["session_id"], optional: &["read_method", "timeout"] };
 const OF_WAIT: ActionForm = ActionForm { needed: &[], optional: &["session_ids", "timeout"] };
@@ -172,7 +174,10 @@ impl Wait {
         let sessions = match fields.texts("session_ids")? {
             None => None,
             Some(ids) if ids.is_empty() => {
-                return Err(Refusal::invalid("session_ids", "must not be empty; leave it out to wait for any"));
+                return Err(Refusal::invalid(
+                    "session_ids",
+                    "must not be empty; leave it out to wait for any",
+                ));
             }
             Some(ids) => Some(few("session_ids", ids)?.into_iter().map(Named::of).collect()),
         };

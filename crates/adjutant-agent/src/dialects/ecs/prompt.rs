@@ -35,7 +35,8 @@ mod tests {
             "You lead.\n\n## Available Subagents\n- researcher: Investigates\n- writer: Writes"
         );
         let prompt = "Team: ${_installed_subagents}. Tools: ${_installed_tools}".to_owned();
-        let own = Parent { system_prompt: Some(prompt), tools: vec!["fetch".to_owned()], ..Parent::default() };
+        let own =
+            Parent { system_prompt: Some(prompt), tools: vec!["fetch".to_owned()], ..Parent::default() };
         assert_eq!(
             orchestrator_prompt(&own, [], Categories::AnyName),
             "Team: - any other name of a-z, 0-9, _ and -: a specialist of that name is made up. Tools: - fetch"

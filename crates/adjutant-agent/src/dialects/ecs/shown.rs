@@ -136,7 +136,9 @@ impl Record {
 
     pub fn cancelled(&self) -> Answer {
         let id = self.number.to_string();
-        Answer::json(json!({"status": "cancelled", "session_id": id, "lifecycle_status": Lifecycle::Cancelled}))
+        Answer::json(
+            json!({"status": "cancelled", "session_id": id, "lifecycle_status": Lifecycle::Cancelled}),
+        )
     }
 
     pub fn already_terminal(&self) -> Answer {
@@ -163,7 +165,13 @@ impl Record {
         Answer::json(self.reading(method, "error", None, Some(error))).as_error()
     }
 
-    fn reading(&self, method: ReadMethod, status: &str, content: Option<String>, error: Option<String>) -> Value {
+    fn reading(
+        &self,
+        method: ReadMethod,
+        status: &str,
+        content: Option<String>,
+        error: Option<String>,
+    ) -> Value {
         let mut answer = self.about(status);
         answer["read_method"] = json!(method.as_str());
         answer["artifact_id"] = json!(self.artifact_id());

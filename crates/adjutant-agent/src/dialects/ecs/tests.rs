@@ -141,7 +141,8 @@ fn row_2_12_a_result_has_the_fields_of_the_source() {
             "inline_content": "Found it.", "error": null})
     );
     assert!(!full.is_error);
-    let failed = Record { error: Some("It broke".to_owned()), ..record(Lifecycle::Failed) }.result(ReadMethod::Full);
+    let failed =
+        Record { error: Some("It broke".to_owned()), ..record(Lifecycle::Failed) }.result(ReadMethod::Full);
     assert_eq!(
         failed.value,
         json!({"status": "error", "session_id": "t_07", "category": "researcher", "lifecycle_status": "failed",
@@ -158,7 +159,10 @@ fn row_2_12_a_result_has_the_fields_of_the_source() {
 #[test]
 fn row_2_14_a_result_of_8192_bytes_is_inline_and_one_more_is_not() {
     let of = |bytes: usize| {
-        let record = Record { result: Some("é".repeat(bytes / 2) + &"x".repeat(bytes % 2)), ..record(Lifecycle::Succeeded) };
+        let record = Record {
+            result: Some("é".repeat(bytes / 2) + &"x".repeat(bytes % 2)),
+            ..record(Lifecycle::Succeeded)
+        };
         record.result(ReadMethod::Full).value["inline_content"].as_str().unwrap().to_owned()
     };
     assert_eq!(of(8192).len(), 8192);

@@ -25,10 +25,30 @@ pub fn tools() -> Vec<ToolDefinition> {
     });
     let ids = json!({"type": ["array", "null"], "items": {"type": "string"}, "description": "The sessions to wait for; any, if there are none."});
     vec![
-        tool(SUBAGENT, "Gives a task to a subagent. Waits for its answer, or with background lets it work beside you; then use subagent_wait and subagent_result.", launch, &["category", "prompt"]),
-        tool(STATUS, "Says how a background session stands; without session_id, how all stand.", json!({"session_id": session}), &[]),
-        tool(RESULT, "Reads the result of a background session, and waits for it if need be. It can be read again.", read, &["session_id"]),
-        tool(WAIT, "Waits until background sessions have ended that you have not been told of, and names them.", json!({"session_ids": ids, "timeout": seconds("How long to wait, in seconds.")}), &[]),
+        tool(
+            SUBAGENT,
+            "Gives a task to a subagent. Waits for its answer, or with background lets it work beside you; then use subagent_wait and subagent_result.",
+            launch,
+            &["category", "prompt"],
+        ),
+        tool(
+            STATUS,
+            "Says how a background session stands; without session_id, how all stand.",
+            json!({"session_id": session}),
+            &[],
+        ),
+        tool(
+            RESULT,
+            "Reads the result of a background session, and waits for it if need be. It can be read again.",
+            read,
+            &["session_id"],
+        ),
+        tool(
+            WAIT,
+            "Waits until background sessions have ended that you have not been told of, and names them.",
+            json!({"session_ids": ids, "timeout": seconds("How long to wait, in seconds.")}),
+            &[],
+        ),
         tool(CANCEL, "Stops a background session.", json!({"session_id": session}), &["session_id"]),
     ]
 }

@@ -242,7 +242,7 @@ pub(super) fn session_change(policy: &Policy) -> Value {
         let changes = ["model", "metadata", "system_prompt", "tools", "skills", "permissions"];
         properties.retain(|name, _| changes.contains(&name.as_str()));
     }
-    schema["example"] = json!({"permissions": {"allow": null, "deny": ["*write*"]}});
+    schema["example"] = json!({"permissions": {"deny": ["*write*"]}});
     schema
 }
 

@@ -96,7 +96,8 @@ pub(super) async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
 
 pub(super) async fn change(arguments: Change) -> anyhow::Result<ExitCode> {
     let client = arguments.reach.client()?;
-    let mut body: Map<String, Value> = arguments.clear.into_iter().map(|field| (field, Value::Null)).collect();
+    let mut body: Map<String, Value> =
+        arguments.clear.into_iter().map(|field| (field, Value::Null)).collect();
     body.extend(arguments.model.map(|model| ("model".to_owned(), json!(model))));
     body.extend(arguments.carried.fields());
     let answer = client.patch(&["v1", "sessions", &arguments.session], Value::Object(body)).await?;
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_not_sent() {
-        let none = Carried { system_prompt: None, tools: vec![], skills: vec![], allow: vec![], deny: vec![] };
+        let none =
+            Carried { system_prompt: None, tools: vec![], skills: vec![], allow: vec![], deny: vec![] };
         assert_eq!(none.fields(), Map::new());
         let some = Carried {
             system_prompt: Some("Verify.".to_owned()),

@@ -2,7 +2,8 @@ use adjutant_agent::{InheritancePolicy, MissingSkill};
 
 use super::*;
 
-const SQL: &str = "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 'Count first.'\ntools = ['fetch']\n";
+const SQL: &str =
+    "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 'Count first.'\ntools = ['fetch']\n";
 const AGENT: &str = "[agents.reader]\ndescription = 'Reads'\nsystem_prompt = 'You read.'\n";
 
 #[test]
@@ -15,18 +16,28 @@ fn skills_come_from_tables_and_from_folders_and_agents_get_their_texts() {
             "---\nname: pdf-forms\ndescription: Fills\n  forms\nallowed-tools: WebFetch Bash(git:*), Read\n---\n# Forms\n\nFill them.\n",
         ),
         ("skills/pdf-forms/reference.md", "# No skill by itself\n"),
-        ("skills/deep/er/plain/SKILL.md", "---\ndescription: By its folder\nallowed-tools: [fetch]\n---\nDo it.\n"),
+        (
+            "skills/deep/er/plain/SKILL.md",
+            "---\ndescription: By its folder\nallowed-tools: [fetch]\n---\nDo it.\n",
+        ),
     ]);
     assert_eq!(desk.errors(), [""; 0]);
     let config = desk.load().config;
     assert_eq!(config.skills.keys().collect::<Vec<_>>(), ["pdf-forms", "plain", "sql"]);
     let pdf = &config.skills["pdf-forms"].definition;
-    assert_eq!((pdf.description.as_str(), pdf.instructions.as_str()), ("Fills forms", "# Forms\n\nFill them."));
+    assert_eq!(
+        (pdf.description.as_str(), pdf.instructions.as_str()),
+        ("Fills forms", "# Forms\n\nFill them.")
+    );
     let spec = &config.agents["reader"].definition.spec;
     assert_eq!(spec.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(), ["sql", "pdf-forms"]);
     assert_eq!(spec.skills[0].instructions, "Count first.");
     assert_eq!(config.skills["plain"].definition.tools, ["fetch"]);
-    assert!(desk.warnings().iter().any(|said| said.contains("allowed-tools") && said.contains("Read is left out")));
+    assert!(
+        desk.warnings()
+            .iter()
+            .any(|said| said.contains("allowed-tools") && said.contains("Read is left out"))
+    );
 }
 
 #[test]
@@ -70,18 +81,27 @@ fn an_agent_has_the_policy_that_it_says_or_none() {
     assert_eq!(agents["reader"].definition.spec.inheritance, Some(expected));
     let plain = Desk::new(&[("adjutant.toml", &format!("{MODEL}{AGENT}"))]).load().config;
     assert_eq!(plain.agents["reader"].definition.spec.inheritance, None);
-    let wrong = format!("{MODEL}{AGENT}[agents.reader.inheritance]\ntool_conflict_policy = 'skipp'\ninherits = true\n");
+    let wrong = format!(
+        "{MODEL}{AGENT}[agents.reader.inheritance]\ntool_conflict_policy = 'skipp'\ninherits = true\n"
+    );
     let errors = Desk::new(&[("adjutant.toml", &wrong)]).errors().join("\n");
-    assert!(errors.contains("did you mean \"skip\"?") && errors.contains("agents.reader.inheritance.inherits: unknown name"), "{errors}");
+    assert!(
+        errors.contains("did you mean \"skip\"?")
+            && errors.contains("agents.reader.inheritance.inherits: unknown name"),
+        "{errors}"
+    );
 }
 
 #[test]
 fn free_form_agents_are_off_unless_enabled() {
-    let with = |more: &str| Desk::new(&[("adjutant.toml", &format!("{MODEL}{SQL}[free_form]\n{more}"))]).load();
+    let with =
+        |more: &str| Desk::new(&[("adjutant.toml", &format!("{MODEL}{SQL}[free_form]\n{more}"))]).load();
     assert_eq!(with("").config.free_form, None);
     assert_eq!(with("enabled = false\nmax_turns = 3\n").config.free_form, None);
     let on = with("enabled = true\nskills = ['sql']\nmax_turns = 3\n").config.free_form.unwrap();
-    assert!(on.spec.system_prompt.contains("${_category}") && on.spec.max_turns == 3 && on.spec.skills.len() == 1);
+    assert!(
+        on.spec.system_prompt.contains("${_category}") && on.spec.max_turns == 3 && on.spec.skills.len() == 1
+    );
     assert_eq!(with("enabled = true\ntools = ['fly']\nskills = ['x']\n").errors.len(), 2);
 }
 
@@ -93,5 +113,8 @@ fn a_cap_that_is_said_twice_must_be_the_same() {
     assert_eq!((config.limits.cap, config.dialects.ecs.default_timeout), (7, Some(30.0)));
     assert_eq!(with(&format!("{ecs}[limits]\ncap = 7\n")).errors(), [""; 0]);
     let errors = with(&format!("{ecs}[limits]\ncap = 8\n")).errors().join("\n");
-    assert!(errors.contains("dialects.ecs.max_background_concurrency: is 7, and limits.cap is 8"), "{errors}");
+    assert!(
+        errors.contains("dialects.ecs.max_background_concurrency: is 7, and limits.cap is 8"),
+        "{errors}"
+    );
 }
