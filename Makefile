@@ -1,7 +1,7 @@
 # Everything here runs as root and as an ordinary user, and sets up what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-api lint soak mutants bench sqlx build setup
+.PHONY: help demo test test-real test-api test-clients lint soak mutants bench sqlx build setup setup-clients
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
@@ -11,6 +11,9 @@ WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_S
 REAL := $(CURDIR)/target/real
 # And what `make test-api` runs, here.
 API := $(CURDIR)/target/api
+# And what `make test-clients` runs, here.
+CLIENTS := $(CURDIR)/target/clients
+CAN_INSTALL_CLIENTS := python3 -c 'import ensurepip, venv' 2>/dev/null && command -v npm >/dev/null
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
 
@@ -20,9 +23,11 @@ help: ## List the targets
 demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted model
 	@$(ADJUTANT) demo
 
-test: lint ## Check and test everything (about 5 minutes when built)
+test: lint setup-clients ## Check and test everything (about 8 minutes when built)
 	$(CARGO) build --workspace --all-targets
 	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
+	@if $(CAN_INSTALL_CLIENTS); then $(MAKE) test-clients; \
+	else echo "Left out: make test-clients, which needs npm, and python3 with venv" >&2; fi
 
 test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
 	sh tests/real/install.sh $(REAL)
@@ -31,6 +36,10 @@ test-real: build ## Test against a real model, somebody else's mock and real MCP
 test-api: build ## Hold a real server to its OpenAPI document with schemathesis (about 2 minutes when built, fetches 30 MB once)
 	sh tests/api/install.sh $(API)
 	$(ADJUTANT) postgres --throwaway -- sh tests/api/run.sh $(ADJUTANT) $(API)
+
+test-clients: build setup-clients ## Run clients that nobody here wrote against a real server (about 3 minutes when built, fetches 500 MB once)
+	sh tests/clients/install.sh $(CLIENTS)
+	cd tests/clients && ADJUTANT_BIN=$(CURDIR)/$(ADJUTANT) ADJUTANT_CLIENTS=$(CLIENTS) PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/python/bin/python -m pytest
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -58,4 +67,10 @@ setup:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v npm >/dev/null \
 	    && ! command -v postgres >/dev/null && ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; \
+	fi
+
+# Other people's clients come with pip and npm. Only a bare Debian as root gets these here.
+setup-clients:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { $(CAN_INSTALL_CLIENTS); }; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv npm; \
 	fi

@@ -63,6 +63,7 @@ create table task (
     on_worker_loss loss_rule not null default 'resume',
     max_failures smallint not null default 3,
     traceparent text,
+    call text,
     state task_state not null,
     waiting_for awaited_kind,
     failure failure_kind,
@@ -107,9 +108,11 @@ comment on column task.root is 'The task without a parent at the top of its tree
 comment on column task.config is
     'The agent''s configuration as it was at the spawn; with retry_of or continues, the id of the task that this one comes from: a retry does the same again, who continues another begins with its conversation. The worker that claims it finds it here, so that all others cost nothing more.';
 comment on column task.not_before is
-    'Set while the task is delayed, and only then: it becomes null when the time has come, whether there is room or not.';
+    'Set while the task is delayed, and only then: it becomes null when the time has come, whether there is room or not. Of a task that waits for children: when it stops waiting, whatever they do.';
 comment on column task.state is
     '"running" is not stored: a task is running while a slot holds it, so a dead worker cannot leave it behind. See task_history.';
+comment on column task.call is
+    'Of a child that its parent''s agent asked for: the turn and the call that did, so that asking again finds it.';
 comment on column task.partial_result is 'The last text of a task that did not complete.';
 comment on column task.answers is 'Model answers stored: its turns, and what was asked besides (one more try, a summary).';
 comment on column task.running_ms is 'Time in slots, summed over ended attempts; what a time-out bounds.';

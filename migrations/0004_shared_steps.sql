@@ -122,13 +122,16 @@ end $$;
 -- Tells the world what became of tasks, in the given order: an event each, and a notification where somebody outside waits
 -- for the end. Needs the sessions' locks, under which the numbers have no gap.
 create function emit_1(p_tasks uuid[], p_kinds text[]) returns void language plpgsql as $$
+declare
+    told uuid[];
+    ends text[];
 begin
     if coalesce(cardinality(p_tasks), 0) = 0 then
         return;
     end if;
     with news as (
         select
-            t.session, t.id, t.parent, n.kind,
+            t.session, t.id, t.parent, n.kind, t.webhook is not null as is_told,
             row_number() over (partition by t.session order by n.place) as k
         from unnest(p_tasks, p_kinds) with ordinality n (task, kind, place)
         join task t on t.id = n.task
@@ -137,17 +140,25 @@ begin
         set next_event = s.next_event + c.events
         from (select session, count(*) as events from news group by session) c
         where s.id = c.session
-        returning s.id, s.next_event - c.events as first
+        returning s.id, s.next_event - c.events as first, s.webhook is not null as is_told
     ), notified as (
         insert into notification (task, session, state)
         select id, session, kind
         from news
         where parent is null and kind in ('completed', 'failed')
+    ), emitted as (
+        insert into event (session, seq, task, kind)
+        select news.session, numbered.first + news.k - 1, news.id, news.kind
+        from news
+        join numbered on numbered.id = news.session
     )
-    insert into event (session, seq, task, kind)
-    select news.session, numbered.first + news.k - 1, news.id, news.kind
-    from news
-    join numbered on numbered.id = news.session;
+    select array_agg(n.id), array_agg(n.kind) into told, ends
+    from news n
+    where n.kind in ('completed', 'failed', 'cancelled')
+        and (n.is_told or n.session = any(array(select s.id from numbered s where s.is_told)));
+    if told is not null then
+        perform deliver_1(told, ends);
+    end if;
 end $$;
 
 -- The next event of a task that runs. Needs the session's lock and the slot's.
@@ -225,7 +236,9 @@ begin
 
         with woke as (
             update task t
-            set state = 'queued', waiting_for = null
+            set state = 'queued', waiting_for = null,
+                -- A delay outlasts dependencies; the end of a wait for children is over with the wait.
+                not_before = case t.waiting_for when 'dependencies' then t.not_before end
             where t.id = any(waiting) and t.id <> all(doomed) and t.state = 'waiting'
                 and case t.waiting_for
                     when 'dependencies' then not exists (
@@ -270,6 +283,9 @@ $$;
 create function end_attempts_1(
     p_places integer[], p_slots integer[], p_outcomes text[], p_results text[], p_details jsonb[]
 ) returns void language plpgsql as $$
+declare
+    told uuid[];
+    ends text[];
 begin
     with given as materialized (
         select
@@ -328,7 +344,7 @@ begin
             running_ms = t.running_ms + greatest(0, extract(epoch from now() - g.claimed_at) * 1000)::bigint
         from given g
         where t.id = g.task
-        returning t.id, t.session, t.parent, g.outcome
+        returning t.id, t.session, t.parent, g.outcome, t.webhook is not null as is_told
     ), notified as (
         insert into notification (task, session, state)
         select e.id, e.session, e.outcome
@@ -353,18 +369,27 @@ begin
             group by g.session
         ) c
         where s.id = c.session
-        returning s.id, s.next_event - c.events as first
+        returning s.id, s.next_event - c.events as first, s.webhook is not null as is_told
+    ), emitted as (
+        insert into event (session, seq, task, kind, attempt, started_at)
+        select
+            g.session,
+            s.first - 1 + row_number() over (partition by g.session order by g.state in ('completed', 'failed'), g.place),
+            g.task,
+            g.outcome,
+            g.attempt,
+            case when g.announced is distinct from g.lease then g.claimed_at end
+        from given g
+        join numbered s on s.id = g.session
     )
-    insert into event (session, seq, task, kind, attempt, started_at)
-    select
-        g.session,
-        s.first - 1 + row_number() over (partition by g.session order by g.state in ('completed', 'failed'), g.place),
-        g.task,
-        g.outcome,
-        g.attempt,
-        case when g.announced is distinct from g.lease then g.claimed_at end
-    from given g
-    join numbered s on s.id = g.session;
+    -- Whom webhooks are told of; mostly nobody, which is all that this finds out.
+    select array_agg(e.id), array_agg(e.outcome) into told, ends
+    from ended e
+    where e.outcome in ('completed', 'failed', 'cancelled')
+        and (e.is_told or e.session = any(array(select s.id from numbered s where s.is_told)));
+    if told is not null then
+        perform deliver_1(told, ends);
+    end if;
 end $$;
 
 -- What follows when tasks have ended or begun to wait: those that waited for them, and those that have begun, are looked at

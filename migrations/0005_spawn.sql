@@ -12,6 +12,7 @@ declare
     own_key text := coalesce(p_parent || '/', '') || p_key;
     spawned uuid[];
     waiting uuid[];
+    overlays bigint[];
     answer jsonb;
 begin
     perform commit_durably_1();
@@ -61,25 +62,27 @@ begin
     with made as (
         insert into task (
             id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
-            pool, priority, not_before, on_worker_loss, max_failures, traceparent, state, waiting_for
+            pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state, waiting_for, context
         )
         select
             t.id, s.id, s.next_number + t.place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
             t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, equip_1(t.config, s.parent, s.permissions), t.assignment,
             t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
+            t.call, t.webhook,
             case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
-            case when cardinality(t.depends_on) > 0 then 'dependencies' end
+            case when cardinality(t.depends_on) > 0 then 'dependencies' end,
+            case when t.snapshot then nextval('context_overlay') else above.context end
         from rows from (
             jsonb_to_recordset(p_tasks) as (
                 id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
                 pool text, priority smallint, delay_s double precision, on_worker_loss text, max_failures smallint,
-                traceparent text, depends_on integer[]
+                traceparent text, call text, webhook jsonb, depends_on integer[], snapshot boolean
             )
         ) with ordinality t (
             id, label, metadata, agent, agent_version, config, assignment, pool, priority, delay_s, on_worker_loss,
-            max_failures, traceparent, depends_on, place
+            max_failures, traceparent, call, webhook, depends_on, snapshot, place
         )
-        returning id, number, state
+        returning id, number, state, context
     ), emitted as (
         insert into event (session, seq, task, kind)
         select s.id, s.next_event + m.number - s.next_number, m.id, 'spawned'
@@ -87,11 +90,15 @@ begin
     )
     select
         array_agg(m.id order by m.number),
-        coalesce(array_agg(m.id order by m.number) filter (where m.state = 'waiting'), '{}')
-    into spawned, waiting
+        coalesce(array_agg(m.id order by m.number) filter (where m.state = 'waiting'), '{}'),
+        array_agg(m.context) filter (where m.context is distinct from above.context)
+    into spawned, waiting, overlays
     from made m;
     update session set next_number = next_number + wanted, next_event = next_event + wanted where session.id = s.id;
 
+    if overlays is not null then
+        perform copy_context_1(coalesce(above.context, s.id), overlays);
+    end if;
     if cardinality(waiting) > 0 then
         perform depend_1(s, p_tasks, spawned, p_parent);
         perform settle_1(waiting);
@@ -131,7 +138,8 @@ returns table (id uuid, number integer, state text, queue_position integer) lang
 declare
     unfinished integer;
 begin
-    if jsonb_array_length(p_tasks -> 0 -> 'depends_on') > 0 or p_tasks -> 0 ->> 'delay_s' is not null then
+    if jsonb_array_length(p_tasks -> 0 -> 'depends_on') > 0 or p_tasks -> 0 ->> 'delay_s' is not null
+        or p_tasks -> 0 ? 'snapshot' then
         return;
     end if;
     select count(*) into unfinished
@@ -144,16 +152,17 @@ begin
         select *
         from jsonb_to_recordset(p_tasks) as t (
             id uuid, label text, metadata jsonb, agent text, agent_version integer, config jsonb, assignment text,
-            pool text, priority smallint, on_worker_loss text, max_failures smallint, traceparent text
+            pool text, priority smallint, on_worker_loss text, max_failures smallint, traceparent text, webhook jsonb
         )
     ), made as (
         insert into task (
             id, session, number, root, depth, label, metadata, agent, agent_version, config, assignment, pool, priority,
-            on_worker_loss, max_failures, traceparent, state
+            on_worker_loss, max_failures, traceparent, webhook, state
         )
         select
             a.id, s.id, s.next_number, a.id, 0, a.label, coalesce(a.metadata, '{}'), a.agent, a.agent_version,
-            equip_1(a.config, s.parent, s.permissions), a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures, a.traceparent, 'queued'
+            equip_1(a.config, s.parent, s.permissions), a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures,
+            a.traceparent, a.webhook, 'queued'
         from asked a
     ), emitted as (
         insert into event (session, seq, task, kind)

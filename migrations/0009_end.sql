@@ -1,13 +1,13 @@
 -- complete, fail, release, wait: how a worker ends attempts, many at a time. The arrays are parallel; end_attempts_1 says
 -- what is in details, and children is what a waiting task waits for. The answer names those whose lease was lost; for them
--- nothing was written. Ending the same attempt twice is one end: a worker that lost its connection before it heard the
+-- nothing was written, and whether there are webhooks to be told. Ending the same attempt twice is one end: a worker that lost its connection before it heard the
 -- answer asks again.
 --
 -- Tasks of one session end on many workers at once. With p_wait false, what another end is busy with is left for later and
 -- named busy, unless there is nothing else to do: or ends of many would all wait for each other.
 create function end_1(
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[],
-    p_wait boolean, out lost uuid[], out busy uuid[]
+    p_wait boolean, out lost uuid[], out busy uuid[], out delivers boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -85,6 +85,7 @@ begin
     end if;
     perform end_attempts_1(places, p_slots, p_outcomes, p_results, p_details);
     perform follow_up_1(sessions, ended, parked);
+    delivers := delivers_1();
 end $$;
 
 select plan_by_index('end_1');

@@ -63,11 +63,13 @@ begin
     return query select t.id, t.finished_at is not null from task t where t.id = any(swept) order by t.id;
 end $$;
 
--- Delayed tasks whose time has come are delayed no longer; they enter the queue when their session has room.
+-- Delayed tasks whose time has come are delayed no longer, and who has waited for children as long as it wanted wakes; they
+-- enter the queue when their session has room.
 create function let_in_due_1(p_limit integer) returns integer language plpgsql as $$
 declare
     due uuid[];
     sessions bigint[];
+    woken uuid[];
 begin
     select array_agg(t.id), array_agg(distinct t.session)
     into due, sessions
@@ -78,6 +80,17 @@ begin
         return 0;
     end if;
     perform lock_sessions_1(sessions);
+    with woke as (
+        update task
+        set state = 'queued', waiting_for = null, not_before = null
+        where id = any(due) and not_before <= now() and waiting_for in ('all_children', 'any_child')
+        returning id, session, number
+    )
+    select array_agg(id order by session, number) into woken from woke;
+    if woken is not null then
+        delete from awaited where task = any(woken) and kind = 'child';
+        perform emit_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
+    end if;
     update task set not_before = null where id = any(due) and not_before <= now() and finished_at is null;
     perform let_in_1(sessions);
     return cardinality(due);

@@ -24,6 +24,11 @@ begin
         room := room - 1;
         return next;
     end loop;
+    if unwritten.delivers then
+        what := 'delivers';
+        task := p_tasks[1];
+        return next;
+    end if;
     -- This commits lazily, as a claim by itself does, only if nothing has been written: then nothing was ended.
     return query select 'claimed', c.* from claim_1(p_worker, room) c;
 end $$;

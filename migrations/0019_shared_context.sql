@@ -210,8 +210,9 @@ begin
     );
 end $$;
 
--- Does what a call asks for, and answers as the caller is to see it. The caller of this has checked the arguments.
-create function context_1(p_session bigint, p_by text, p_call jsonb) returns jsonb language plpgsql as $$
+-- Does what a call asks for, and answers as the caller is to see it. The caller of this has checked the arguments. p_context is the
+-- session, or the overlay of one of its tasks (0034): whoever changes either has the session's lock.
+create function context_1(p_session bigint, p_context bigint, p_by text, p_call jsonb) returns jsonb language plpgsql as $$
 declare
     action text := p_call ->> 'action';
     key text := p_call ->> 'key';
@@ -230,16 +231,16 @@ begin
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: its shared context can only be read', s.name));
     end if;
     return case action
-        when 'list_keys' then context_list_keys_1(p_session)
-        when 'read' then context_read_1(p_session, key)
-        when 'write' then context_write_1(p_session, p_by, key, p_call ->> 'value')
-        when 'delete' then context_delete_1(p_session, p_by, key)
+        when 'list_keys' then context_list_keys_1(p_context)
+        when 'read' then context_read_1(p_context, key)
+        when 'write' then context_write_1(p_context, p_by, key, p_call ->> 'value')
+        when 'delete' then context_delete_1(p_context, p_by, key)
         when 'read_batch' then context_read_batch_1(
-            p_session, array(select jsonb_array_elements_text(p_call -> 'keys'))
+            p_context, array(select jsonb_array_elements_text(p_call -> 'keys'))
         )
-        when 'read_history' then context_read_history_1(p_session, key, (p_call ->> 'limit')::bigint)
-        when 'snapshot' then context_snapshot_1(p_session, p_by, label)
-        when 'read_snapshot' then context_read_snapshot_1(p_session, label)
+        when 'read_history' then context_read_history_1(p_context, key, (p_call ->> 'limit')::bigint)
+        when 'snapshot' then context_snapshot_1(p_context, p_by, label)
+        when 'read_snapshot' then context_read_snapshot_1(p_context, label)
     end;
 end $$;
 
@@ -247,7 +248,7 @@ end $$;
 create function session_context_1(p_session bigint, p_call jsonb)
 returns table (answer jsonb, session_id text) language plpgsql as $$
 begin
-    answer := context_1(p_session, 'orchestrator', p_call);
+    answer := context_1(p_session, p_session, 'orchestrator', p_call);
     session_id := (select name from session where id = p_session);
     return next;
 end $$;
@@ -290,7 +291,7 @@ begin
     is_error := false;
     written_by := format('subagent:%s:%s', asking.agent, task_name(asking.number));
     begin
-        answer := context_1(p_session, written_by, p_call);
+        answer := context_1(p_session, coalesce(asking.context, p_session), written_by, p_call);
     exception when sqlstate 'AJ001' then
         get stacked diagnostics code = pg_exception_detail, why = message_text;
         answer := jsonb_build_object('error', code, 'message', why);

@@ -18,6 +18,7 @@ begin
     delete from attempt where task in (select id from task where session = p_session);
     delete from awaited where task in (select id from task where session = p_session);
     delete from event where session = p_session;
+    delete from webhook_delivery where session = p_session;
     delete from notification where session = p_session;
     delete from context_entry where session = p_session;
     delete from context_history where session = p_session;

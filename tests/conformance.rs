@@ -25,11 +25,16 @@ fn functions(folder: &Path, found: &mut BTreeSet<String>) {
             if !path.ends_with("target") {
                 functions(&path, found);
             }
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let names = text.split("fn ").skip(1).filter_map(|after| after.split('(').next());
-            found.extend(names.map(str::to_owned));
+            continue;
         }
+        let before = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("rs") => "fn ",
+            Some("py") => "def ",
+            _ => continue,
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let names = text.split(before).skip(1).filter_map(|after| after.split('(').next());
+        found.extend(names.map(str::to_owned));
     }
 }
 
@@ -55,6 +60,7 @@ fn every_row_is_in_the_table_once_with_a_test_or_a_reason() {
         .chain((1..=15).map(|row| format!("1.{row}")))
         .chain((1..=36).map(|row| format!("2.{row}")))
         .chain((1..=18).chain([20]).map(|row| format!("3.{row}")))
+        .chain((1..=10).map(|row| format!("4.{row}")))
         .chain((1..=36).map(|row| format!("G{row}")));
     for id in wanted {
         let found: Vec<_> = rows.iter().filter(|row| row[0] == id).collect();

@@ -13,7 +13,7 @@ mod handlers;
 pub mod load;
 mod notices;
 pub mod process;
-mod proxy;
+pub mod proxy;
 pub mod server;
 mod shim;
 mod verdict;

@@ -1,5 +1,6 @@
 //! One integration binary over real processes and a real PostgreSQL. Each test has a database of its own.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by failing")]
+#![expect(clippy::duplicate_mod, reason = "every example has the scene of all of them in it")]
 
 mod world;
 
@@ -19,6 +20,7 @@ mod dialects;
 mod drafts;
 mod driver;
 mod ecs;
+mod embedding;
 mod events;
 mod fleet;
 mod history;
@@ -29,6 +31,7 @@ mod lease;
 mod mcp;
 mod model;
 mod mutants;
+mod nested;
 mod nesting;
 mod order;
 mod parents;
@@ -38,9 +41,12 @@ mod retry;
 mod schema;
 mod script_model;
 mod shared_context;
+mod snapshots;
 mod spawn;
 mod spec;
 mod sweep;
 mod telemetry;
 mod together;
 mod turn_over;
+mod weakincentives;
+mod webhooks;

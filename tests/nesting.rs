@@ -1,7 +1,14 @@
 //! Parents and children: a parent that waits holds nothing, and wakes in front.
 
-use adjutant_agent::{ErrorCode, TaskNumber, TaskState};
-use adjutant_store::{Await, Claim, Dependency, IdempotencyKey, NewTask, Spawned, Worker};
+use std::time::Duration;
+
+use adjutant_agent::{
+    AgentDefinition, AgentSpec, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber, TaskState,
+    ToolResult,
+};
+use adjutant_store::{
+    Await, Claim, Dependency, IdempotencyKey, NewDelegation, NewTask, Operator, Spawned, Worker,
+};
 
 use crate::world::{World, assert_lost, assert_refused, queued, race, task, turn};
 
@@ -228,4 +235,160 @@ async fn a_woken_parent_finds_its_turns() {
     let turns = world.store.turns(resumed.lease.task()).await.unwrap();
     assert_eq!(turns.len(), 1);
     assert_eq!(turns[0].turn, turn("I delegate."));
+}
+
+fn to(agent: &str) -> NewDelegation {
+    NewDelegation { task: NewTask { agent: agent.to_owned(), ..task() }, ..NewDelegation::default() }
+}
+
+/// A parent that runs and has stored a turn, in a session that has an agent `helper`.
+async fn delegating(world: &World) -> (SessionId, Worker, Claim) {
+    let (session, worker, mut claim) = world.one_running().await;
+    let helper = AgentDefinition {
+        name: "helper".to_owned(),
+        description: "Helps".to_owned(),
+        on_worker_loss: OnWorkerLoss::Resume,
+        spec: AgentSpec { system_prompt: "You help.".to_owned(), max_turns: 3, ..AgentSpec::default() },
+    };
+    world.store.define(session, &helper, adjutant_store::Redefinition::Refuse).await.unwrap();
+    claim.lease.checkpoint(&turn("I delegate.")).await.unwrap();
+    (session, worker, claim)
+}
+
+async fn delegate(claim: &Claim, call: &str, count: usize) -> adjutant_store::Result<Vec<Spawned>> {
+    claim.lease.delegate(call, &vec![to("helper"); count], &Operator::default()).await
+}
+
+fn ids(spawned: &[Spawned]) -> Vec<TaskNumber> {
+    spawned.iter().map(|spawned| spawned.number).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_delegates_once_also_when_its_children_have_ended_and_days_have_passed() {
+    let world = World::new().await;
+    let (session, worker, claim) = delegating(&world).await;
+    let made = delegate(&claim, "call 1", 2).await.unwrap();
+    assert_eq!(ids(&made), [TaskNumber(2), TaskNumber(3)]);
+    assert_eq!(ids(&delegate(&claim, "call 1", 2).await.unwrap()), ids(&made));
+    assert_eq!(
+        ids(&delegate(&claim, "call 2", 1).await.unwrap()),
+        [TaskNumber(4)],
+        "another call, another child"
+    );
+    let config: serde_json::Value =
+        sqlx::query_scalar("select config from task where number = 2").fetch_one(&world.sql).await.unwrap();
+    assert_eq!((&config["system_prompt"], &config["max_turns"]), (&"You help.".into(), &3.into()));
+
+    world.store.cancel(made[0].id).await.unwrap();
+    sqlx::query("update task set created_at = created_at - interval '3 days', started_at = started_at - interval '3 days' where finished_at is null")
+        .execute(&world.sql)
+        .await
+        .unwrap();
+    world.expire(claim.lease.id()).await;
+    worker.sweep(Duration::ZERO).await.unwrap();
+    let next =
+        worker.claim(10).await.unwrap().into_iter().find(|claim| claim.assignment.parent.is_none()).unwrap();
+    assert_eq!(ids(&delegate(&next, "call 1", 2).await.unwrap()), ids(&made), "the next attempt's too");
+    assert_eq!(world.count("select count(*) from task").await, 4);
+    assert_eq!(world.state(session, TaskNumber(2)).await, TaskState::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_agent_makes_no_child_and_the_same_call_may_be_right_later() {
+    let world = World::new().await;
+    let (_, _, claim) = delegating(&world).await;
+    let wrong = [to("helper"), to("nobody")];
+    let message = assert_refused(
+        claim.lease.delegate("call 1", &wrong, &Operator::default()).await,
+        ErrorCode::AgentNotFound,
+    );
+    assert_eq!(message, "Agent not found: nobody");
+    assert_eq!(world.count("select count(*) from task").await, 1);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_holder_of_the_lease_handles_children() {
+    let world = World::new().await;
+    let (_, worker, claim) = delegating(&world).await;
+    let child = delegate(&claim, "call 1", 2).await.unwrap().remove(0);
+    world.store.cancel(child.id).await.unwrap();
+    world.expire(claim.lease.id()).await;
+    worker.sweep(Duration::ZERO).await.unwrap();
+    let next = worker.claim(10).await.unwrap();
+    let result = ToolResult { call: "call 2".to_owned(), content: "x".to_owned(), ..ToolResult::default() };
+    assert_lost(delegate(&claim, "call 1", 2).await);
+    assert_lost(delegate(&claim, "call 9", 1).await);
+    assert_lost(claim.lease.cancel_child(TaskNumber(3)).await);
+    assert_lost(claim.lease.collect_child(child.number, &result).await);
+    assert_eq!(
+        world.count("select count(*) from task where state = 'cancelled' or collected_at is not null").await,
+        1
+    );
+    assert_eq!(world.count("select count(*) from task").await, 3);
+    drop(next);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_is_handed_over_once_together_with_the_result_of_the_call() {
+    let world = World::new().await;
+    let (session, worker, claim) = delegating(&world).await;
+    let child = delegate(&claim, "call 1", 1).await.unwrap().remove(0);
+    assert_refused(claim.lease.outcome_of_child(child.number).await, ErrorCode::TaskNotReady);
+    complete_one(&world, &worker).await;
+    let (told, outcome) = claim.lease.outcome_of_child(child.number).await.unwrap();
+    assert_eq!((told.number, told.state), (child.number, TaskState::Completed));
+    assert_eq!(outcome, Outcome::Completed { result: "done".to_owned(), summary: None });
+    let result =
+        ToolResult { call: "call 2".to_owned(), content: "done".to_owned(), ..ToolResult::default() };
+    for _ in 0..2 {
+        claim.lease.collect_child(child.number, &result).await.unwrap();
+    }
+    assert_eq!(
+        world.store.turns(claim.lease.task()).await.unwrap()[0].tool_results,
+        std::slice::from_ref(&result)
+    );
+    let another = ToolResult { call: "call 3".to_owned(), ..result };
+    assert_refused(claim.lease.collect_child(child.number, &another).await, ErrorCode::TaskNotFound);
+    assert_refused(claim.lease.outcome_of_child(child.number).await, ErrorCode::TaskNotFound);
+
+    // Neither itself nor somebody else's task.
+    let stranger = world.spawn(session, 1).await.remove(0);
+    world.store.cancel(stranger.id).await.unwrap();
+    for number in [TaskNumber(1), stranger.number] {
+        assert_refused(claim.lease.outcome_of_child(number).await, ErrorCode::TaskNotFound);
+        assert_refused(claim.lease.collect_child(number, &another).await, ErrorCode::TaskNotFound);
+        assert_refused(claim.lease.cancel_child(number).await, ErrorCode::TaskNotFound);
+    }
+    assert_eq!(claim.lease.children().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_with_a_time_is_over_when_its_children_are_or_the_time_is() {
+    let world = World::new().await;
+    let (session, worker, claim) = delegating(&world).await;
+    let children: Vec<_> =
+        delegate(&claim, "call 1", 1).await.unwrap().into_iter().map(|child| child.id).collect();
+    let hour = Duration::from_secs(3600);
+    claim.lease.wait_at_most(children.clone(), Await::All, hour).write().await.unwrap();
+    assert_eq!(world.store.let_in_due().await.unwrap(), 0, "it is not due");
+    assert_eq!(world.state(session, TaskNumber(1)).await, TaskState::Waiting);
+    complete_one(&world, &worker).await;
+    let parent = world.claim_one(&worker).await;
+    assert_eq!(parent.lease.attempt(), 2, "its children were done before the time was");
+    let again: Vec<_> =
+        delegate(&parent, "call 2", 1).await.unwrap().into_iter().map(|child| child.id).collect();
+    parent.lease.wait_at_most(again, Await::Any, hour).write().await.unwrap();
+    sqlx::query("update task set not_before = now() - interval '1 second' where state = 'waiting'")
+        .execute(&world.sql)
+        .await
+        .unwrap();
+    assert_eq!(world.store.let_in_due().await.unwrap(), 1);
+    world.assert_sound().await;
+    assert_eq!(world.count("select count(*) from awaited").await, 0);
+    let woken = worker.claim(1).await.unwrap().remove(0);
+    assert_eq!(woken.lease.attempt(), 3, "it is the first in the queue");
+    woken.lease.complete("done".to_owned(), None).write().await.unwrap();
+    assert_eq!(world.drain(&worker).await.len(), 1);
 }

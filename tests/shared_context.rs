@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-fn context(arguments: &Value) -> ContextCall {
+pub fn context(arguments: &Value) -> ContextCall {
     ContextCall::parse(arguments).unwrap()
 }
 
 /// The orchestrator's call, from its arguments to its answer.
-async fn call(world: &World, session: SessionId, arguments: Value) -> Result<Value, Error> {
+pub async fn call(world: &World, session: SessionId, arguments: Value) -> Result<Value, Error> {
     world.store.shared_context(session, &ContextCall::parse(&arguments)?).await
 }
 
-async fn write(world: &World, session: SessionId, key: &str, value: &str) -> Result<Value, Error> {
+pub async fn write(world: &World, session: SessionId, key: &str, value: &str) -> Result<Value, Error> {
     call(world, session, json!({"action": "write", "key": key, "value": value})).await
 }
 
-async fn read(world: &World, session: SessionId, key: &str) -> Result<Value, Error> {
+pub async fn read(world: &World, session: SessionId, key: &str) -> Result<Value, Error> {
     call(world, session, json!({"action": "read", "key": key})).await
 }
 
-async fn list_keys(world: &World, session: SessionId) -> Value {
+pub async fn list_keys(world: &World, session: SessionId) -> Value {
     call(world, session, json!({"action": "list_keys"})).await.unwrap()
 }
 
 /// A task's call, from its arguments to what its model is given.
-async fn task_call(lease: &Lease, call_id: &str, arguments: &Value) -> (Value, ToolResult) {
+pub async fn task_call(lease: &Lease, call_id: &str, arguments: &Value) -> (Value, ToolResult) {
     let result = lease.shared_context(call_id, &context(arguments)).await.unwrap();
     (serde_json::from_str(&result.content).unwrap(), result)
 }

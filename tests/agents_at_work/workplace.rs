@@ -57,7 +57,12 @@ impl Workplace {
 
     /// A worker of this place, with a short lease and room for many tasks.
     pub fn work(&self) -> Command {
-        let mut command = work_for_real(self.world.url());
+        self.work_at(self.world.url())
+    }
+
+    /// The same, which reaches the database over this URL.
+    pub fn work_at(&self, url: &str) -> Command {
+        let mut command = work_for_real(url);
         command.arg("--config").arg(self.file("adjutant.toml"));
         command.env("ADJUTANT_CONCURRENCY", "30").env("MODEL_KEY", KEY);
         command

@@ -12,7 +12,7 @@ working=
 trap '[ -z "$serving" ] || kill "$serving"; [ -z "$working" ] || kill "$working"; rm -rf "$scratch"' EXIT
 
 "$adjutant" migrate >/dev/null
-key=$("$adjutant" keys create schemathesis --quiet)
+key=$("$adjutant" keys create schemathesis --scope admin --quiet)
 "$adjutant" serve --config "$here/adjutant.toml" --listen 127.0.0.1:0 --json >"$scratch/ready" 2>"$scratch/log" &
 serving=$!
 until [ -s "$scratch/ready" ]; do
@@ -30,6 +30,7 @@ url, key = sys.argv[1:]
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 def post(path, body):
     return json.load(urllib.request.urlopen(urllib.request.Request(url + path, json.dumps(body).encode(), headers)))
+post("/v1/webhooks/secrets", {})
 for session in ["fuzzed", "other"]:
     post("/v1/sessions", {"session_id": session})
 subagent = "/v1/sessions/fuzzed/tools/subagent"

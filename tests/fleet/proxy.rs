@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sqlx::postgres::PgConnectOptions;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -28,6 +29,7 @@ pub struct Proxy {
     line: watch::Sender<Line>,
     /// Connections of an older round are closed.
     round: watch::Sender<u64>,
+    asked: Arc<AtomicU64>,
     accepting: JoinHandle<()>,
 }
 
@@ -39,13 +41,19 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (line, round) = (watch::Sender::new(Line::Good), watch::Sender::new(0));
-        let accepting = tokio::spawn(accept(listener, socket, line.clone(), round.clone()));
+        let asked = Arc::new(AtomicU64::new(0));
+        let accepting = tokio::spawn(accept(listener, socket, (line.clone(), round.clone()), asked.clone()));
         let database = options.get_database().unwrap().to_owned();
-        Self { port, database, user: options.get_username().to_owned(), line, round, accepting }
+        Self { port, database, user: options.get_username().to_owned(), line, round, asked, accepting }
     }
 
     pub fn url(&self) -> String {
         format!("postgres://{}@127.0.0.1:{}/{}?sslmode=disable", self.user, self.port, self.database)
+    }
+
+    /// How often something came from the side of the workers: about once for each query.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
     }
 
     pub fn line_is(&self, line: Line) {
@@ -67,45 +75,50 @@ impl Drop for Proxy {
 async fn accept(
     listener: TcpListener,
     socket: PathBuf,
-    line: watch::Sender<Line>,
-    round: watch::Sender<u64>,
+    (line, round): (watch::Sender<Line>, watch::Sender<u64>),
+    asked: Arc<AtomicU64>,
 ) {
     let socket = Arc::new(socket);
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        let (line, mut round, socket) = (line.subscribe(), round.subscribe(), socket.clone());
+        let (line, mut round) = (line.subscribe(), round.subscribe());
+        let (socket, asked) = (socket.clone(), asked.clone());
         tokio::spawn(async move {
             round.mark_unchanged();
             tokio::select! {
-                () = carry(client, &socket, line) => {}
+                () = carry(client, &socket, line, &asked) => {}
                 _ = round.changed() => {}
             }
         });
     }
 }
 
-async fn carry(client: TcpStream, socket: &PathBuf, line: watch::Receiver<Line>) {
+async fn carry(client: TcpStream, socket: &PathBuf, line: watch::Receiver<Line>, asked: &AtomicU64) {
     let Ok(server) = UnixStream::connect(socket).await else { return };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
+    let answered = AtomicU64::new(0);
     tokio::select! {
-        () = copy(from_client, to_server, &line, &[Line::Good, Line::Mute]) => {}
-        () = copy(from_server, to_client, &line, &[Line::Good]) => {}
+        () = copy(from_client, to_server, |line| line != Line::Dead, &line, asked) => {}
+        () = copy(from_server, to_client, |line| line == Line::Good, &line, &answered) => {}
     }
 }
 
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    passes: impl Fn(Line) -> bool,
     line: &watch::Receiver<Line>,
-    passes: &[Line],
+    pieces: &AtomicU64,
 ) {
     let mut bytes = vec![0; 16384];
     while let Ok(count) = from.read(&mut bytes).await {
         if count == 0 {
             break;
         }
-        if passes.contains(&line.borrow()) && to.write_all(&bytes[..count]).await.is_err() {
+        pieces.fetch_add(1, Ordering::SeqCst);
+        let passes = passes(*line.borrow());
+        if passes && to.write_all(&bytes[..count]).await.is_err() {
             break;
         }
     }

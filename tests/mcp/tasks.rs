@@ -3,7 +3,7 @@
 use adjutant_agent::FailureKind;
 use serde_json::{Value, json};
 
-use super::client::{Modern, call};
+use super::client::{Modern, NEWEST, call, post};
 use crate::http::server::Server;
 use crate::spec::office::{CONFIG, Office, SESSION, key};
 
@@ -123,4 +123,29 @@ async fn a_client_that_does_not_know_tasks_is_kept_waiting_instead() {
     assert_eq!(waited["structuredContent"], json!({"tasks": [], "timed_out": true}));
     let fault = client.request("tasks/get", json!({"taskId": "wait.1.any.t_01.the%20session"})).await;
     assert_eq!(fault["error"]["code"], -32021, "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_may_be_asked_about_without_its_name_in_a_header_but_not_with_another() {
+    let office = Office::at_the_desk().await;
+    let secret = key(&office.world, "tenant", "delegate").await;
+    let client = client(&office).await;
+    office.spawn("x").await;
+    let id = wait(&client, json!({"task_ids": ["t_01"]})).await["taskId"].clone();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": NEWEST,
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    for method in ["tasks/get", "tasks/cancel"] {
+        let params = json!({"taskId": id, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let mut headers = vec![format!("MCP-Protocol-Version: {NEWEST}"), format!("Mcp-Method: {method}")];
+        let answer = post(&client.server, Some(&secret), &headers, &body).await.json();
+        assert_eq!(answer["result"]["resultType"], "complete", "{method}: {answer}");
+        headers.push("Mcp-Name: wait.1.any.t_02.another".to_owned());
+        let fault = post(&client.server, Some(&secret), &headers, &body).await.json();
+        assert_eq!(fault["error"]["code"], -32020, "{method}: {fault}");
+    }
+    assert_eq!(get(&client, &id).await["status"], "cancelled");
 }

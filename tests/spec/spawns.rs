@@ -1,6 +1,6 @@
 //! spawn and status.
 
-use adjutant_agent::{ErrorCode, SessionId};
+use adjutant_agent::{ErrorCode, SessionId, TaskId};
 use adjutant_store::NewSession;
 use serde_json::{Value, json};
 
@@ -25,6 +25,7 @@ over_every_wire! {
     row_g_31_a_task_starts_after_what_it_depends_on,
     row_g_32_the_same_key_makes_one_task,
     row_g_32_a_refusal_is_never_frozen,
+    row_i_1_a_spawn_says_who_is_told_of_its_end,
 }
 
 fn spawn(more: Value) -> Value {
@@ -275,4 +276,24 @@ async fn row_g_32_a_refusal_is_never_frozen(office: Office) {
     office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
     assert_eq!(office.call(keyed).await["task_id"], "t_06");
     assert!(office.session_id().await > SessionId(0));
+}
+
+async fn row_i_1_a_spawn_says_who_is_told_of_its_end(office: Office) {
+    let told = spawn(json!({"webhook": {"url": "https://example.com/ended", "events": ["task.failed"]}}));
+    office.refused(told.clone(), ErrorCode::WebhookSecretNotFound).await;
+    let secret = office.world.secret().await;
+    let answer = office.call(told).await;
+    let record =
+        office.world.store.task("tenant", answer["id"].as_str().unwrap().parse().map(TaskId).unwrap()).await;
+    let webhook = serde_json::to_value(record.unwrap().webhook).unwrap();
+    assert_eq!(webhook, json!({"url": "https://example.com/ended", "events": ["task.failed"]}));
+    assert!(!answer.to_string().contains(&secret));
+    for (webhook, field) in [
+        (json!({"url": "http://example.com/"}), "webhook.url"),
+        (json!({"url": "https://10.0.0.1/"}), "webhook.url"),
+        (json!({"url": "https://example.com/", "events": ["ended"]}), "webhook.events[0]"),
+    ] {
+        let said = office.refused(spawn(json!({"webhook": webhook})), ErrorCode::InvalidArgument).await;
+        assert!(said.starts_with(&format!("{field}: ")), "{said}");
+    }
 }

@@ -16,7 +16,7 @@ const fn form(needed: &'static [&'static str], optional: &'static [&'static str]
 macro_rules! agent_fields {
     ($($more:literal),*) => {
         &[
-            "tools", "model", "max_turns", "replace", "on_worker_loss", "timeout_s", "max_input_tokens",
+            "tools", "model", "max_turns", "replace", "on_worker_loss", "may_delegate", "timeout_s", "max_input_tokens",
             "max_output_tokens", "max_cost_usd", "summary_prompt", $($more),*
         ]
     };
@@ -25,7 +25,7 @@ macro_rules! task_fields {
     ($($more:literal),*) => {
         &[
             "queue", "priority", "delay_s", "timeout_s", "max_input_tokens", "max_output_tokens", "max_cost_usd",
-            "summary_prompt", "label", "metadata", $($more),*
+            "summary_prompt", "label", "metadata", "webhook", $($more),*
         ]
     };
 }

@@ -50,6 +50,7 @@ pub struct AgentDraft {
     /// With their texts, as the operator has them.
     pub skills: Vec<Skill>,
     pub inheritance: Option<InheritancePolicy>,
+    pub may_delegate: Option<bool>,
 }
 
 /// An agent that tasks can be given to.
@@ -70,11 +71,17 @@ pub struct DefinitionLimits {
     pub max_turns: i32,
     /// None for the operator's own agents, whose prompts may be as long as they like.
     pub max_prompt_tokens: Option<i64>,
+    /// Whether it may say `may_delegate`.
+    pub may_delegate: bool,
 }
 
 impl Default for DefinitionLimits {
     fn default() -> Self {
-        Self { max_turns: DEFAULT_MAX_TURNS_CEILING, max_prompt_tokens: Some(MAX_PROMPT_TOKENS) }
+        Self {
+            max_turns: DEFAULT_MAX_TURNS_CEILING,
+            max_prompt_tokens: Some(MAX_PROMPT_TOKENS),
+            may_delegate: false,
+        }
     }
 }
 
@@ -104,6 +111,8 @@ impl AgentDraft {
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
             skills: if self.skills.is_empty() { spec.skills.clone() } else { self.skills },
             inheritance: self.inheritance.or_else(|| spec.inheritance.clone()),
+            // Not inherited: who may delegate is said of each agent.
+            may_delegate: self.may_delegate,
         }
     }
 
@@ -138,6 +147,7 @@ impl AgentDraft {
             },
             skills: self.skills,
             inheritance: self.inheritance,
+            may_delegate: may_delegate(self.may_delegate, limits)?,
             ..AgentSpec::default()
         };
         Ok(AgentDefinition {
@@ -181,6 +191,16 @@ fn summary_prompt(text: Option<String>, limits: &DefinitionLimits) -> Result<Opt
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     refuse_nul("summary_prompt", &text)?;
     prompt("summary_prompt", text, limits).map(Some)
+}
+
+fn may_delegate(asked: Option<bool>, limits: &DefinitionLimits) -> Result<bool, Refusal> {
+    match asked {
+        Some(true) if !limits.may_delegate => Err(Refusal::invalid(
+            "may_delegate",
+            "only the operator's own agents delegate here (limits.define_may_delegate)",
+        )),
+        asked => Ok(asked.unwrap_or(false)),
+    }
 }
 
 /// Each once, in the order in which they were given, and never the one with which an agent could delegate further.

@@ -6,6 +6,7 @@ words! {
         AgentAlreadyExists = "AGENT_ALREADY_EXISTS",
         AgentNotFound = "AGENT_NOT_FOUND",
         BodyTooLarge = "BODY_TOO_LARGE",
+        DeliveryNotFound = "DELIVERY_NOT_FOUND",
         Forbidden = "FORBIDDEN",
         HeadersTooLarge = "HEADERS_TOO_LARGE",
         IdempotencyConflict = "IDEMPOTENCY_CONFLICT",
@@ -36,6 +37,7 @@ words! {
         Unavailable = "UNAVAILABLE",
         UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE",
         ValueTooLarge = "VALUE_TOO_LARGE",
+        WebhookSecretNotFound = "WEBHOOK_SECRET_NOT_FOUND",
     }
 }
 

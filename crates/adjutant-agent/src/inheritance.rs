@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::words::words;
-use crate::{AgentSpec, ErrorCode, Refusal, Skill, inventory, prompts};
+use crate::{AgentSpec, ErrorCode, Refusal, SUBAGENT, Skill, inventory, prompts};
 
 words! {
     /// What becomes of a tool that an agent has already and inherits.
@@ -136,6 +136,7 @@ impl AgentSpec {
             parent: None,
             sections: false,
             envelope: false,
+            may_delegate: self.may_delegate && self.permits(SUBAGENT),
             ..self.clone()
         };
         let tools: Vec<&str> = spec.allowed_tools().collect();

@@ -9,6 +9,7 @@ mod budget;
 mod context_call;
 mod conversation;
 mod definition;
+mod delegation;
 pub mod dialects;
 mod earlier;
 mod envelope;
@@ -24,6 +25,7 @@ mod outcome;
 mod pending;
 mod permissions;
 pub mod prompts;
+mod reach;
 mod request;
 #[cfg(test)]
 mod sample;
@@ -33,8 +35,10 @@ mod subagent_call;
 mod tokens;
 mod tool;
 mod tool_schemas;
+mod tools_used;
 mod turn;
 mod view;
+mod webhook;
 mod window;
 mod words;
 
@@ -47,6 +51,9 @@ pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, LONGEST_S, MAX_USD,
     OnWorkerLoss, nanousd, usd,
 };
+pub use delegation::{
+    Child, ChildCall, ChildWait, DEFAULT_MAX_DEPTH, Delegation, DelegationForm, Waited, delegation_tool,
+};
 pub use earlier::EarlierTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
@@ -58,6 +65,7 @@ pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
 pub use permissions::Permissions;
+pub use reach::{NotPublic, Reach, is_public};
 pub use request::{Message, Request, ToolOutput};
 pub use skill::Skill;
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
@@ -69,7 +77,9 @@ pub use subagent_call::{
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, ToolDefinition};
 pub use tool_schemas::{SHARED_CONTEXT, SUBAGENT, shared_context_tool, subagent_tool};
+pub use tools_used::tools_used;
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
+pub use webhook::{Answered, RetryRules, Verdict, Webhook, WebhookEvent};
 pub use window::Window;
 pub use words::UnknownWord;

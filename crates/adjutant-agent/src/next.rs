@@ -14,6 +14,8 @@ pub enum Next<'a> {
     },
     /// Get a result for each of these calls and store it, in any order or side by side.
     RunTools(Vec<PendingCall<'a>>),
+    /// Answer those of these calls whose children have ended; else let go of the task until they have.
+    Await(Vec<PendingCall<'a>>),
     Finish(Outcome),
 }
 
@@ -36,7 +38,14 @@ pub fn next<'a>(conversation: &Conversation<'a>, turns: &'a [StoredTurn], attemp
         }
         Standing::WantsTools => {
             let pending = PendingCall::of(last, attempt);
-            if pending.is_empty() { call(TurnKind::Turn) } else { Next::RunTools(pending) }
+            // Waits come last: what they wait for may be spawned beside them.
+            let (waits, tools): (Vec<_>, Vec<_>) =
+                pending.into_iter().partition(|pending| agent.waits(pending.call));
+            match (tools.is_empty(), waits.is_empty()) {
+                (false, _) => Next::RunTools(tools),
+                (true, false) => Next::Await(waits),
+                (true, true) => call(TurnKind::Turn),
+            }
         }
         Standing::CutOff => call(TurnKind::Turn),
         Standing::Empty if was_asked_again(turns) => failed(FailureKind::EmptyResult, prompts::EMPTY_RESULT),

@@ -48,6 +48,13 @@ pub fn tool_error(turn: i32, details: impl std::fmt::Display) -> String {
     format!("Tool execution error in turn {turn}: {details}")
 }
 
+/// What an agent is told that may delegate, but not so deep. An orchestrator's task has depth 1, its children 2.
+pub fn too_deep(max_depth: i16, depth: i16) -> String {
+    format!(
+        "Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {depth}. Cannot spawn nested subagent."
+    )
+}
+
 /// In the place of an old tool result, when the conversation nears the model's window.
 pub(crate) fn left_out(chars: usize) -> String {
     format!(

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::DelegationForm;
 use crate::tool_schemas::SUBAGENT;
 use crate::{InheritancePolicy, Parent, Permissions, Skill};
 
@@ -44,6 +45,15 @@ pub struct AgentSpec {
     /// It is told how to give its answer with a summary.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub envelope: bool,
+    /// Whether it gets the tool to delegate further, where the operator's `max_depth` leaves room for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_delegate: bool,
+    /// How it delegates.
+    #[serde(skip_serializing_if = "DelegationForm::is_default")]
+    pub delegation: DelegationForm,
+    /// Of the dialect that it was spawned in, where that allows less than the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<i16>,
 }
 
 impl Default for AgentSpec {
@@ -62,19 +72,25 @@ impl Default for AgentSpec {
             permissions: None,
             sections: false,
             envelope: false,
+            may_delegate: false,
+            delegation: DelegationForm::default(),
+            max_depth: None,
         }
     }
 }
 
 impl AgentSpec {
     /// The tools that the agent may use, each once: those that its session permits. Never the one with which it could delegate
-    /// further, whatever an old snapshot says.
+    /// further: whether it has that depends on where its task is ([`AgentSpec::delegation`]), and no list of tools gives it.
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
-        let permitted =
-            |name: &&str| self.permissions.as_ref().is_none_or(|permissions| permissions.allows(name));
-        names.filter(|name| *name != SUBAGENT).filter(permitted)
+        names.filter(|name| *name != SUBAGENT && self.permits(name))
+    }
+
+    /// Whether its session lets it use a tool of this name.
+    pub(crate) fn permits(&self, tool: &str) -> bool {
+        self.permissions.as_ref().is_none_or(|permissions| permissions.allows(tool))
     }
 
     /// What it is asked when its loop is done, unless that is blank.
@@ -106,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_never_gets_the_tool_to_delegate() {
+    fn no_list_of_tools_gives_an_agent_the_tool_to_delegate() {
         let tools = ["fetch", "subagent", "shared_context", "fetch"].map(str::to_owned).to_vec();
         let spec = AgentSpec { tools, ..AgentSpec::default() };
         assert_eq!(spec.allowed_tools().collect::<Vec<_>>(), ["fetch", "shared_context"]);

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Replay, SubagentAction, ToolDefinition};
+use crate::{Replay, SubagentAction, ToolDefinition, WebhookEvent};
 
 /// The name of the tool that an agent never gets.
 pub const SUBAGENT: &str = "subagent";
@@ -51,6 +51,7 @@ pub fn subagent_tool() -> ToolDefinition {
             "system_prompt_append": text("For define with extends: what is added to its instructions."),
             "replace": { "type": "boolean", "description": "For define: replace the agent of this name that you defined before." },
             "on_worker_loss": words(&["resume", "fail"], "For define: what becomes of a task whose machine dies; it is resumed elsewhere if you say nothing."),
+            "may_delegate": { "type": "boolean", "description": "For define: whether the agent may delegate parts of its task, where the operator allows it." },
             "agent": text("For spawn: the agent's name."),
             "task": text("For spawn and continue: what is to be done, at most 1000 tokens. Put longer context into shared_context and name its keys."),
             "tasks": {
@@ -69,6 +70,7 @@ pub fn subagent_tool() -> ToolDefinition {
             "delay_s": number("number", "For spawn and continue: do not start before so many seconds have passed."),
             "label": text("For spawn and continue: a name for people to recognise the task by, at most 200 characters."),
             "metadata": { "type": "object", "description": "For spawn and continue: anything that you want to find again with the task, at most 16 KiB." },
+            "webhook": webhook("For spawn and continue: a URL of your own program that is told when the task has ended. Leave it out unless you were told to use one."),
             "idempotency_key": text("For spawn, collect, continue and batch: the same key gets the same answer, and nothing happens twice."),
             "task_id": text("For status, collect, read, cancel and continue: what spawn returned."),
             "task_ids": texts("For wait: the tasks to wait for; all that are active if you name none."),
@@ -99,9 +101,27 @@ fn item() -> Value {
             "delay_s": number("number", "Do not start before so many seconds have passed."),
             "label": text("A name for people to recognise the task by, at most 200 characters."),
             "metadata": { "type": "object", "description": "Anything that you want to find again with the task, at most 16 KiB." },
+            "webhook": webhook("A URL of your own program that is told when the task has ended."),
         },
         "required": ["agent", "task"],
         "additionalProperties": false,
+    })
+}
+
+fn webhook(description: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "url": text("An https URL."),
+            "events": {
+                "type": "array",
+                "items": { "type": "string", "enum": WebhookEvent::ALL },
+                "description": "Which ends it is told; all of them if you name none.",
+            },
+        },
+        "required": ["url"],
+        "additionalProperties": false,
+        "description": description,
     })
 }
 

@@ -34,7 +34,8 @@ pub(crate) struct Asked {
     pub(crate) assignment: String,
     /// All that came after the model's last answer.
     pub(crate) last: String,
-    pub(crate) last_tool_result: String,
+    /// What tools gave after the model's last answer, in the order of its calls.
+    pub(crate) tool_results: Vec<String>,
     /// 1, and 1 more for each answer of the model in the request.
     pub(crate) turn: u32,
     /// The same for all requests of a conversation: the system prompt and the assignment, hashed.
@@ -89,12 +90,7 @@ impl Asked {
             conversation: hash(&(&system, &assignment)),
             question: hash(&question),
             last: said.map(String::as_str).collect::<Vec<_>>().join("\n"),
-            last_tool_result: last
-                .iter()
-                .flat_map(|message| &message.tool_results)
-                .next_back()
-                .cloned()
-                .unwrap_or_default(),
+            tool_results: last.iter().flat_map(|message| message.tool_results.clone()).collect(),
             turn: u32::try_from(answers + 1).unwrap_or(u32::MAX),
             streams: body["stream"].as_bool().unwrap_or(false),
             wants_usage: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
@@ -128,11 +124,20 @@ impl Asked {
         match name {
             "assignment" => Some(self.assignment.clone()),
             "last" => Some(self.last.clone()),
-            "last_tool_result" => Some(self.last_tool_result.clone()),
+            "last_tool_result" => Some(self.tool_results.last().cloned().unwrap_or_default()),
             "model" => Some(self.model.clone()),
             "turn" => Some(self.turn.to_string()),
-            _ => None,
+            _ => self.in_results(name.strip_prefix("results/")?),
         }
+    }
+
+    /// A value in a result that is JSON: the result's place, from 0, and the way to the value, as `0/tasks/1/task_id`.
+    fn in_results(&self, name: &str) -> Option<String> {
+        let (place, way) = name.split_once('/')?;
+        let result = self.tool_results.get(place.parse::<usize>().ok()?)?;
+        let result: Value = serde_json::from_str(result).ok()?;
+        let found = result.pointer(&format!("/{way}"))?;
+        Some(found.as_str().map_or_else(|| found.to_string(), str::to_owned))
     }
 }
 
@@ -206,7 +211,7 @@ mod tests {
         );
         for asked in [&anthropic, &openai] {
             assert_eq!((asked.turn, asked.assignment.as_str()), (2, "Find it"));
-            assert_eq!((asked.last.as_str(), asked.last_tool_result.as_str()), ("one\ntwo", "two"));
+            assert_eq!((asked.last.as_str(), asked.fill("{last_tool_result}").as_str()), ("one\ntwo", "two"));
             assert_eq!(asked.system, "You are x.");
         }
         assert_eq!(anthropic.conversation, openai.conversation);
@@ -219,5 +224,22 @@ mod tests {
             json!({"model": "m", "messages": [{"role": "user", "content": "say {turn}"}]}),
         );
         assert_eq!(asked.fill("{assignment} {x} {\"a\": {turn}} {"), "say {turn} {x} {\"a\": 1} {");
+    }
+
+    #[test]
+    fn a_value_of_a_result_is_found_by_its_way() {
+        let asked = asked(
+            Wire::OpenAi,
+            json!({"model": "m", "messages": [
+                {"role": "user", "content": "Find it"},
+                {"role": "assistant", "content": null, "tool_calls": []},
+                {"role": "tool", "tool_call_id": "a", "content": "{\"tasks\": [{\"id\": \"t_02\"}, {\"id\": 3}]}"},
+                {"role": "tool", "tool_call_id": "b", "content": "two"},
+            ]}),
+        );
+        assert_eq!(asked.fill("{results/0/tasks/0/id}, {results/0/tasks/1/id}"), "t_02, 3");
+        for nothing in ["{results/0/tasks/2/id}", "{results/1/x}", "{results/2/x}", "{results/x}"] {
+            assert_eq!(asked.fill(nothing), nothing);
+        }
     }
 }

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::dialects::{Answer, ecs, xzatoma};
-use adjutant_agent::{DefinitionLimits, ErrorCode, LONGEST_WAIT, Refusal, SessionId, Skill, TaskNumber};
+use adjutant_agent::{
+    DefinitionLimits, ErrorCode, LONGEST_WAIT, Reach, Refusal, SessionId, Skill, TaskNumber, Webhook,
+};
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +27,8 @@ pub struct Policy {
     pub tenants: TenantLimits,
     /// What agents can be given beside what they are.
     pub skills: Vec<Skill>,
+    /// Where webhooks may lead.
+    pub webhooks: Reach,
     pub dialects: Dialects,
 }
 
@@ -205,6 +209,23 @@ impl Desk {
     /// Whether this process has met the session; it may be gone again.
     pub(crate) fn has_met(&self, caller: &Caller, session: &str) -> bool {
         self.sessions.known(&caller.tenant, session).is_some()
+    }
+
+    /// Refuses webhooks, each in the field of this name, that cannot be told anything.
+    pub(crate) async fn check_webhooks<'a>(
+        &self,
+        session: SessionId,
+        webhooks: impl Iterator<Item = (String, &'a Webhook)>,
+    ) -> Result<()> {
+        let mut any = false;
+        for (field, webhook) in webhooks {
+            webhook.check(&field, self.policy.webhooks)?;
+            any = true;
+        }
+        if any {
+            self.store.check_webhook_secret_of(session).await?;
+        }
+        Ok(())
     }
 
     async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {

@@ -127,11 +127,13 @@ pub(crate) fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::AgentNotFound
+        | ErrorCode::DeliveryNotFound
         | ErrorCode::KeyNotFound
         | ErrorCode::RouteNotFound
         | ErrorCode::SessionNotFound
         | ErrorCode::TaskNotFound
-        | ErrorCode::ToolNotFound => StatusCode::NOT_FOUND,
+        | ErrorCode::ToolNotFound
+        | ErrorCode::WebhookSecretNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
         ErrorCode::AgentAlreadyExists

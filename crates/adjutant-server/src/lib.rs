@@ -18,6 +18,7 @@ mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod weakincentives;
 mod xzatoma;
 
 pub use caller::{Caller, Scope};
@@ -25,6 +26,6 @@ pub use desk::{Desk, Dialects, Policy, SessionLimits, ToolCall};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;
-pub use hub::{Hub, TextWatch, Watch};
+pub use hub::{Hub, Subscription, TextWatch, Watch};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

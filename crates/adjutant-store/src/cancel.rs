@@ -2,7 +2,7 @@ use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber, TaskState};
 use sqlx::types::Json;
 
 use crate::status::known;
-use crate::{Progress, Result, Store};
+use crate::{Progress, Result, Store, Whom};
 
 /// What a cancel found or did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Store {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select cancelled as "cancelled!", partial_result, leases as "leases!",
+                    r#"select cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
                         progress as "progress!: Json<Progress>"
                        from cancel_by_number_1($1, $2)"#,
                     session.0,
@@ -43,6 +43,9 @@ impl Store {
             .await?;
         self.notices.lost(row.leases.into_iter().map(LeaseId).collect());
         self.audience.happened([session]);
+        if row.delivers {
+            self.tell(Whom::Delayed);
+        }
         Ok(CancelledTask {
             progress: row.progress.0,
             changed: row.cancelled,
@@ -55,7 +58,7 @@ impl Store {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!",
+            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
                 (select session from task where id = $1) as session
                from cancel_1($1)"#,
             task.0
@@ -66,6 +69,9 @@ impl Store {
         let leases: Vec<LeaseId> = row.leases.into_iter().map(LeaseId).collect();
         self.notices.lost(leases.clone());
         self.audience.happened(row.session.map(SessionId));
+        if row.delivers {
+            self.tell(Whom::Delayed);
+        }
         Ok(Cancelled {
             state: known(&row.state)?,
             changed: row.cancelled,

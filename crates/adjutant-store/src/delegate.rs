@@ -157,11 +157,13 @@ impl Store {
 /// What else there is to say about a task is asked by itself.
 fn is_plain(new: &NewDelegation) -> bool {
     let task = &new.task;
-    task.delay.is_none() && task.depends_on.is_empty() && new.equipment.is_empty() && !new.any_length
+    let waits = task.delay.is_some() || !task.depends_on.is_empty();
+    let has_more = !new.equipment.is_empty() || new.any_length || task.webhook.is_some();
+    !waits && !has_more && task.context.is_shared()
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
-fn row(new: &NewDelegation) -> Result<Value> {
+pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
     let mut row = to_row(&new.task)?;
     if let Some(text) = &new.summary_prompt {
         refuse_nul_in("summary_prompt", text)?;
@@ -174,6 +176,10 @@ fn row(new: &NewDelegation) -> Result<Value> {
         refuse_nul("equipment", &row["equipment"])?;
     }
     Ok(row)
+}
+
+pub(crate) fn operator_json(operator: &Operator) -> Result<Value> {
+    json(operator)
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<Value> {

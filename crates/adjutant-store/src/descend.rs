@@ -1,15 +1,16 @@
 //! Tasks that come from others: a retry does the same again, and what continues a task goes on with its conversation. Both are
-//! spawned like any other; what they come from is in their configuration, where their worker finds it.
+//! spawned like any other; what they come from is in their configuration, where their worker finds it. What worked on a snapshot gets
+//! a new one: the old one ended with the task, and what was apart from the session stays apart.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, Webhook,
 };
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
 use crate::delegate::{check_task, config, spec_at_spawn};
 use crate::status::known;
-use crate::{Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store};
+use crate::{Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store, TaskContext};
 
 const RETRY_OF: &str = "retry_of";
 const CONTINUES: &str = "continues";
@@ -55,10 +56,12 @@ impl Store {
                 agent_version: origin.task.agent_version,
                 config: config(&spec_at_spawn(new, spec, None, operator))?,
                 on_worker_loss: origin.task.on_worker_loss,
+                context: origin.task.context,
                 ..new.task.clone()
             }
         } else {
-            self.task_for_agent(session, new, operator).await?
+            let context = origin.task.context;
+            NewTask { context, ..self.task_for_agent(session, new, operator).await? }
         };
         one(self.spawn(session, &[with_origin(task, CONTINUES, origin.id)], key).await?)
     }
@@ -107,9 +110,9 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id, agent, agent_version, config as "config: Json<Map<String, Value>>", assignment, label,
-                        metadata as "metadata: Json<Map<String, Value>>", pool, priority,
+                        metadata as "metadata: Json<Map<String, Value>>", webhook as "webhook: Json<Webhook>", pool, priority,
                         on_worker_loss as "on_worker_loss!: String", max_failures, parent is not null as "is_child!",
-                        finished_at is not null as "has_ended!"
+                        finished_at is not null as "has_ended!", context is not null as "has_overlay!"
                        from task
                        where session = $1 and number = $2"#,
                     session.0,
@@ -142,6 +145,8 @@ impl Store {
             priority: row.priority,
             on_worker_loss,
             max_failures: row.max_failures,
+            context: if row.has_overlay { TaskContext::Snapshot } else { TaskContext::Shared },
+            webhook: row.webhook.map(|webhook| webhook.0),
             ..NewTask::default()
         };
         Ok(Origin { id: TaskId(row.id), session, task })

@@ -24,7 +24,7 @@ pub(crate) enum End {
     Completed { result: String, summary: Option<String> },
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
     Released { delay_s: Option<f64> },
-    Waiting { waiting_for: Await, children: Vec<TaskId> },
+    Waiting { waiting_for: Await, children: Vec<TaskId>, delay_s: Option<f64> },
 }
 
 impl Lease {
@@ -108,7 +108,7 @@ impl Store {
         let unwritten = self
             .call(async |connection| {
                 sqlx::query!(
-                    "select lost, busy from end_1($1, $2, $3, $4, $5, $6, $7)",
+                    "select lost, busy, delivers from end_1($1, $2, $3, $4, $5, $6, $7)",
                     &rows.slots,
                     &rows.tasks,
                     &rows.leases,
@@ -122,6 +122,9 @@ impl Store {
             })
             .await?;
         self.tell_of(endings);
+        if unwritten.delivers == Some(true) {
+            wake_deliverers(endings);
+        }
         let tasks = |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
         Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
@@ -135,9 +138,16 @@ impl Store {
                 None => ending.store.audience.happened_somewhere(),
             }
         }
-        if endings.iter().any(|ending| matches!(ending.end, End::Released { delay_s: Some(_) })) {
+        if endings.iter().any(|ending| ending.end.has_a_time()) {
             self.tell(Whom::Delayed);
         }
+    }
+}
+
+/// What these endings tell webhooks is to be sent by the worker whose they are, unless another is quicker.
+pub(crate) fn wake_deliverers(endings: &[Ending]) {
+    if let Some(ending) = endings.first() {
+        ending.store.wake_deliverer();
     }
 }
 
@@ -166,6 +176,14 @@ impl<'a> Rows<'a> {
 }
 
 impl End {
+    /// Whether somebody has to look at the clock for it.
+    fn has_a_time(&self) -> bool {
+        match self {
+            Self::Released { delay_s } | Self::Waiting { delay_s, .. } => delay_s.is_some(),
+            Self::Completed { .. } | Self::Failed { .. } => false,
+        }
+    }
+
     fn outcome(&self) -> &'static str {
         match self {
             Self::Completed { .. } => "completed",
@@ -189,8 +207,8 @@ impl End {
                 Some(json!({"failure": failure, "error": error, "partial_result": partial_result}))
             }
             Self::Released { delay_s } => delay_s.map(|delay_s| json!({"delay_s": delay_s})),
-            Self::Waiting { waiting_for, children } => {
-                Some(json!({"waiting_for": waiting_for, "children": children}))
+            Self::Waiting { waiting_for, children, delay_s } => {
+                Some(json!({"waiting_for": waiting_for, "children": children, "delay_s": delay_s}))
             }
         }
     }

@@ -15,7 +15,9 @@ pub struct Look {
     pub expired: bool,
     /// Delayed tasks have their time: [`let_in_due`](crate::Store::let_in_due).
     pub due: bool,
-    /// When the first of the two above will be, if nothing changes.
+    /// Webhooks are to be told something: [`claim_deliveries`](crate::Store::claim_deliveries).
+    pub delivers: bool,
+    /// When the first of the three above will be, if nothing changes.
     pub next: Option<Duration>,
     /// The living workers of its pool, itself among them.
     pub peers: Vec<WorkerId>,
@@ -35,7 +37,7 @@ impl Worker {
                 sqlx::query!(
                     r#"select
                         queued as "queued!", expired as "expired!", due as "due!", next_s, peers as "peers!", other_pools as "other_pools!",
-                        lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
+                        delivers as "delivers!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
                        from look_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
                     &known,
@@ -50,6 +52,7 @@ impl Worker {
             queued: row.queued,
             expired: row.expired,
             due: row.due,
+            delivers: row.delivers,
             next: row.next_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),
             peers: row.peers.into_iter().map(WorkerId).collect(),
             other_pools: row.other_pools,

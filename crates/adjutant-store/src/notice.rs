@@ -26,7 +26,7 @@ pub enum Whom {
     Pool(String),
     OtherPools(String),
     All,
-    /// Not into the queue, but at the clock: a task waits for a time that may come before they look again.
+    /// Not into the queue, but at the clock: a task, or what a webhook is told, waits for a time that may come before they look again.
     Delayed,
 }
 

@@ -1,10 +1,11 @@
-use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskId, TaskNumber, WorkerId};
+use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskId, TaskNumber, Webhook, WorkerId};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
+use sqlx::types::Json;
 
 use crate::history::entry_of;
-use crate::{Result, Store, TaskEntry};
+use crate::{DeliveryFilter, DeliveryRecord, Result, Store, TaskEntry};
 
 /// A task with everything that is known of it, for whoever looks into the past.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +34,10 @@ pub struct TaskRecord {
     pub traceparent: Option<String>,
     /// Who ran it, the one that runs it now included.
     pub attempts: Vec<AttemptRecord>,
+    /// Its own; without one, its session's is told.
+    pub webhook: Option<Webhook>,
+    /// What webhooks were told of its end, or will be.
+    pub deliveries: Vec<DeliveryRecord>,
 }
 
 /// One claim of a task.
@@ -88,6 +93,7 @@ impl Store {
                         h.root as "root!", h.depth as "depth!", h.metadata as "metadata!",
                         t.config - '{system_prompt, retry_of, continues, parent, skills}'::text[] as "config!", h.timeout_s,
                         h.pool as "pool!", h.priority as "priority!", h.not_before, h.waiting_for,
+                        t.webhook as "webhook: Json<Webhook>",
                         h.assignment as "assignment!", h.result, h.summary, h.partial_result, h.traceparent,
                         array(
                             select task_name(d.number)
@@ -109,6 +115,9 @@ impl Store {
             .await?;
         let row = row.ok_or_else(|| not_found(task))?;
         let attempts = self.attempts_of(task).await?;
+        let wanted =
+            DeliveryFilter { tenant: tenant.to_owned(), task: Some(task), ..DeliveryFilter::default() };
+        let deliveries = self.deliveries(&wanted, 10).await?;
         Ok(TaskRecord {
             root: TaskId(row.root),
             depth: row.depth,
@@ -127,6 +136,8 @@ impl Store {
             partial_result: row.partial_result,
             traceparent: row.traceparent,
             attempts,
+            webhook: row.webhook.map(|webhook| webhook.0),
+            deliveries,
             entry: entry_of!(row),
         })
     }

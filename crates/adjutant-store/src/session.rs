@@ -1,6 +1,7 @@
-use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, SessionId, Skill};
+use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, SessionId, Skill, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use sqlx::types::Json;
 use sqlx::{Connection, PgConnection};
 
 use crate::batch::check_name;
@@ -26,6 +27,8 @@ pub struct NewSession {
     pub parent: Parent,
     /// Which tools its tasks may use, whatever their agents list.
     pub permissions: Option<Permissions>,
+    /// Who is told how its tasks end.
+    pub webhook: Option<Webhook>,
 }
 
 /// What is to become of a session: the outer `None` leaves a field as it is, the inner one takes it away.
@@ -95,6 +98,9 @@ impl Store {
         if let Some(model) = &new.model {
             refuse_nul_in("model", model)?;
             check_name("model", model)?;
+        }
+        if let Some(webhook) = &new.webhook {
+            refuse_nul_in("webhook.url", &webhook.url)?;
         }
         refuse_nul("metadata", &Value::Object(new.metadata.clone()))?;
         let carried = Carried::of(new)?;
@@ -174,9 +180,9 @@ async fn insert(
     sqlx::query_scalar!(
         "insert into session (
              tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
-             metadata, parent, permissions
+             metadata, parent, permissions, webhook
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,
@@ -189,7 +195,8 @@ async fn insert(
         new.budget.max_cost_nanousd,
         Value::Object(new.metadata.clone()),
         carried.parent,
-        carried.permissions
+        carried.permissions,
+        new.webhook.as_ref().map(Json) as _
     )
     .fetch_optional(connection)
     .await

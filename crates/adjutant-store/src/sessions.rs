@@ -3,7 +3,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::types::Json;
 
-use crate::{Result, Store};
+use crate::{Result, SessionWebhook, Store};
 
 /// A session in a list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,7 @@ pub struct SessionDetails {
     pub total_size_tokens: i64,
     pub created_at: DateTime<Utc>,
     pub archived_at: Option<DateTime<Utc>>,
+    pub webhook: Option<SessionWebhook>,
 }
 
 impl Store {
@@ -71,6 +72,7 @@ impl Store {
                     r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
                         s.max_cost_nanousd, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
                         s.parent as "parent: Json<Parent>", s.permissions as "permissions: Json<Permissions>",
+                        s.webhook as "webhook: Json<SessionWebhook>",
                         context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"
                        from session s
                        cross join lateral (
@@ -111,6 +113,7 @@ impl Store {
             total_size_tokens: row.total_size_tokens,
             created_at: row.created_at,
             archived_at: row.archived_at,
+            webhook: row.webhook.map(|webhook| webhook.0),
         })
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::dialects::xzatoma::Quota;
-use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState};
+use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -32,8 +32,28 @@ pub struct NewTask {
     /// Workers that may be lost in a row without progress before the task fails.
     pub max_failures: i16,
     pub traceparent: Option<String>,
+    pub context: TaskContext,
+    /// Who is told how it ends, instead of whom its session tells.
+    pub webhook: Option<Webhook>,
     /// Refuse it if the tasks of its dialect in this session have used as much already.
     pub quota: Option<Quota>,
+}
+
+/// What a task's calls of `shared_context` read and change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TaskContext {
+    /// What its session has, or for a child what its parent has.
+    #[default]
+    Shared,
+    /// A copy of that, taken in the spawn's transaction: nobody else sees what the task makes of it, the task sees nothing of what
+    /// others write later, and it ends with the task and its children.
+    Snapshot,
+}
+
+impl TaskContext {
+    pub(crate) fn is_shared(self) -> bool {
+        self == Self::Shared
+    }
 }
 
 impl Default for NewTask {
@@ -53,6 +73,8 @@ impl Default for NewTask {
             on_worker_loss: OnWorkerLoss::Resume,
             max_failures: 3,
             traceparent: None,
+            context: TaskContext::Shared,
+            webhook: None,
             quota: None,
         }
     }
@@ -215,6 +237,11 @@ struct Row<'a> {
     on_worker_loss: OnWorkerLoss,
     max_failures: i16,
     traceparent: Option<&'a str>,
+    /// Of a task with an overlay of its own; others do not say it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    snapshot: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<&'a Webhook>,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<Quota>,
 }
@@ -241,6 +268,8 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         on_worker_loss: task.on_worker_loss,
         max_failures: task.max_failures,
         traceparent: task.traceparent.as_deref(),
+        snapshot: !task.context.is_shared(),
+        webhook: task.webhook.as_ref(),
         quota: task.quota,
     })
     .map_err(|error| Refusal::invalid("task", error))?;

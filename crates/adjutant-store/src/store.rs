@@ -4,6 +4,7 @@ use std::time::Duration;
 use adjutant_agent::{Refusal, SessionId, TaskNumber};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
+use tokio::sync::Notify;
 
 use crate::audience::Audience;
 use crate::calls::Calls;
@@ -42,6 +43,8 @@ pub struct Store {
     pub(crate) audience: Arc<Audience>,
     pub(crate) delegations: Arc<Together<Plain, Option<Spawned>>>,
     pub(crate) looks: Arc<Together<(SessionId, TaskNumber), Option<Progress>>>,
+    /// This process has deliveries to make.
+    pub(crate) deliveries: Arc<Notify>,
     calls: Arc<Calls>,
 }
 
@@ -75,6 +78,7 @@ impl Store {
             limits: TenantLimits::default(),
             delegations: Arc::default(),
             looks: Arc::default(),
+            deliveries: Arc::default(),
             calls,
         })
     }

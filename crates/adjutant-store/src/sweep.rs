@@ -29,6 +29,9 @@ impl Worker {
             .await?;
         if !rows.is_empty() {
             self.store.audience.happened_somewhere();
+            if rows.iter().any(|row| row.ended) {
+                self.store.wake_deliverer();
+            }
         }
         Ok(rows.into_iter().map(|row| Swept { task: TaskId(row.task), ended: row.ended }).collect())
     }

@@ -5,7 +5,7 @@ const WEEKS_AHEAD: i32 = 5;
 
 impl Store {
     /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were
-    /// never heard of again, drafts of leases that are no more, and idempotency keys past their day.
+    /// never heard of again, drafts of leases that are no more, deliveries that are over, and idempotency keys past their day.
     pub async fn tidy(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -25,7 +25,31 @@ impl Store {
         .execute(&self.pool)
         .await?;
         self.forget_drafts().await?;
+        self.forget_deliveries().await?;
         self.forget_keys().await
+    }
+
+    /// What was delivered goes sooner than what somebody may still want to send again; and so do secrets that are good no longer.
+    async fn forget_deliveries(&self) -> Result<()> {
+        sqlx::query!("delete from webhook_secret where expires_at < now()").execute(&self.pool).await?;
+        loop {
+            let gone = sqlx::query!(
+                "delete from webhook_delivery
+                 where id in (
+                     select id
+                     from webhook_delivery
+                     where state <> 'pending'
+                         and tried_at < now() - case state when 'delivered' then interval '7 days' else interval '30 days' end
+                     limit 1000
+                     for update skip locked
+                 )"
+            )
+            .execute(&self.pool)
+            .await?;
+            if gone.rows_affected() < 1000 {
+                return Ok(());
+            }
+        }
     }
 
     /// In small batches, so that no spawn waits for a long delete.

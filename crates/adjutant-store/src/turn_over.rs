@@ -1,6 +1,6 @@
 use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
 
-use crate::end::Rows;
+use crate::end::{Rows, wake_deliverers};
 use crate::{Assignment, Claim, Ending, Error, Lease, Result, Unwritten, Worker};
 
 /// What became of endings, and what was claimed in their place.
@@ -38,6 +38,10 @@ impl Worker {
         self.store.tell_of(endings);
         let mut turnover = Turnover::default();
         for row in rows {
+            if row.what == "delivers" {
+                wake_deliverers(endings);
+                continue;
+            }
             if row.what != "claimed" {
                 turnover.unwritten.add(&row.what, TaskId(row.task));
                 continue;

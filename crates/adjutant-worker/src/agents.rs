@@ -4,14 +4,16 @@
 //! asks again. Going on after a crash is the same code: load the turns, ask.
 
 mod ask;
+mod await_children;
+mod delegate;
 mod models;
 mod use_tools;
 
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentSpec, Conversation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, Window, give_up, next,
-    prompts, shared_context_tool,
+    AgentSpec, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, ToolResult,
+    Window, delegation_tool, give_up, next, prompts, shared_context_tool,
 };
 use serde::Deserialize;
 use tracing::Span;
@@ -21,18 +23,27 @@ use crate::tools::Toolbox;
 use crate::{End, Handler, Stop, Task, report};
 
 use ask::{Asked, Question};
+use await_children::Awaited;
+pub use delegate::Delegating;
 pub use models::Models;
-use use_tools::SHARED_CONTEXT;
+use use_tools::{Bench, SHARED_CONTEXT};
 
 /// The handler that runs agents.
 pub struct Agents {
     models: Models,
     toolbox: Arc<Toolbox>,
+    delegating: Delegating,
 }
 
 impl Agents {
+    /// Agents that do not delegate further.
     pub fn new(models: Models, toolbox: Arc<Toolbox>) -> Self {
-        Self { models, toolbox }
+        Self { models, toolbox, delegating: Delegating::default() }
+    }
+
+    /// The same, but those that may delegate do, as deep as this says.
+    pub fn delegating(self, delegating: Delegating) -> Self {
+        Self { delegating, ..self }
     }
 
     async fn run_turns(&self, task: &mut Task, agent: &AgentSpec, model: &Model) -> Result<End, Stop> {
@@ -41,12 +52,13 @@ impl Agents {
         let earlier = task.earlier_tasks().await?;
         let conversation =
             Conversation { agent, earlier: &earlier, assignment: &assignment, window: window(model) };
+        let delegation = self.delegating.of(agent, task.assignment());
         let mut turns = task.turns().await?;
         let mut cleared = None;
         loop {
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
-                    let tools = self.definitions(agent);
+                    let tools = self.definitions(agent, delegation);
                     let question = Question { agent, kind, request: &request, tools: &tools, turns: &turns };
                     match ask::ask(task, model, question, cleared.take()).await? {
                         Asked::Answered(turn) => {
@@ -63,18 +75,19 @@ impl Agents {
                     }
                 }
                 Next::RunTools(calls) => {
-                    match use_tools::use_tools(task, &self.toolbox, agent, &calls).await {
-                        Ok(results) => {
-                            if let Some(last) = turns.last_mut() {
-                                last.tool_results.extend(results);
-                            }
-                        }
-                        // Another try would end the same way, and without its results the model cannot go on.
-                        Err(Stop::Store(error)) => {
-                            let error = prompts::tool_error(task.answers(), error);
-                            return Ok(end(give_up(&turns, FailureKind::Tool, error)));
-                        }
-                        Err(stop @ (Stop::HandOver | Stop::LeaseLost)) => return Err(stop),
+                    let results = self.bench(task, agent, delegation).use_tools(&calls).await;
+                    if let Some(end) = keep(&mut turns, task, results)? {
+                        return Ok(end);
+                    }
+                }
+                Next::Await(calls) => {
+                    let results = match self.bench(task, agent, delegation).await_children(&calls).await {
+                        Ok(Awaited::Parked(end)) => return Ok(end),
+                        Ok(Awaited::Answered(results)) => Ok(results),
+                        Err(stop) => Err(stop),
+                    };
+                    if let Some(end) = keep(&mut turns, task, results)? {
+                        return Ok(end);
                     }
                 }
                 Next::Finish(outcome) => return Ok(end(outcome)),
@@ -89,10 +102,15 @@ impl Agents {
     }
 
     /// Tools of servers come and go, so this is asked before every call.
-    fn definitions(&self, agent: &AgentSpec) -> Vec<ToolDefinition> {
+    fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools());
         tools.extend(agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool));
+        tools.extend((delegation == Delegation::Here).then(delegation_tool));
         tools
+    }
+
+    fn bench<'a>(&'a self, task: &'a Task, agent: &'a AgentSpec, delegation: Delegation) -> Bench<'a> {
+        Bench { task, toolbox: &self.toolbox, agent, delegating: &self.delegating, delegation }
     }
 }
 
@@ -116,6 +134,28 @@ impl Handler for Agents {
         span.record("gen_ai.provider.name", model.wire().as_str());
         span.record("gen_ai.request.model", model.name_on_the_wire());
         self.run_turns(task, &agent, &model).await
+    }
+}
+
+/// Takes stored results into the last turn. Without them the model cannot go on, and another try would end the same way: then
+/// this is the end.
+fn keep(
+    turns: &mut [StoredTurn],
+    task: &Task,
+    results: Result<Vec<ToolResult>, Stop>,
+) -> Result<Option<End>, Stop> {
+    match results {
+        Ok(results) => {
+            if let Some(last) = turns.last_mut() {
+                last.tool_results.extend(results);
+            }
+            Ok(None)
+        }
+        Err(Stop::Store(error)) => {
+            let error = prompts::tool_error(task.answers(), error);
+            Ok(Some(end(give_up(turns, FailureKind::Tool, error))))
+        }
+        Err(stop @ (Stop::HandOver | Stop::LeaseLost)) => Err(stop),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{Task, report};
 pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, claimed: Claimed) {
     let hold = claimed.hold.clone();
     let lease = claimed.claim.lease.id();
-    let mut task = Task::new(claimed, station.draining.clone());
+    let mut task = Task::new(claimed, &station);
     let (limit, left) = (time_limit(&station, &task), time_left(&station, &task));
     let (span, began) = (report::span(&task), Instant::now());
     report::began(&task);

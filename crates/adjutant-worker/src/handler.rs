@@ -31,10 +31,11 @@ pub enum End {
     Released {
         delay: Option<Duration>,
     },
-    /// Until these children have ended.
+    /// Until these children have ended, or for so long.
     Waiting {
         children: Vec<TaskId>,
         until: Await,
+        at_most: Option<Duration>,
     },
 }
 
@@ -55,7 +56,10 @@ pub(crate) fn ending(lease: Lease, end: Result<End, Stop>) -> Ending {
         Ok(End::Completed { result, summary }) => lease.complete(result, summary),
         Ok(End::Failed { failure, error, partial_result }) => lease.fail(failure, error, partial_result),
         Ok(End::Released { delay: Some(delay) }) => lease.release_for(delay),
-        Ok(End::Waiting { children, until }) => lease.wait(children, until),
+        Ok(End::Waiting { children, until, at_most: None }) => lease.wait(children, until),
+        Ok(End::Waiting { children, until, at_most: Some(time) }) => {
+            lease.wait_at_most(children, until, time)
+        }
         // A lease that may be lost is given back too: if it is lost, nothing is written.
         Ok(End::Released { delay: None }) | Err(Stop::HandOver | Stop::LeaseLost) => lease.release(),
         Err(Stop::Store(error)) => lease.fail(FailureKind::Internal, error.to_string(), None),

@@ -17,7 +17,7 @@
 //! - an outcome that was reached is kept until the database has taken it or has said that the lease is lost;
 //! - notices are hints: without any of them everything happens, a little later.
 //!
-//! What a task does is up to the [`Handler`].
+//! What a task does is up to the [`Handler`]: [`Agents`] runs agents, and [`Hooked`] puts [`Hooks`] around any other.
 
 mod agents;
 mod announce;
@@ -29,6 +29,7 @@ mod end;
 pub mod fault;
 mod handler;
 mod held;
+mod hooks;
 mod listen;
 pub mod model;
 pub mod payloads;
@@ -43,10 +44,13 @@ mod telling;
 pub mod tools;
 pub mod trace;
 mod turnover;
+mod webhooks;
 mod worker;
 
-pub use agents::{Agents, Models};
+pub use agents::{Agents, Delegating, Models};
 pub use handler::{End, Handler, Stop};
+pub use hooks::{AttemptOf, Hooked, Hooks, Stopped};
 pub use settings::Settings;
 pub use task::{Cleared, Task};
+pub use webhooks::WebhookSettings;
 pub use worker::{Drained, Worker};

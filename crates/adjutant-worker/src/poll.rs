@@ -57,6 +57,9 @@ async fn act_on(station: &Arc<Station>, look: Look) {
     if station.draining.is_cancelled() {
         return;
     }
+    if look.delivers {
+        station.store.wake_deliverer();
+    }
     if look.expired {
         sweep(station).await;
     }

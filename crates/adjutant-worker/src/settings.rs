@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::WebhookSettings;
+
 /// How a worker works.
 #[derive(Clone)]
 pub struct Settings {
@@ -15,6 +17,8 @@ pub struct Settings {
     pub lease: Duration,
     /// The longest that a task may run, over all its attempts.
     pub time_limit: Option<Duration>,
+    /// How webhooks are told.
+    pub webhooks: WebhookSettings,
 }
 
 impl Settings {

@@ -1,15 +1,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{ContextCall, EarlierTask, SessionId, StoredTurn, TaskId, ToolResult, Turn};
-use adjutant_store::{Assignment, Clearance, Error, IdempotencyKey, Lease, NewTask, Spawned};
+use adjutant_agent::{
+    Child, ContextCall, EarlierTask, Outcome, ReadCall, SessionId, StoredTurn, TaskId, TaskNumber,
+    ToolResult, Turn,
+};
+use adjutant_store::{
+    Agent, Assignment, Clearance, Error, IdempotencyKey, Lease, NewDelegation, NewTask, Operator, ResultPage,
+    Spawned,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
 use crate::held::{Hold, lock};
-use crate::station::backoff;
+use crate::station::{Station, backoff};
 use crate::telling::Telling;
 use crate::{report, trace};
 
@@ -38,14 +44,21 @@ pub struct Task {
     hold: Arc<Hold>,
     draining: CancellationToken,
     telling: Telling,
+    pool: String,
 }
 
 impl Task {
-    pub(crate) fn new(claimed: Claimed, draining: CancellationToken) -> Self {
+    pub(crate) fn new(claimed: Claimed, station: &Station) -> Self {
         let Claimed { claim, hold } = claimed;
         let (lease, assignment) = (claim.lease, claim.assignment);
         let telling = Telling::of(lease.store().clone(), lease.session(), lease.task(), assignment.number);
-        Self { assignment, lease, hold, draining, telling }
+        let (draining, pool) = (station.draining.clone(), station.settings.pool.clone());
+        Self { assignment, lease, hold, draining, telling, pool }
+    }
+
+    /// The pool that it runs in.
+    pub fn pool(&self) -> &str {
+        &self.pool
     }
 
     pub fn assignment(&self) -> &Assignment {
@@ -202,6 +215,61 @@ impl Task {
         let spawned = self.insist(|| self.lease.spawn(&children, Some(key))).await?;
         report::spawned(self, &spawned);
         Ok(spawned)
+    }
+
+    /// Gives children to agents by their names, all or none. A call of the last turn makes them once, however often it is made.
+    pub async fn delegate(
+        &self,
+        call: &str,
+        mut children: Vec<NewDelegation>,
+        operator: &Operator,
+    ) -> Result<Vec<Spawned>, Stop> {
+        let trace = trace::traceparent().or_else(|| self.assignment.traceparent.clone());
+        for child in &mut children {
+            child.task.traceparent.clone_from(&trace);
+        }
+        let spawned = self.insist(|| self.lease.delegate(call, &children, operator)).await?;
+        report::spawned(self, &spawned);
+        Ok(spawned)
+    }
+
+    /// The agents that it can give tasks to.
+    pub async fn agents(&self) -> Result<Vec<Agent>, Stop> {
+        self.insist(|| self.lease.store().agents(self.session())).await
+    }
+
+    /// How its children stand.
+    pub async fn children(&self) -> Result<Vec<Child>, Stop> {
+        self.insist(|| self.lease.children()).await
+    }
+
+    /// A child that has ended, and what came of it.
+    pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(Child, Outcome), Stop> {
+        self.insist(|| self.lease.outcome_of_child(number)).await
+    }
+
+    /// Hands a child's outcome over as the result of a call, both or neither.
+    pub async fn collect_child(&self, number: TaskNumber, result: &ToolResult) -> Result<(), Stop> {
+        let asked_at = Instant::now();
+        self.insist(|| self.lease.collect_child(number, result)).await?;
+        self.hold.renewed(asked_at);
+        Ok(())
+    }
+
+    /// Stops a child and all below it.
+    pub async fn cancel_child(&self, number: TaskNumber) -> Result<(), Stop> {
+        self.insist(|| self.lease.cancel_child(number)).await
+    }
+
+    /// A page of the full text of a task of the session that has ended.
+    pub async fn read_result(&self, call: &ReadCall) -> Result<ResultPage, Stop> {
+        let ReadCall { task_id, offset, limit } = *call;
+        self.insist(|| self.lease.store().read_result(self.session(), task_id, offset, limit)).await
+    }
+
+    /// How long ago its last turn was stored.
+    pub async fn since_last_turn(&self) -> Result<Duration, Stop> {
+        self.insist(|| self.lease.since_last_turn()).await
     }
 
     /// Asks until there is an answer, for as long as the lease is good. What is asked is safe to be asked twice.

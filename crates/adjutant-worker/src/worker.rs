@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::held::Held;
 use crate::station::Station;
 use crate::turnover::{Calls, Turnover};
-use crate::{Handler, Settings, announce, backend, draft, listen, poll, renew};
+use crate::{Handler, Settings, announce, backend, draft, listen, poll, renew, webhooks};
 
 /// The longest that a call to the database may take here; a lease has to outlive it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,6 +27,7 @@ pub struct Worker {
     station: Arc<Station>,
     running: JoinHandle<Result<(), String>>,
     loops: Vec<AbortOnDropHandle<()>>,
+    delivering: AbortOnDropHandle<()>,
 }
 
 /// How a worker left.
@@ -86,7 +87,8 @@ impl Worker {
             spawn(announce::announce(station.clone())),
         ];
         let running = tokio::spawn(backend::run_claims(station.clone(), Arc::new(handler), to_run));
-        Ok(Self { station, running, loops })
+        let delivering = spawn(webhooks::deliver(station.clone()));
+        Ok(Self { station, running, loops, delivering })
     }
 
     pub fn id(&self) -> WorkerId {
@@ -101,7 +103,7 @@ impl Worker {
                 Ok(Err(error)) => error,
                 Err(error) => error.to_string(),
             },
-            (ended, _, _) = select_all(&mut self.loops) => match ended {
+            (ended, _, _) = select_all(self.loops.iter_mut().chain([&mut self.delivering])) => match ended {
                 Ok(()) => "one of its loops ended".to_owned(),
                 Err(error) => error.to_string(),
             },
@@ -120,6 +122,8 @@ impl Worker {
                 self.give_back(last_words / 4).await;
             }
         }
+        // What is not sent by then is sent by another.
+        let _ = timeout_at(began + grace - last_words, &mut self.delivering).await;
         let drained = Drained { left_behind: self.station.held.all().len() };
         // From here on nothing is lost by being late.
         let _ = timeout_at(began + grace, async {

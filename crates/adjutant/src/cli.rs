@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp, migrate,
-    postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch, work,
+    postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch, webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.
@@ -33,6 +33,7 @@ pub enum Command {
     Tasks(tasks::Arguments),
     Watch(watch::Arguments),
     Sessions(sessions::Arguments),
+    Webhooks(webhooks::Arguments),
     Keys(keys::Arguments),
     Limits(limits::Arguments),
     Doctor(doctor::Arguments),
@@ -48,7 +49,7 @@ pub enum Command {
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Running", &["up", "serve", "work", "mcp", "demo"]),
     ("Delegating", &["agents", "spawn", "wait", "collect", "read", "cancel", "context"]),
-    ("Looking", &["status", "tasks", "watch", "sessions"]),
+    ("Looking", &["status", "tasks", "watch", "sessions", "webhooks"]),
     (
         "Operating",
         &[

@@ -7,7 +7,7 @@ use adjutant_agent::AgentDefinition;
 use adjutant_store::{Error, Store};
 use adjutant_worker::model::{Model, http_client};
 use adjutant_worker::tools::Toolbox;
-use adjutant_worker::{Agents, Models};
+use adjutant_worker::{Agents, Delegating, Models};
 use anyhow::Context;
 use tokio::sync::watch;
 
@@ -47,7 +47,8 @@ impl Crew {
     /// The handler of a worker, and what tells everyone about it for as long as it is polled.
     pub fn into_parts(self, config: &Config) -> (Agents, Publication) {
         let publication = Publication { config: config.clone(), toolbox: Some(self.toolbox.clone()) };
-        (Agents::new(self.models, self.toolbox), publication)
+        let delegating = Delegating { operator: config.operator(), max_depth: config.limits.max_depth };
+        (Agents::new(self.models, self.toolbox).delegating(delegating), publication)
     }
 }
 

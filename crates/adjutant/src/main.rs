@@ -59,6 +59,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tasks(arguments) => commands::tasks::run(arguments).await,
         Command::Watch(arguments) => commands::watch::run(arguments).await,
         Command::Sessions(arguments) => commands::sessions::run(arguments).await,
+        Command::Webhooks(arguments) => commands::webhooks::run(arguments).await,
         Command::Keys(arguments) => commands::keys::run(arguments).await,
         Command::Limits(arguments) => commands::limits::run(arguments).await,
         Command::Doctor(arguments) => commands::doctor::run(arguments).await,

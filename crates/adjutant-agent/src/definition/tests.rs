@@ -79,6 +79,20 @@ fn the_longest_prompt_passes_and_an_operators_may_be_longer() {
 }
 
 #[test]
+fn only_where_the_operator_allows_it_a_definition_delegates_and_nobody_inherits_it() {
+    let delegates = || AgentDraft { may_delegate: Some(true), ..draft() };
+    let (code, message) = refusal(delegates());
+    assert_eq!(code, ErrorCode::InvalidArgument);
+    assert!(message.starts_with("may_delegate: "), "{message}");
+    assert!(!checked(AgentDraft { may_delegate: Some(false), ..draft() }).unwrap().spec.may_delegate);
+    let limits = DefinitionLimits { may_delegate: true, ..DefinitionLimits::default() };
+    let head = delegates().check(&limits).unwrap();
+    assert!(head.spec.may_delegate);
+    let heir = AgentDraft { name: "heir".to_owned(), ..AgentDraft::default() }.extending(&head);
+    assert!(!heir.check(&limits).unwrap().spec.may_delegate);
+}
+
+#[test]
 fn turns_above_the_ceiling_become_the_ceiling() {
     for (asked, ceiling, turns) in [
         (Some(1), 25, 1),

@@ -8,6 +8,7 @@ pub mod ecs;
 mod go_on;
 #[cfg(test)]
 mod tests;
+pub mod weakincentives;
 pub mod xzatoma;
 
 pub use answer::{Answer, EndedTask};
@@ -15,8 +16,15 @@ pub use answer::{Answer, EndedTask};
 use crate::SUBAGENT;
 
 /// With these an orchestrator delegates. Nobody gets them who is not meant to delegate further.
-pub const DELEGATION_TOOLS: [&str; 7] =
-    [SUBAGENT, caliban::AGENT_TOOL, "dispatch_subagent", ecs::CANCEL, ecs::RESULT, ecs::STATUS, ecs::WAIT];
+pub const DELEGATION_TOOLS: [&str; 7] = [
+    SUBAGENT,
+    caliban::AGENT_TOOL,
+    weakincentives::DISPATCH_SUBAGENT,
+    ecs::CANCEL,
+    ecs::RESULT,
+    ecs::STATUS,
+    ecs::WAIT,
+];
 
 /// Where a task says, in its metadata, which dialect it was called in.
 pub const DIALECT: &str = "dialect";

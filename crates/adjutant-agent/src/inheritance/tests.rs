@@ -172,3 +172,13 @@ fn a_delegation_adds_to_its_agent() {
     let spec = equipment.add_to(AgentSpec { inheritance: Some(own.clone()), ..agent });
     assert_eq!(spec.inheritance, Some(own), "the agent's own policy counts");
 }
+
+#[test]
+fn permissions_bound_delegating_further_too() {
+    let may = |deny: &[&str]| {
+        let permissions = Some(Permissions { allow: None, deny: texts(deny) });
+        equipped(&AgentSpec { may_delegate: true, permissions, ..AgentSpec::default() }).may_delegate
+    };
+    assert!(may(&["fetch"]));
+    assert!(!may(&["sub*"]));
+}

@@ -58,7 +58,7 @@ fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -
                 }
                 !lost
             }
-            Next::RunTools(pending) => {
+            Next::RunTools(pending) | Next::Await(pending) => {
                 let picked = pending[fate.pick(pending.len())];
                 assert_eq!(picked.may_have_run, turns[turns.len() - 1].attempt < attempt);
                 let (call, lost) = (picked.call.id.clone(), fate.dies());

@@ -32,6 +32,7 @@ impl DefineCall {
             max_output_tokens: fields.whole("max_output_tokens")?,
             max_cost_usd: fields.number("max_cost_usd")?,
             on_worker_loss: on_worker_loss(fields)?,
+            may_delegate: fields.flag("may_delegate")?,
             ..AgentDraft::default()
         };
         Ok(Self { draft, replace: fields.flag("replace")?.unwrap_or(false) })

@@ -8,7 +8,7 @@ use super::follow::{MAX_TASK_IDS, idempotency_key, number, task_id};
 use crate::definition::{LONGEST_S, not_negative, time_limit};
 use crate::fields::Fields;
 use crate::tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
-use crate::{BATCH_ITEM, Budget, ErrorCode, Refusal, TaskNumber, check_agent_name, nanousd};
+use crate::{BATCH_ITEM, Budget, ErrorCode, Refusal, TaskNumber, Webhook, check_agent_name, nanousd};
 
 /// The most tasks of one batch.
 const MAX_BATCH: usize = 100;
@@ -29,6 +29,8 @@ pub struct TaskOptions {
     pub summary_prompt: Option<String>,
     pub label: Option<String>,
     pub metadata: Map<String, Value>,
+    /// Who is told how it ends, instead of whom its session tells.
+    pub webhook: Option<Webhook>,
 }
 
 /// `spawn`: a task for an agent.
@@ -235,6 +237,7 @@ impl TaskOptions {
             summary_prompt: summary_prompt(fields)?,
             label: fields.short_text("label", MAX_LABEL_CHARS)?.map(str::to_owned),
             metadata: metadata(fields)?,
+            webhook: fields.take("webhook").map(|webhook| Webhook::read("webhook", webhook)).transpose()?,
         })
     }
 }

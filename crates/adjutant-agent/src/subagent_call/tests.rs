@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Budget, TaskNumber};
+use crate::{Budget, TaskNumber, Webhook, WebhookEvent};
 
 /// The least that each action needs.
 fn least(action: SubagentAction) -> Value {
@@ -49,7 +49,7 @@ fn assert_refused(arguments: &Value, code: ErrorCode, field: &str) {
 const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
     use Kind::{Flag, Number, Object, Text, Texts, Whole};
     use SubagentAction::*;
-    const OPTIONS: [(&str, Kind); 10] = [
+    const OPTIONS: [(&str, Kind); 11] = [
         ("queue", Flag),
         ("priority", Whole),
         ("delay_s", Number),
@@ -60,10 +60,11 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
         ("summary_prompt", Text),
         ("label", Text),
         ("metadata", Object),
+        ("webhook", Object),
     ];
-    const SPAWN: [(&str, Kind); 14] =
+    const SPAWN: [(&str, Kind); 15] =
         joined(OPTIONS, [("agent", Text), ("task", Text), ("depends_on", Texts), ("idempotency_key", Text)]);
-    const CONTINUE: [(&str, Kind); 13] =
+    const CONTINUE: [(&str, Kind); 14] =
         joined(OPTIONS, [("task_id", Text), ("task", Text), ("idempotency_key", Text)]);
     [
         (ListAgents, &[]),
@@ -84,6 +85,7 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("max_output_tokens", Whole),
                 ("max_cost_usd", Number),
                 ("on_worker_loss", Text),
+                ("may_delegate", Flag),
                 ("replace", Flag),
             ],
         ),
@@ -350,6 +352,7 @@ fn a_spawn_has_all_that_was_said() {
         "action": "spawn", "agent": "a", "task": "Do it.", "depends_on": ["t_02", "t_100"], "queue": true, "priority": -3,
         "delay_s": 1.5, "timeout_s": 60, "max_input_tokens": 1, "max_output_tokens": 2, "max_cost_usd": 0.25,
         "summary_prompt": "In short?", "label": "First", "metadata": {"ticket": [1, null]}, "idempotency_key": "k",
+        "webhook": {"url": "https://example.com/ended", "events": ["task.failed"]},
     }));
     let options = TaskOptions {
         queue: true,
@@ -364,6 +367,10 @@ fn a_spawn_has_all_that_was_said() {
         summary_prompt: Some("In short?".to_owned()),
         label: Some("First".to_owned()),
         metadata: json!({"ticket": [1, null]}).as_object().unwrap().clone(),
+        webhook: Some(Webhook {
+            url: "https://example.com/ended".to_owned(),
+            events: vec![WebhookEvent::Failed],
+        }),
     };
     let spawn = SpawnCall {
         agent: "a".to_owned(),
@@ -401,6 +408,7 @@ fn tasks_of_a_batch_depend_on_each_other_by_name() {
         ("depends_on[0]", json!(["nobody"]), ErrorCode::TaskNotFound),
         ("depends_on", json!("a"), ErrorCode::InvalidArgument),
         ("idempotency_key", json!("k"), ErrorCode::InvalidArgument),
+        ("webhook", json!("https://example.com"), ErrorCode::InvalidArgument),
         ("colour", json!("red"), ErrorCode::InvalidArgument),
     ] {
         let refusal = with_item(field, value);

@@ -3,7 +3,7 @@ use adjutant_agent::{SessionId, TaskNumber, check_idempotency_key, request_body}
 use adjutant_store::{Progress, TaskRecord};
 
 use super::{Dialect, Request};
-use crate::{Desk, Error, Result, ToolCall, caliban, ecs, xzatoma};
+use crate::{Desk, Error, Result, ToolCall, caliban, ecs, weakincentives, xzatoma};
 
 /// A session that a call is in.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,7 @@ impl Desk {
             Request::Caliban(asked) => caliban::begin(self, seat, call, asked).await,
             Request::Ecs(asked) => ecs::begin(self, seat, call, asked).await,
             Request::Xzatoma(asked) => xzatoma::begin(self, seat, call, asked).await,
+            Request::Weakincentives(asked) => weakincentives::begin(self, seat, call, asked).await,
         };
         begun.or_else(|error| said_by_tool(request, error).map(Begun::Over))
     }
@@ -48,7 +49,8 @@ impl Desk {
             Dialect::Caliban => caliban::ended(record),
             Dialect::Ecs => ecs::ended(self, seat, record).await,
             Dialect::Xzatoma => xzatoma::ended(self, seat, record).await,
-            Dialect::Spec | Dialect::Weakincentives => Err(no_wait(dialect)),
+            Dialect::Weakincentives => weakincentives::ended(self, record).await,
+            Dialect::Spec => Err(no_wait(dialect)),
         }
     }
 
@@ -63,7 +65,8 @@ impl Desk {
             Dialect::Caliban => Ok(caliban::goes_on(progress)),
             Dialect::Ecs => ecs::goes_on(self, seat, progress.status.number).await,
             Dialect::Xzatoma => Ok(xzatoma::goes_on(progress)),
-            Dialect::Spec | Dialect::Weakincentives => Err(no_wait(dialect)),
+            Dialect::Weakincentives => Ok(weakincentives::goes_on(progress)),
+            Dialect::Spec => Err(no_wait(dialect)),
         }
     }
 }
@@ -77,7 +80,7 @@ fn no_wait(dialect: Dialect) -> Error {
 pub(crate) fn said_by_tool(request: &Request, error: Error) -> Result<Answer> {
     match error {
         Error::Refused(refusal) => request.refused(&refusal).ok_or(Error::Refused(refusal)),
-        error => Err(error),
+        error @ (Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_)) => Err(error),
     }
 }
 

@@ -1,4 +1,4 @@
-use adjutant_agent::dialects::{self, Answer, caliban, xzatoma};
+use adjutant_agent::dialects::{self, Answer, caliban, weakincentives, xzatoma};
 use adjutant_agent::{ErrorCode, Refusal};
 
 use super::Dialect;
@@ -10,6 +10,7 @@ pub(crate) enum Request {
     Caliban(caliban::Call),
     Ecs(dialects::ecs::Call),
     Xzatoma(xzatoma::Call),
+    Weakincentives(weakincentives::Call),
     /// Its arguments are not what its dialect takes, and this is what it answers.
     Refused(Answer),
 }
@@ -36,7 +37,10 @@ impl Request {
                 Some(read) => read.map(Self::Ecs),
                 None => Err(no_tool(&call.tool, dialect)),
             },
-            Dialect::Weakincentives => Err(no_tool(&call.tool, dialect)),
+            Dialect::Weakincentives => Ok(match weakincentives::Call::parse(&call.arguments) {
+                Ok(call) => Self::Weakincentives(call),
+                Err(refusal) => Self::Refused(weakincentives::invalid(&refusal)),
+            }),
         }
     }
 
@@ -47,6 +51,7 @@ impl Request {
             Self::Caliban(call) => matches!(call, caliban::Call::New(_)),
             Self::Ecs(call) => call.begins(),
             Self::Xzatoma(call) => matches!(call, xzatoma::Call::New(_)),
+            Self::Weakincentives(call) => matches!(call, weakincentives::Call::New(_)),
             Self::Refused(_) => false,
         }
     }
@@ -67,6 +72,7 @@ impl Request {
                 };
                 Some(xzatoma::refused(&xzatoma::Wrong(refusal.message.clone()), label))
             }
+            Self::Weakincentives(_) => Some(crate::weakincentives::refused(refusal)),
             Self::Refused(answer) => Some(answer.clone()),
         }
     }

@@ -12,6 +12,7 @@ mod stats;
 mod stream;
 mod tasks;
 mod tools;
+mod webhooks;
 mod wire;
 
 use std::net::SocketAddr;
@@ -129,6 +130,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(stats::routes())
+        .merge(webhooks::routes())
         .with_state(shared)
         .merge(for_callers)
         .fallback(no_route)

@@ -45,6 +45,7 @@ pub(super) fn read(body: &Value, policy: &Policy, caller: &Caller) -> Result<New
             .take("permissions")
             .map(|value| Permissions::parse("permissions", value))
             .transpose()?,
+        webhook: fields.take("webhook").map(|value| policy.webhook(value, "webhook")).transpose()?,
     };
     fields.end()?;
     Ok(new)
@@ -236,6 +237,10 @@ mod tests {
             (json!({"max_cost_usd": "1"}), "max_cost_usd"),
             (json!({"metadata": []}), "metadata"),
             (json!({"metadata": {"long": "x".repeat(MAX_METADATA_BYTES)}}), "metadata"),
+            (json!({"webhook": "https://example.com"}), "webhook"),
+            (json!({"webhook": {"url": "http://example.com"}}), "webhook.url"),
+            (json!({"webhook": {"url": "https://[::1]/"}}), "webhook.url"),
+            (json!({"webhook": {"url": "https://example.com", "events": ["x"]}}), "webhook.events[0]"),
             (json!({"colour": "red"}), "colour"),
             (json!({"system_prompt": 1}), "system_prompt"),
             (json!({"system_prompt": " "}), "system_prompt"),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_agent::Permissions;
+use adjutant_agent::{Permissions, WebhookEvent};
 use adjutant_store::{SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -61,6 +61,26 @@ pub(super) struct Session {
     created_at: DateTime<Utc>,
     #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
     archived_at: Option<DateTime<Utc>>,
+    /// Who is told how its tasks end.
+    webhook: Option<SessionWebhook>,
+}
+
+/// Who is told how tasks end
+#[derive(Serialize, ToSchema)]
+pub(super) struct SessionWebhook {
+    url: String,
+    /// Which ends.
+    #[schema(value_type = Vec<String>)]
+    events: Vec<WebhookEvent>,
+    /// Since when nothing is sent: the receiver said that it is gone.
+    #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
+    disabled_at: Option<DateTime<Utc>>,
+}
+
+impl From<adjutant_store::SessionWebhook> for SessionWebhook {
+    fn from(hook: adjutant_store::SessionWebhook) -> Self {
+        Self { url: hook.webhook.url, events: hook.webhook.events, disabled_at: hook.disabled_at }
+    }
 }
 
 /// Patterns of tools' names, in which `*` stands for any number of characters
@@ -101,6 +121,7 @@ impl From<SessionDetails> for Session {
             cost_usd: usd(session.spent.cost_nanousd),
             created_at: session.created_at,
             archived_at: session.archived_at,
+            webhook: session.webhook.map(Into::into),
         }
     }
 }
@@ -151,6 +172,9 @@ pub(super) async fn create(
     let new = session_body::read(&body, &shared.desk.policy, &caller)?;
     shared.desk.refuse_unknown_tools(&new.parent.tools).await?;
     let store = &shared.desk.store;
+    if new.webhook.is_some() {
+        store.check_webhook_secret(&caller.tenant).await?;
+    }
     let made = store.create_session(&new).await?;
     let session = store.session_details(&caller.tenant, &made.name).await?;
     Ok((StatusCode::CREATED, Json(session.into())))

@@ -5,6 +5,7 @@
 
 mod hear;
 mod look;
+mod subscription;
 mod text;
 
 use std::collections::{BTreeSet, HashMap};
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
+pub use subscription::Subscription;
 pub use text::TextWatch;
 
 /// What a process shares among all that wait in it. Cheap to clone; its loops end with the last clone.

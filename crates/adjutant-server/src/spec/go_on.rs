@@ -12,6 +12,8 @@ impl Desk {
         call: &ContinueCall,
         request: &Request,
     ) -> Result<Value> {
+        let webhook = call.options.webhook.iter();
+        self.check_webhooks(session, webhook.map(|webhook| ("webhook".to_owned(), webhook))).await?;
         // Without a name: the agent that the task had, as it was.
         let new = spawn::delegation(&call.options, request).of("", &call.task, Vec::new());
         let operator = &self.policy.operator;

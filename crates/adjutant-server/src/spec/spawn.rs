@@ -13,6 +13,8 @@ impl Desk {
         call: &SpawnCall,
         request: &Request,
     ) -> Result<Value> {
+        let webhook = call.options.webhook.iter();
+        self.check_webhooks(session, webhook.map(|webhook| ("webhook".to_owned(), webhook))).await?;
         let depends_on = call.depends_on.iter().copied().map(Dependency::Task).collect();
         let new = delegation(&call.options, request).of(&call.agent, &call.task, depends_on);
         let spawned = self.store.delegate(session, &new, &self.policy.operator, request.key()).await?;
@@ -26,6 +28,10 @@ impl Desk {
         call: &BatchCall,
         request: &Request,
     ) -> Result<Value> {
+        let webhooks = call.tasks.iter().enumerate().filter_map(|(place, item)| {
+            Some((format!("tasks[{place}].webhook"), item.options.webhook.as_ref()?))
+        });
+        self.check_webhooks(session, webhooks).await?;
         let new = call.tasks.iter().map(|item| {
             let depends_on = item.depends_on.iter().map(|dependency| match dependency {
                 ItemDependency::Task(number) => Dependency::Task(*number),
@@ -58,6 +64,7 @@ pub(super) fn delegation(options: &TaskOptions, request: &Request) -> Unassigned
             delay: options.delay,
             queue: options.queue,
             traceparent: request.traceparent.clone(),
+            webhook: options.webhook.clone(),
             ..NewTask::default()
         },
         timeout_s: options.timeout_s,

@@ -2,11 +2,15 @@
 
 use std::time::Instant;
 
-use adjutant_agent::{AgentSpec, Arguments, ContextCall, PendingCall, Refusal, ToolResult, ToolUse, prompts};
+use adjutant_agent::{
+    AgentSpec, Arguments, ContextCall, Delegation, PendingCall, Refusal, SUBAGENT, ToolResult, ToolUse,
+    prompts,
+};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
+use super::Delegating;
 use crate::report::UsedTool;
 use crate::tools::{ToolCall, Toolbox};
 use crate::{Stop, Task, fault, payloads, report};
@@ -14,29 +18,31 @@ use crate::{Stop, Task, fault, payloads, report};
 /// The one tool that writes under the lease.
 pub(super) const SHARED_CONTEXT: &str = "shared_context";
 
-/// Answers all of these calls. A tool that fails is a result for the model, which decides what to make of it.
-pub(super) async fn use_tools(
-    task: &Task,
-    toolbox: &Toolbox,
-    agent: &AgentSpec,
-    calls: &[PendingCall<'_>],
-) -> Result<Vec<ToolResult>, Stop> {
-    // Not `go_on`: whoever leaves finishes the tools of a stored answer first, or their outcome would be unknown.
-    task.check_lease()?;
-    let bench = Bench { task, toolbox, agent };
-    try_join_all(calls.iter().map(|pending| bench.answer(pending))).await
-}
-
-struct Bench<'a> {
-    task: &'a Task,
-    toolbox: &'a Toolbox,
-    agent: &'a AgentSpec,
+/// Where the tools of one answer are used.
+pub(super) struct Bench<'a> {
+    pub(super) task: &'a Task,
+    pub(super) toolbox: &'a Toolbox,
+    pub(super) agent: &'a AgentSpec,
+    pub(super) delegating: &'a Delegating,
+    pub(super) delegation: Delegation,
 }
 
 impl Bench<'_> {
+    /// Answers all of these calls. A tool that fails is a result for the model, which decides what to make of it.
+    pub(super) async fn use_tools(&self, calls: &[PendingCall<'_>]) -> Result<Vec<ToolResult>, Stop> {
+        // Not `go_on`: whoever leaves finishes the tools of a stored answer first, or their outcome would be unknown.
+        self.task.check_lease()?;
+        let answers = calls.iter().map(|pending| self.traced(pending.call, self.stored_result(pending)));
+        try_join_all(answers).await
+    }
+
     /// Gives the result when it is stored.
-    async fn answer(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
-        let (call, name) = (pending.call, self.known_name(pending.call).unwrap_or("unknown"));
+    pub(super) async fn traced(
+        &self,
+        call: &ToolUse,
+        answer: impl Future<Output = Result<ToolResult, Stop>>,
+    ) -> Result<ToolResult, Stop> {
+        let name = self.known_name(call).unwrap_or("unknown");
         let span = tracing::info_span!(
             "execute_tool",
             otel.name = format!("execute_tool {name}"),
@@ -50,7 +56,7 @@ impl Bench<'_> {
         );
         let began = Instant::now();
         let answered = async {
-            let result = self.stored_result(pending).await?;
+            let result = answer.await?;
             payloads::used_tool(self.task.id(), call, &result);
             Ok(result)
         };
@@ -66,7 +72,13 @@ impl Bench<'_> {
 
     /// A name that the model made up is text of the model.
     fn known_name<'c>(&self, call: &'c ToolUse) -> Option<&'c str> {
-        self.agent.allowed_tools().any(|name| name == call.name).then_some(&call.name)
+        self.has(&call.name).then_some(&call.name)
+    }
+
+    /// The tool to delegate counts where the agent would have it if the tree were less deep: it is told so.
+    fn has(&self, tool: &str) -> bool {
+        let delegates = self.delegation != Delegation::Never && tool == SUBAGENT;
+        delegates || self.agent.allowed_tools().any(|name| name == tool)
     }
 
     async fn stored_result(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
@@ -75,6 +87,9 @@ impl Bench<'_> {
             Ok(arguments) => arguments,
             Err(why) => return self.store(call, error(call, why, Instant::now())).await,
         };
+        if call.name == SUBAGENT {
+            return self.delegate(call, arguments).await;
+        }
         if call.name == SHARED_CONTEXT {
             return match ContextCall::parse(arguments) {
                 // The change and its result are stored together, so it can be asked again whatever happened.
@@ -109,8 +124,9 @@ impl Bench<'_> {
 
     /// What the model meant, or what it is told instead.
     fn arguments<'c>(&self, call: &'c ToolUse) -> Result<&'c Value, String> {
-        if !self.agent.allowed_tools().any(|name| name == call.name) {
-            let tools: Vec<&str> = self.agent.allowed_tools().collect();
+        if !self.has(&call.name) {
+            let delegates = (self.delegation == Delegation::Here).then_some(SUBAGENT);
+            let tools: Vec<&str> = self.agent.allowed_tools().chain(delegates).collect();
             return Err(match tools.as_slice() {
                 [] => format!("There is no tool {:?}; you have no tools.", call.name),
                 tools => format!("There is no tool {:?}; your tools are: {}.", call.name, tools.join(", ")),
@@ -124,7 +140,7 @@ impl Bench<'_> {
         }
     }
 
-    async fn store(&self, call: &ToolUse, result: ToolResult) -> Result<ToolResult, Stop> {
+    pub(super) async fn store(&self, call: &ToolUse, result: ToolResult) -> Result<ToolResult, Stop> {
         let result = if result.content.is_empty() {
             ToolResult { content: prompts::EMPTY_TOOL_RESULT.to_owned(), ..result }
         } else {
@@ -136,11 +152,11 @@ impl Bench<'_> {
     }
 }
 
-fn error(call: &ToolUse, content: String, began: Instant) -> ToolResult {
+pub(super) fn error(call: &ToolUse, content: String, began: Instant) -> ToolResult {
     let duration_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
     ToolResult { call: call.id.clone(), content, is_error: true, duration_ms }
 }
 
-fn refused(refusal: &Refusal) -> String {
+pub(super) fn refused(refusal: &Refusal) -> String {
     json!({"error": refusal.code, "message": refusal.message}).to_string()
 }

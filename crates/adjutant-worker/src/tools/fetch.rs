@@ -1,11 +1,10 @@
-use adjutant_agent::{Replay, ToolDefinition};
+use adjutant_agent::{Reach, Replay, ToolDefinition};
 use futures::future::BoxFuture;
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::reach::Reach;
 use super::web::{Body, Web, content_type, why};
 use super::{FetchConfig, Limits, Tool, ToolCall, html};
 

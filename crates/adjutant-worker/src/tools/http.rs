@@ -1,10 +1,9 @@
-use adjutant_agent::ToolDefinition;
+use adjutant_agent::{Reach, ToolDefinition};
 use futures::future::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, StatusCode, Url};
 
 use super::config::Setting;
-use super::reach::Reach;
 use super::toolbox::unknown;
 use super::web::{Body, Web, content_type, why};
 use super::{BadTool, HttpToolConfig, Limits, Tool, ToolCall};

@@ -13,14 +13,16 @@ mod http;
 mod mcp;
 mod names;
 mod reach;
+mod rust_tool;
 mod tool;
 mod toolbox;
-mod web;
+pub(crate) mod web;
 
 #[cfg(test)]
 mod tests;
 
 pub use catalogue::Catalogue;
 pub use config::{FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig};
+pub use rust_tool::{RustCall, RustTool};
 pub use tool::{Limits, Tool, ToolCall};
 pub use toolbox::{BadTool, Toolbox};

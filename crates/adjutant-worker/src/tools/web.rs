@@ -1,30 +1,31 @@
-//! HTTP, as all tools use it.
+//! HTTP, as all tools and webhooks use it.
 
 use std::error::Error;
 use std::time::Duration;
 
+use adjutant_agent::{NotPublic, Reach};
 use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response};
 
-use super::reach::{NotPublic, PublicOnly, Reach};
+use super::reach::PublicOnly;
 
 /// Connections are kept between calls and shared by all tools that reach as far.
 #[derive(Clone)]
-pub(super) struct Web {
+pub(crate) struct Web {
     pub(super) public: Client,
     pub(super) anywhere: Client,
 }
 
 impl Web {
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
+    pub(crate) fn new() -> Result<Self, reqwest::Error> {
         // Fails if there is one, and then that one is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self { public: public().build()?, anywhere: anywhere().build()? })
     }
 
-    pub(super) fn client(&self, reach: Reach) -> &Client {
+    pub(crate) fn client(&self, reach: Reach) -> &Client {
         match reach {
             Reach::Public => &self.public,
             Reach::Anywhere => &self.anywhere,
@@ -46,7 +47,7 @@ pub(super) fn public() -> ClientBuilder {
 }
 
 /// The reasons down to the last, without the URL, which may have a secret in it.
-pub(super) fn why(error: reqwest::Error) -> String {
+pub(crate) fn why(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -61,7 +62,7 @@ pub(super) fn why(error: reqwest::Error) -> String {
 }
 
 /// What was read of a body.
-pub(super) struct Body {
+pub(crate) struct Body {
     pub(super) bytes: Vec<u8>,
     /// There was more.
     pub(super) is_cut: bool,
@@ -69,7 +70,7 @@ pub(super) struct Body {
 
 impl Body {
     /// Reads no more than it keeps.
-    pub(super) async fn read(response: &mut Response, most: usize) -> Result<Self, String> {
+    pub(crate) async fn read(response: &mut Response, most: usize) -> Result<Self, String> {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(why)? {
             let room = most - bytes.len();

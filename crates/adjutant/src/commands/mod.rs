@@ -28,4 +28,5 @@ pub mod up;
 pub mod wait;
 mod waiting;
 pub mod watch;
+pub mod webhooks;
 pub mod work;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use adjutant_agent::DefinitionLimits;
 use adjutant_server::{Desk, Door, DoorSettings, Hub, Policy, SessionLimits};
-use adjutant_store::{Operator, Store, TenantLimits};
+use adjutant_store::{Store, TenantLimits};
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
@@ -199,14 +199,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn policy(config: &Config) -> Policy {
     let (limits, server) = (&config.limits, &config.server);
     Policy {
-        operator: Operator {
-            default_model: config.model_names.default.clone().unwrap_or_default(),
-            max_turns_ceiling: limits.max_turns_ceiling,
-            default_timeout_s: limits.task_timeout_s,
-            max_timeout_s: limits.task_timeout_max_s,
-            free_form: config.free_form.clone(),
+        operator: config.operator(),
+        definitions: DefinitionLimits {
+            max_turns: limits.max_turns_ceiling,
+            may_delegate: limits.define_may_delegate,
+            ..DefinitionLimits::default()
         },
-        definitions: DefinitionLimits { max_turns: limits.max_turns_ceiling, ..DefinitionLimits::default() },
         models: config.models.keys().cloned().collect(),
         model_aliases: config.model_names.aliases.clone(),
         sessions: SessionLimits {
@@ -219,6 +217,7 @@ fn policy(config: &Config) -> Policy {
             max_queued: server.tenant_max_queued,
         },
         skills: config.skills.values().map(|skill| skill.definition.clone()).collect(),
+        webhooks: config.webhooks.reach,
         dialects: config.dialects.clone(),
     }
 }

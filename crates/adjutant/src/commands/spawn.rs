@@ -105,6 +105,10 @@ struct Terms {
     #[arg(long, value_name = "TIME", value_parser = read_span)]
     delay: Option<Duration>,
 
+    /// A URL that is told when it has ended; docs/webhooks.md says how
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
+
     /// The same key in the same session makes one task, however often it is said [default: a new one]
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -186,6 +190,7 @@ fn call(agent: &str, task: &str, terms: &Terms) -> Value {
     say("max_output_tokens", terms.max_output_tokens.map(Value::from));
     say("max_cost_usd", terms.max_cost_usd.map(Value::from));
     say("priority", terms.priority.map(Value::from));
+    say("webhook", terms.webhook.as_ref().map(|url| json!({ "url": url })));
     say("delay_s", terms.delay.map(|delay| delay.as_secs_f64().into()));
     Value::Object(call)
 }

@@ -105,6 +105,7 @@ impl Work {
             concurrency: self.concurrency.unwrap_or(concurrency),
             lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
             time_limit: self.time_limit_seconds.map(Duration::from_secs).or(longest(config)),
+            webhooks: config.webhooks,
         }
     }
 

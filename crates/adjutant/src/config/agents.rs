@@ -18,7 +18,7 @@ use super::nearest::suggestion;
 use super::problem::{Findings, Place};
 use super::schema::{dotted, kind_of, names_in};
 use super::skills::Skills;
-use super::tree::{Node, Table};
+use super::tree::{Node, Table, Value};
 
 /// An agent that every session has.
 #[derive(Debug, Clone, PartialEq)]
@@ -364,6 +364,7 @@ impl Reading<'_> {
                 _ => None,
             }),
             inheritance: self.settings.get("inheritance").and_then(ecs::inheritance),
+            may_delegate: self.settings.get("may_delegate").map(|node| node.value == Value::Flag(true)),
             ..AgentDraft::default()
         }
     }
@@ -384,7 +385,7 @@ impl Reading<'_> {
             self.warning(&source, "system_prompt", text);
         }
         // The operator's own prompts may be long: existing folders are not refused.
-        let limits = DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None };
+        let limits = DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None, may_delegate: true };
         match draft.check(&limits) {
             Ok(definition) => Some(definition),
             Err(refusal) => {

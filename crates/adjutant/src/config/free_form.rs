@@ -32,7 +32,11 @@ pub fn understand(table: &Table, known: Known<'_>, findings: &mut Findings) -> O
         ..AgentDraft::default()
     };
     let enabled = settings.get("enabled").is_some_and(|node| node.value == Value::Flag(true));
-    let limits = DefinitionLimits { max_turns: known.max_turns_ceiling, max_prompt_tokens: None };
+    let limits = DefinitionLimits {
+        max_turns: known.max_turns_ceiling,
+        max_prompt_tokens: None,
+        ..DefinitionLimits::default()
+    };
     draft.check(&limits).ok().filter(|_| enabled)
 }
 

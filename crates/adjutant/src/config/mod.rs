@@ -22,6 +22,7 @@ pub mod skills;
 mod tree;
 mod understand;
 pub mod watch;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use adjutant_agent::AgentDefinition;
+use adjutant_agent::{AgentDefinition, DEFAULT_MAX_DEPTH};
 use adjutant_server::Dialects;
+use adjutant_store::Operator;
+use adjutant_worker::WebhookSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
@@ -59,6 +62,7 @@ pub struct Config {
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
+    pub webhooks: WebhookSettings,
     pub dialects: Dialects,
     pub lease_seconds: u64,
     /// The debug mode of contract G30: texts of tasks appear in logs.
@@ -77,6 +81,10 @@ pub struct Limits {
     pub session_max_active: i32,
     pub session_max_queued: i32,
     pub max_turns_ceiling: i32,
+    /// How many levels of tasks there may be: 1 is the orchestrator's own.
+    pub max_depth: i16,
+    /// Whether sessions may define agents that delegate.
+    pub define_may_delegate: bool,
     /// For agents that have none.
     pub task_timeout_s: Option<f64>,
     pub task_timeout_max_s: Option<f64>,
@@ -89,6 +97,8 @@ impl Default for Limits {
             session_max_active: 5,
             session_max_queued: 1000,
             max_turns_ceiling: 25,
+            max_depth: DEFAULT_MAX_DEPTH,
+            define_may_delegate: false,
             task_timeout_s: None,
             task_timeout_max_s: None,
         }
@@ -127,6 +137,17 @@ impl Config {
     /// but defaults; over it the environment. It says everything that is wrong, and not only the first.
     pub fn load(path: Option<&Path>) -> Result<Self, Refused> {
         Loaded::of_process(path).into_config()
+    }
+
+    /// What it says where callers and agents say nothing, and the most that they can say.
+    pub fn operator(&self) -> Operator {
+        Operator {
+            default_model: self.model_names.default.clone().unwrap_or_default(),
+            max_turns_ceiling: self.limits.max_turns_ceiling,
+            default_timeout_s: self.limits.task_timeout_s,
+            max_timeout_s: self.limits.task_timeout_max_s,
+            free_form: self.free_form.clone(),
+        }
     }
 
     /// What agents may name.

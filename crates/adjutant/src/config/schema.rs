@@ -95,6 +95,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_output_tokens": Kind::Whole { least: 0, most: i64::MAX },
     "agents.*.max_cost_usd": Kind::Number { least: 0.0, most: 1e9 },
     "agents.*.on_worker_loss": Kind::Word(&["resume", "fail"]),
+    "agents.*.may_delegate": Kind::Flag,
     "agents.*.skills": Kind::Texts,
     "agents.*.inheritance.enabled": Kind::Flag,
     "agents.*.inheritance.inherit_system_prompt": Kind::Flag,
@@ -146,6 +147,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.session_max_active": at_least(1),
     "limits.session_max_queued": at_least(1),
     "limits.max_turns_ceiling": Kind::Whole { least: 1, most: 100 },
+    "limits.max_depth": Kind::Whole { least: 1, most: 10 },
+    "limits.define_may_delegate": Kind::Flag,
     "limits.task_timeout_s": Kind::Positive,
     "limits.task_timeout_max_s": Kind::Positive,
 
@@ -157,6 +160,11 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s": Kind::Positive,
     "server.session_status_per_s": Kind::Positive,
 
+    "webhooks.allow_private": Kind::Flag,
+    "webhooks.timeout_s": Kind::Number { least: 0.1, most: 300.0 },
+    "webhooks.max_tries": Kind::Whole { least: 1, most: 100 },
+    "webhooks.retry_s": Kind::Number { least: 0.01, most: 86_400.0 },
+    "webhooks.retry_max_s": Kind::Number { least: 0.01, most: 604_800.0 },
     "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
     "dialects.ecs.default_timeout": Kind::Positive,
     "dialects.ecs.max_background_concurrency": Kind::Whole { least: 0, most: 10_000 },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use adjutant_agent::SUBAGENT;
+use adjutant_agent::{DEFAULT_MAX_DEPTH, SUBAGENT};
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use super::known::{BUILT_IN, ModelNames, OF_FILES, ToolNames};
 use super::problem::{Findings, Place};
 use super::schema::dotted;
 use super::tree::{Node, Table, Value};
-use super::{Config, Limits, dialects, ecs, free_form, server, skills};
+use super::{Config, Limits, dialects, ecs, free_form, server, skills, webhooks};
 
 /// What providers take as the name of a tool.
 const MAX_TOOL_NAME: usize = 64;
@@ -32,6 +32,7 @@ pub fn understand(
     resolve_paths(&mut table, base);
     let limits = limits(&table, findings);
     let server = server::understand(&table, findings);
+    let webhooks = webhooks::understand(&table, findings);
     let dialects = dialects::understand(&table, findings);
     let model_names = model_names(&table, findings);
     let models = models(&table, findings);
@@ -51,6 +52,7 @@ pub fn understand(
     let free_form = free_form::understand(&table, known, findings);
     let read = read_agents(&table, files, known, findings);
     let agents = settle(read, running, files, findings);
+    warn_of_idle_delegation(&agents, &limits, findings);
     let lease = section(&table, "lease").and_then(|lease| lease.get("seconds")?.as_integer());
     Config {
         path: None,
@@ -63,6 +65,7 @@ pub fn understand(
         tool_names,
         limits,
         server,
+        webhooks,
         dialects,
         lease_seconds: lease.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(DEFAULT_LEASE_SECONDS),
         log_payloads: table.get("log_payloads").is_some_and(|node| node.value == Value::Flag(true)),
@@ -118,6 +121,8 @@ fn limits(table: &Table, findings: &mut Findings) -> Limits {
         session_max_active: whole("session_max_active", default.session_max_active),
         session_max_queued: whole("session_max_queued", default.session_max_queued),
         max_turns_ceiling: whole("max_turns_ceiling", default.max_turns_ceiling),
+        max_depth: i16::try_from(whole("max_depth", default.max_depth.into())).unwrap_or(default.max_depth),
+        define_may_delegate: node("define_may_delegate").is_some_and(|node| node.value == Value::Flag(true)),
         task_timeout_s: seconds("task_timeout_s"),
         task_timeout_max_s: seconds("task_timeout_max_s"),
     };
@@ -287,6 +292,16 @@ fn tools(table: &Table, findings: &mut Findings) -> ToolsConfig {
         }
     }
     tools
+}
+
+/// Who may delegate, but nowhere can.
+fn warn_of_idle_delegation(agents: &Agents, limits: &Limits, findings: &mut Findings) {
+    let delegate = |agent: &&Agent| agent.definition.spec.may_delegate;
+    for agent in agents.values().filter(delegate).filter(|_| limits.max_depth == DEFAULT_MAX_DEPTH) {
+        let name = dotted(&dotted("agents", &agent.definition.name), "may_delegate");
+        let text = "has no effect, since limits.max_depth is 1: no task may have others below it";
+        findings.warning(&agent.source, name, text);
+    }
 }
 
 /// Every table and file that is meant to be an agent, and what it is, unless it is wrong.

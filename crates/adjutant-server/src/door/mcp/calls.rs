@@ -149,7 +149,8 @@ impl Mcp {
             return answer;
         }
         let argument = self.dialect.session_argument();
-        let is_json = answer.text == answer.value.to_string();
+        let json = answer.value.to_string();
+        let is_json = answer.text == json;
         if let Some(fields) = answer.value.as_object_mut() {
             fields.insert(argument.to_owned(), json!(name));
         }

@@ -4,8 +4,9 @@
 use adjutant_agent::{ErrorCode, Refusal};
 use axum::Json;
 use axum::extract::Request;
+use axum::http::header::HeaderName;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -14,6 +15,9 @@ use super::super::request::{Parameters, check_type, read_away};
 use crate::{Dialect, Result, body};
 
 const PARSE_ERROR: i32 = -32700;
+
+/// Where the newest revision repeats what a message names, for those between who read no bodies.
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// A message that can be read.
 pub(super) struct Message {
@@ -29,6 +33,18 @@ impl Message {
     /// Whether it is the first of a client that speaks a revision with sessions.
     pub(super) fn begins(&self) -> bool {
         self.method() == "initialize"
+    }
+
+    /// Says the name of a task in the header too if its client did not: libraries that speak the extension leave it out. One that says
+    /// another name is refused.
+    pub(super) fn name_task(&self, headers: &mut HeaderMap) {
+        if !self.method().starts_with("tasks/") || headers.contains_key(NAME) {
+            return;
+        }
+        let id = self.value["params"]["taskId"].as_str();
+        if let Some(id) = id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(NAME, id);
+        }
     }
 
     /// The request that its sender no longer wants to be answered.

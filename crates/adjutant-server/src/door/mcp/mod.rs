@@ -122,6 +122,7 @@ async fn take_in(at: &At, request: Request) -> Result<Response> {
     if let Some(id) = message.cancels() {
         at.revoked.revoke(&whereabouts, id);
     }
+    message.name_task(&mut parts.headers);
     let begins = message.begins();
     parts.extensions.insert(whereabouts);
     let answer = at.service(dialect)?.handle(Request::from_parts(parts, Body::from(message.bytes))).await;

@@ -3,6 +3,7 @@
 use adjutant_agent::{FailureKind, TaskState};
 use serde_json::{Map, Value, json};
 
+use super::webhooks::STATES;
 use super::{TOOL_PATH, dialects};
 
 /// The name of a body, the fields that it always has, and those that it has if there is something to say. What is in a field
@@ -42,7 +43,8 @@ const HISTORY: &[Body] = &[
             entry!(),
             "root:uuid depth:whole metadata:object config:object timeout_s:number? pool:text priority:whole \
              not_before:time? waiting_for:text? depends_on:text[] queue_position:whole? assignment:text result:text? \
-             summary:text? partial_result:text? traceparent:text? attempts:Attempt[]"
+             summary:text? partial_result:text? traceparent:text? attempts:Attempt[] webhook:OwnWebhook? \
+             deliveries:Delivery[]"
         ),
         "",
     ),
@@ -51,6 +53,17 @@ const HISTORY: &[Body] = &[
         "attempt:whole worker:uuid worker_name:text? outcome:text? turns:whole claimed_at:time ended_at:time?",
         "",
     ),
+    ("OwnWebhook", "url:text events:text[]", ""),
+    ("DeliveryPage", "deliveries:Delivery[] next_cursor:uuid?", ""),
+    (
+        "Delivery",
+        "id:uuid session_id:text task_id:text task:uuid event:text url:text state:delivery tries:whole last_status:whole? \
+         last_error:text? next_try_at:time? created_at:time tried_at:time? delivered_at:time?",
+        "",
+    ),
+    ("WebhookSecrets", "secrets:WebhookSecret[]", ""),
+    ("WebhookSecret", "id:uuid created_at:time expires_at:time?", ""),
+    ("MadeWebhookSecret", "id:uuid created_at:time expires_at:time?", "secret:text"),
     ("TurnPage", "turns:Turn[] next_cursor:text?", ""),
     (
         "Turn",
@@ -127,16 +140,23 @@ pub(super) fn schemas() -> Map<String, Value> {
     bodies.map(|(name, always, sometimes)| ((*name).to_owned(), object(always, sometimes))).collect()
 }
 
-/// What a route answers, where the macros do not say it.
-pub(super) fn of(path: &str) -> Option<Value> {
+/// What a route answers, and with which status, where the macros do not say it.
+pub(super) fn of(path: &str, method: &str) -> Option<(&'static str, Value)> {
     let name = match path {
+        "/v1/webhooks/secrets" if method == "post" => return Some(("201", reference("MadeWebhookSecret"))),
+        "/v1/webhooks/secrets" => "WebhookSecrets",
+        "/v1/webhooks/deliveries" => "DeliveryPage",
+        "/v1/webhooks/deliveries/{id}/redeliver" => "Delivery",
         "/v1/tasks" => "TaskPage",
         "/v1/tasks/{id}" | "/v1/tasks/{id}/cancel" | "/v1/tasks/{id}/retry" => "Task",
         "/v1/tasks/{id}/turns" => "TurnPage",
         "/v1/stats" => "Stats",
-        _ => return of_tool(path, path.strip_prefix(TOOL_PATH.trim_end_matches("{tool}"))?),
+        _ => {
+            let tool = path.strip_prefix(TOOL_PATH.trim_end_matches("{tool}"))?;
+            return of_tool(path, tool).map(|answer| ("200", answer));
+        }
     };
-    Some(reference(name))
+    Some(("200", reference(name)))
 }
 
 /// Where an answer has the id of a task, if it always has one.
@@ -181,6 +201,7 @@ fn schema(word: &str) -> Value {
     match word {
         "any" => json!({}),
         "counts" => json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+        "delivery" => json!({"type": "string", "enum": STATES}),
         "failure" => json!({"type": "string", "enum": FailureKind::ALL}),
         "flag" => json!({"type": "boolean"}),
         "number" => json!({"type": "number"}),

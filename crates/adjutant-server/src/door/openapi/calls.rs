@@ -1,12 +1,13 @@
 //! The bodies of requests: one schema for each action of a tool, made from the schema that models see.
 
 use adjutant_agent::{
-    ActionForm, BATCH_ITEM, ContextAction, LONGEST_S, MAX_USD, SHARED_CONTEXT, SUBAGENT, SubagentAction,
-    ToolDefinition, shared_context_tool, subagent_tool,
+    ActionForm, BATCH_ITEM, ContextAction, LONGEST_S, MAX_USD, Reach, SHARED_CONTEXT, SUBAGENT,
+    SubagentAction, ToolDefinition, Webhook, WebhookEvent, shared_context_tool, subagent_tool,
 };
 use serde_json::{Map, Value, json};
 
 use super::super::session_body::{MOST_SKILLS, MOST_TOOLS};
+use super::webhooks::LONGEST_OVERLAP_S;
 use crate::Policy;
 
 /// No NUL, which cannot be stored.
@@ -30,6 +31,7 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
         if let Some(schema) = action["properties"].get_mut("model") {
             *schema = model(policy, schema["description"].clone());
         }
+        tell_urls(policy, action);
     }
     Tool {
         name: SUBAGENT,
@@ -108,6 +110,57 @@ fn model(policy: &Policy, description: Value) -> Value {
         schema["enum"] = json!(names.into_iter().chain([None]).collect::<Vec<_>>());
     }
     schema
+}
+
+/// What a task's webhook may be, here and in the tasks of a batch.
+fn tell_urls(policy: &Policy, action: &mut Value) {
+    let in_tasks = "/properties/tasks/items/properties/webhook";
+    for place in ["/properties/webhook", in_tasks] {
+        if let Some(schema) = action.pointer_mut(place) {
+            let description = schema["description"].clone();
+            *schema = or_null(webhook(policy));
+            schema["description"] = description;
+        }
+    }
+}
+
+/// A name that a resolver can be asked for, and what may follow it. Longer names, and addresses, are fine too, but for those
+/// that are not public.
+const URL: &str =
+    "://[a-z][a-z0-9]{0,20}(-[a-z0-9]{1,20}){0,2}(\\.[a-z][a-z0-9]{0,20}){1,3}(:[1-9][0-9]{0,3})?(/[!-~]*)?$";
+
+pub(super) fn webhook(policy: &Policy) -> Value {
+    let (scheme, needed) = match policy.webhooks {
+        Reach::Public => ("^https", "An https URL, of a public address."),
+        Reach::Anywhere => ("^https?", "An http or https URL."),
+    };
+    let properties = json!({
+        "url": {
+            "type": "string", "pattern": format!("{scheme}{URL}"), "maxLength": Webhook::MAX_URL_CHARS,
+            "description": needed, "examples": ["https://hooks.example.com/adjutant"],
+        },
+        "events": {
+            "type": ["array", "null"], "items": {"type": "string", "enum": WebhookEvent::ALL}, "minItems": 1,
+            "uniqueItems": true, "description": "Which ends it is told; all of them if you name none.",
+        },
+    });
+    let Value::Object(properties) = properties else { return Value::Null };
+    object(properties, &["url"])
+}
+
+pub(super) fn new_webhook_secret() -> Value {
+    let properties = json!({
+        "secret": {
+            "type": ["string", "null"], "pattern": "^whsec_([A-Za-z0-9+/]{4}){8,21}$",
+            "description": "24 to 64 bytes of your own, in base64; one is made if you give none.",
+        },
+        "overlap_s": {
+            "type": ["number", "null"], "minimum": 0, "maximum": LONGEST_OVERLAP_S,
+            "description": "How long the one before is good beside it, in seconds; a day if you say nothing.",
+        },
+    });
+    let Value::Object(properties) = properties else { return Value::Null };
+    object(properties, &[])
 }
 
 /// Null is absent, also where nothing is known.
@@ -195,6 +248,7 @@ pub(super) fn new_session(policy: &Policy) -> Value {
         "max_input_tokens": tokens("For all of its tasks together."),
         "max_output_tokens": tokens("For all of its tasks together."),
         "max_cost_usd": {"type": ["number", "null"], "minimum": 0, "maximum": MAX_USD, "description": "For all of its tasks together."},
+        "webhook": or_null(webhook(policy)),
     });
     let Value::Object(mut properties) = properties else { return Value::Null };
     properties.extend(carried(policy));

@@ -62,6 +62,17 @@ fn answer(dialect: Dialect) -> Value {
             },
             "required": ["success", "output", "error", "metadata"],
         }),
-        Dialect::Spec | Dialect::Ecs | Dialect::Weakincentives => json!({}),
+        Dialect::Weakincentives => json!({
+            "type": "object", "title": "The answer of weakincentives",
+            "properties": {
+                "success": {"type": "boolean"}, "message": {"type": "string"},
+                "prompt_ns": {"type": "string"}, "prompt_key": {"type": "string"}, "message_summary": {"type": "string"},
+                "artifacts": {"type": "array", "items": {"type": "string"}},
+                "tools_used": {"type": "array", "items": {"type": "string"}},
+                "error": {"type": "string"}, "task_id": {"type": "string"},
+            },
+            "required": ["message"],
+        }),
+        Dialect::Spec | Dialect::Ecs => json!({}),
     }
 }

@@ -21,7 +21,7 @@ const COMMON: [ErrorCode; 6] = [
 const WITH_BODY: [ErrorCode; 3] =
     [ErrorCode::BodyTooLarge, ErrorCode::UnsupportedMediaType, ErrorCode::RequestTimeout];
 
-const OF_SUBAGENT: [ErrorCode; 14] = [
+const OF_SUBAGENT: [ErrorCode; 15] = [
     ErrorCode::AgentAlreadyExists,
     ErrorCode::AgentNotFound,
     ErrorCode::IdempotencyConflict,
@@ -36,6 +36,7 @@ const OF_SUBAGENT: [ErrorCode; 14] = [
     ErrorCode::TaskNotFound,
     ErrorCode::TaskNotReady,
     ErrorCode::TaskTooLarge,
+    ErrorCode::WebhookSecretNotFound,
 ];
 
 const OF_SHARED_CONTEXT: [ErrorCode; 7] = [
@@ -58,7 +59,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         _ => {}
     }
     let mut codes = COMMON.to_vec();
-    if matches!(method, "post" | "patch") {
+    if ["post", "put", "patch"].contains(&method) {
         codes.extend(WITH_BODY);
     }
     if path.contains('{') {
@@ -79,6 +80,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
             ErrorCode::InvalidTool,
             ErrorCode::PromptTooLarge,
             ErrorCode::MaxSessionsExceeded,
+            ErrorCode::WebhookSecretNotFound,
         ]);
     } else if path.starts_with("/v1/tasks/{id}") {
         codes.push(ErrorCode::TaskNotFound);
@@ -90,6 +92,11 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
             ErrorCode::PromptTooLarge,
             ErrorCode::SessionArchived,
         ]);
+    }
+    match (path, method) {
+        (_, "put") | ("/v1/webhooks/secrets/{id}", _) => codes.push(ErrorCode::WebhookSecretNotFound),
+        _ if path.ends_with("/redeliver") => codes.push(ErrorCode::DeliveryNotFound),
+        _ => {}
     }
     if path.ends_with("/retry") {
         codes.extend([

@@ -15,7 +15,7 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools};
+use super::{Shared, Visitor, events, health, sessions, stats, tasks, tools, webhooks};
 use crate::{Dialect, Policy};
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
@@ -31,11 +31,14 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
+        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke, webhooks::list,
+        webhooks::redeliver,
     ),
     tags(
         (name = "tools", description = "What an orchestrator calls."),
         (name = "sessions", description = "What one orchestrator works in."),
         (name = "history", description = "What became of tasks."),
+        (name = "webhooks", description = "Who is told how tasks end."),
         (name = "events", description = "What happens, as it happens."),
         (name = "operations", description = "For those who run it."),
     )
@@ -50,6 +53,8 @@ async fn show(State(shared): State<Arc<Shared>>, _: Visitor) -> ([(HeaderName, &
 
 /// Paths that are answered without a key.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
+
+const DELIVERIES: &str = "/v1/webhooks/deliveries";
 
 const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
 
@@ -78,6 +83,8 @@ pub(super) fn document(policy: &Policy) -> Value {
     }
     document["components"]["schemas"]["NewSession"] = calls::new_session(policy);
     document["components"]["schemas"]["SessionChange"] = calls::session_change(policy);
+    document["components"]["schemas"]["Webhook"] = calls::webhook(policy);
+    document["components"]["schemas"]["NewWebhookSecret"] = calls::new_webhook_secret();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(answers::schemas());
     }
@@ -111,13 +118,16 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     for parameter in parameters.into_iter().flatten() {
         parameter_schema(path, parameter);
     }
-    if let Some(answer) = answers::of(path) {
-        operation["responses"]["200"]["content"]["application/json"]["schema"] = answer;
+    if let Some((status, answer)) = answers::of(path, method) {
+        operation["responses"][status]["content"]["application/json"]["schema"] = answer;
     }
     if let Some(id) = answers::task_in(path) {
         operation["responses"]["200"]["links"] = links(id);
     }
-    if matches!(method, "post" | "patch") && operation.get("requestBody").is_none() {
+    if method == "put" {
+        operation["requestBody"] = body("Webhook");
+        operation["requestBody"]["required"] = json!(true);
+    } else if ["post", "patch"].contains(&method) && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
     }
     let codes = errors::of(path, method);
@@ -133,6 +143,8 @@ fn parameter_schema(path: &str, parameter: &mut Value) {
         "dialect" => dialect_schema(path),
         "format" => json!({"type": "string", "enum": ["anthropic", "openai", "mcp"], "default": "anthropic"}),
         "failure" => json!({"type": "string", "enum": adjutant_agent::FailureKind::ALL}),
+        "state" if path == DELIVERIES => json!({"type": "string", "enum": webhooks::STATES}),
+        "cursor" if path == DELIVERIES => json!({"type": "string", "format": "uuid"}),
         "state" => json!({"type": "string", "enum": adjutant_agent::TaskState::ALL}),
         "since" | "until" => json!({"type": "string", "format": "date-time"}),
         "id" => json!({"type": "string", "format": "uuid"}),
@@ -175,13 +187,17 @@ fn links(id: &str) -> Value {
 }
 
 fn optional_body(path: &str) -> Value {
-    let schema = if path == "/v1/sessions" {
-        json!({"$ref": "#/components/schemas/NewSession"})
-    } else if path == "/v1/sessions/{session}" {
-        json!({"$ref": "#/components/schemas/SessionChange"})
-    } else {
-        calls::nothing()
+    let name = match path {
+        "/v1/sessions" => "NewSession",
+        "/v1/sessions/{session}" => "SessionChange",
+        "/v1/webhooks/secrets" => "NewWebhookSecret",
+        _ => return json!({"required": false, "content": {"application/json": {"schema": calls::nothing()}}}),
     };
+    body(name)
+}
+
+fn body(name: &str) -> Value {
+    let schema = json!({"$ref": format!("#/components/schemas/{name}")});
     json!({"required": false, "content": {"application/json": {"schema": schema}}})
 }
 
@@ -206,7 +222,7 @@ mod tests {
     fn every_route_is_in_it_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
-        assert_eq!(operations.len(), 26, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(operations.len(), 33, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
             operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), operations.len(), "{ids:?}");

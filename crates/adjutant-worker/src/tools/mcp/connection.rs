@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use adjutant_agent::Reach;
 use process_wrap::tokio::{CommandWrap, ProcessGroup};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
@@ -21,7 +22,6 @@ use tokio::sync::Notify;
 use super::hold::Hold;
 use crate::payloads;
 use crate::tools::http::headers;
-use crate::tools::reach::Reach;
 use crate::tools::web::Web;
 use crate::tools::{BadTool, McpEndpoint};
 

@@ -7,11 +7,13 @@ use crate::table::{items, text};
 /// Too long for a line of their own.
 const TEXTS: [&str; 5] = ["assignment", "result", "partial_result", "summary", "error"];
 
+const DELIVERIES: &str = "deliveries";
+
 /// Its facts, one on a line, and then its texts.
 pub fn of_task(task: &Value) -> String {
     let facts = task.as_object().into_iter().flatten().filter(|(name, value)| {
         let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
-        !nothing && !TEXTS.contains(&name.as_str())
+        !nothing && !TEXTS.contains(&name.as_str()) && name.as_str() != DELIVERIES
     });
     let mut lines: Vec<String> = facts.map(|(name, _)| format!("{name:<18} {}", text(task, name))).collect();
     for name in TEXTS {
@@ -20,7 +22,25 @@ pub fn of_task(task: &Value) -> String {
             lines.push(format!("\n{}\n{}", name.replace('_', " "), indented(&text)));
         }
     }
+    let deliveries = items(task, DELIVERIES);
+    if !deliveries.is_empty() {
+        let shown: Vec<String> = deliveries.iter().map(of_delivery).collect();
+        lines.push(format!("\n{DELIVERIES}\n{}", shown.join("\n")));
+    }
     lines.join("\n")
+}
+
+/// What its webhook was told, and how it took it.
+fn of_delivery(delivery: &Value) -> String {
+    let [id, event, state, tries] = ["id", "event", "state", "tries"].map(|name| text(delivery, name));
+    let mut line = format!("  {id} {event}: {state}, tries {tries}");
+    for (what, name) in [("status", "last_status"), ("error", "last_error"), ("next", "next_try_at")] {
+        let said = text(delivery, name);
+        if !said.is_empty() {
+            line.push_str(&format!(", {what} {said}"));
+        }
+    }
+    line
 }
 
 /// What the model said in each turn, and the tools that it used.
@@ -48,10 +68,14 @@ mod tests {
     #[test]
     fn a_card_has_what_is_known_and_leaves_out_what_is_not() {
         let task = json!({"id": "0198", "task_id": "t_01", "label": null, "metadata": {}, "turns_used": 2,
-            "assignment": "Count.\nThen say it.", "result": "42", "error": null});
+        "assignment": "Count.\nThen say it.", "result": "42", "error": null, "deliveries": [
+            {"id": "0199", "event": "task.completed", "state": "pending", "tries": 1, "last_status": 500,
+             "last_error": "It answered 500.", "next_try_at": "2026-07-01T00:00:00.000Z"},
+        ]});
         assert_eq!(
             of_task(&task),
-            "id                 0198\ntask_id            t_01\nturns_used         2\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42"
+            "id                 0198\ntask_id            t_01\nturns_used         2\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42\n\n\
+             deliveries\n  0199 task.completed: pending, tries 1, status 500, error It answered 500., next 2026-07-01T00:00:00.000Z"
         );
     }
 }

@@ -14,6 +14,10 @@ fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
             "adjutant.toml:1:1: defalt_model: unknown name; did you mean default_model?",
         ),
         ("[limit]\ncap = 5\n", "adjutant.toml:1:2: limit: unknown name; did you mean limits?"),
+        (
+            "[webhooks]\nallow_privat = true\n",
+            "adjutant.toml:2:1: webhooks.allow_privat: unknown name; did you mean webhooks.allow_private?",
+        ),
         ("\ncap = 5\n", "adjutant.toml:2:1: cap: unknown name; did you mean limits.cap?"),
         ("[lease]\nsecs = 5\n", "adjutant.toml:2:1: lease.secs: unknown name; there is seconds"),
         (
@@ -167,6 +171,14 @@ fn an_agent_that_cannot_work_is_an_error() {
             "adjutant.toml:1:9: agents.\"Code Reviewer\": an agent's name has 1 to 64 of a-z, 0-9, _ and -; code-reviewer would do",
         ),
         (
+            "[webhooks]\nretry_s = 10\nretry_max_s = 5\n".to_owned(),
+            "adjutant.toml:2:11: webhooks.retry_s: must be at most webhooks.retry_max_s, which is 5, and is 10",
+        ),
+        (
+            "[webhooks]\nmax_tries = 0\n".to_owned(),
+            "adjutant.toml:2:13: webhooks.max_tries: must be at least 1, and is 0",
+        ),
+        (
             "[agents.a]\nsystem_prompt = 'p'\n".to_owned(),
             "adjutant.toml:1:9: agents.a.description: is missing: one line that says what the agent is for",
         ),
@@ -182,7 +194,7 @@ fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
         text,
         &[
             "adjutant.toml:1:17: default_model: there is no model \"x\"; there is a",
-            "adjutant.toml:2:1: foo_bar_baz: unknown name; there is agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools",
+            "adjutant.toml:2:1: foo_bar_baz: unknown name; there is agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools, webhooks",
             "adjutant.toml:4:11: lease.seconds: must be at least 2, and is 0",
             "adjutant.toml:6:8: models.a.wire: must be \"openai\" or \"anthropic\"",
             "adjutant.toml:7:9: agents.B: an agent's name has 1 to 64 of a-z, 0-9, _ and -; b would do",

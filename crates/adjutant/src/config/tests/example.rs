@@ -98,12 +98,14 @@ fn what_the_example_calls_a_default_is_one() {
          [tools.fetch]\nenabled = true\nmax_bytes = 2097152\ntimeout_s = 30\nallow_private = false\n\
          [limits]\ncap = 5\nsession_max_active = 5\nsession_max_queued = 1000\nmax_turns_ceiling = 25\n\
          [server]\nlisten = '127.0.0.1:7433'\nmax_body_bytes = 1048576\n\
+         [webhooks]\nallow_private = false\ntimeout_s = 15\nmax_tries = 8\nretry_s = 5\nretry_max_s = 21600\n\
          [lease]\nseconds = 30\n",
     )])
     .load()
     .config;
     assert_eq!((bare.models, bare.tools, bare.limits), (said.models, said.tools, said.limits));
     assert_eq!((bare.server, bare.lease_seconds), (said.server, said.lease_seconds));
+    assert_eq!(bare.webhooks, said.webhooks);
 }
 
 #[test]

@@ -24,6 +24,28 @@ fn agent(front: &str) -> String {
 }
 
 #[test]
+fn an_agent_of_a_file_delegates_where_limits_let_it() {
+    let file = agent("name: head\ndescription: Leads\ntools: []\nmay_delegate: true");
+    let shallow = with(&file);
+    assert_eq!(
+        shallow.warnings(),
+        [
+            "agents/a.md:1:1: agents.head.may_delegate: has no effect, since limits.max_depth is 1: no task may have others below it"
+        ]
+    );
+    let config = format!("agents_dir = './agents'\n{MODEL}[limits]\nmax_depth = 3\n");
+    let desk = Desk::new(&[("adjutant.toml", &config), ("agents/a.md", &file)]);
+    assert_eq!(desk.warnings(), [""; 0]);
+    assert!(only(&desk).spec.may_delegate);
+    assert_eq!(desk.load().config.limits.max_depth, 3);
+    for wrong in ["0", "11"] {
+        let config = format!("{MODEL}[limits]\nmax_depth = {wrong}\n");
+        let errors = Desk::new(&[("adjutant.toml", &config)]).errors();
+        assert!(errors.len() == 1 && errors[0].contains("limits.max_depth"), "{errors:?}");
+    }
+}
+
+#[test]
 fn a_folder_of_another_program_loads_as_it_is() {
     let desk = Desk::new(&[("adjutant.toml", CONFIG)]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/tests/claude_agents");

@@ -1,0 +1,104 @@
+//! Agents that delegate further: who may, what they may ask for, and what they are told. A parent sees its own children and
+//! nobody else's.
+
+mod call;
+mod child;
+mod tool;
+mod wait;
+
+pub use call::ChildCall;
+pub use child::Child;
+pub use tool::delegation_tool;
+pub use wait::{ChildWait, Waited};
+
+use crate::words::words;
+use crate::{AgentSpec, Arguments, SUBAGENT, ToolUse, prompts};
+
+/// The levels of tasks that there may be if the operator says nothing: the orchestrator's own, and none below them.
+pub const DEFAULT_MAX_DEPTH: i16 = 1;
+
+words! {
+    /// How an agent delegates: the arguments of its tool, and its answers.
+    #[derive(Default)]
+    DelegationForm {
+        /// The `subagent` of the spec: spawn, go on, wait, collect.
+        #[default]
+        Spec = "spec",
+    }
+}
+
+impl DelegationForm {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whether a task can delegate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegation {
+    /// Its agent does not.
+    Never,
+    Here,
+    /// Its agent would, but the tree is as deep as it may be. An orchestrator's task has depth 1, its children 2.
+    TooDeep {
+        depth: i16,
+        max_depth: i16,
+    },
+}
+
+impl Delegation {
+    /// What a call is told that should not have been made.
+    pub fn refusal(self) -> Option<String> {
+        match self {
+            Self::Never | Self::Here => None,
+            Self::TooDeep { depth, max_depth } => Some(prompts::too_deep(max_depth, depth)),
+        }
+    }
+}
+
+impl AgentSpec {
+    /// Whether a task with so many tasks above it can delegate. The dialect that spawned it may allow less than the operator.
+    pub fn delegation(&self, tasks_above: i16, max_depth: i16) -> Delegation {
+        let max_depth = self.max_depth.map_or(max_depth, |own| own.min(max_depth));
+        let depth = tasks_above.saturating_add(1);
+        match self.may_delegate {
+            false => Delegation::Never,
+            true if depth < max_depth => Delegation::Here,
+            true => Delegation::TooDeep { depth, max_depth },
+        }
+    }
+
+    /// Whether a call is one that its task waits for, instead of a tool that runs.
+    pub(crate) fn waits(&self, call: &ToolUse) -> bool {
+        let Arguments::Json(arguments) = &call.arguments else { return false };
+        self.may_delegate
+            && call.name == SUBAGENT
+            && match self.delegation {
+                DelegationForm::Spec => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_allowed_level_does_not_delegate() {
+        let agent = AgentSpec { may_delegate: true, ..AgentSpec::default() };
+        assert_eq!(agent.delegation(0, 1), Delegation::TooDeep { depth: 1, max_depth: 1 });
+        assert_eq!(agent.delegation(0, 2), Delegation::Here);
+        assert_eq!(agent.delegation(1, 3), Delegation::Here);
+        assert_eq!(
+            agent.delegation(2, 3).refusal().as_deref(),
+            Some(
+                "Maximum subagent recursion depth (3) exceeded. Current depth: 3. Cannot spawn nested subagent."
+            )
+        );
+        assert_eq!(agent.delegation(9, 10), Delegation::TooDeep { depth: 10, max_depth: 10 });
+        let narrower = AgentSpec { max_depth: Some(3), ..agent };
+        assert_eq!(narrower.delegation(2, 10), Delegation::TooDeep { depth: 3, max_depth: 3 });
+        assert_eq!(narrower.delegation(1, 2), Delegation::TooDeep { depth: 2, max_depth: 2 });
+        assert_eq!(AgentSpec::default().delegation(0, 10), Delegation::Never);
+    }
+}

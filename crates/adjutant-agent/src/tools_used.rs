@@ -1,0 +1,61 @@
+use crate::{AgentSpec, StoredTurn};
+
+/// The tools that a task has called, in the order of their first use. A call counts when it has a result, whatever that says; a name
+/// that is none of the agent's tools is one that its model made up.
+pub fn tools_used(agent: &AgentSpec, turns: &[StoredTurn]) -> Vec<String> {
+    let mut used: Vec<String> = Vec::new();
+    for stored in turns {
+        for call in stored.turn.answer.tool_uses() {
+            let has_result = stored.tool_results.iter().any(|result| result.call == call.id);
+            let is_known = agent.allowed_tools().any(|name| name == call.name);
+            if has_result && is_known && !used.contains(&call.name) {
+                used.push(call.name.clone());
+            }
+        }
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Answer, Arguments, Block, StopReason, ToolResult, ToolUse, Turn};
+
+    /// A turn with these calls; those with a mark behind their name have no result.
+    fn turn(number: i32, names: &[&str]) -> StoredTurn {
+        let id = |place: usize| format!("c{place}");
+        let calls = names.iter().enumerate().map(|(place, name)| {
+            let name = name.trim_end_matches('?').to_owned();
+            Block::ToolUse(ToolUse { id: id(place), name, arguments: Arguments::Json(json!({})) })
+        });
+        let answer = Answer { content: calls.collect(), stop: StopReason::End };
+        let results = names.iter().enumerate().filter(|(_, name)| !name.ends_with('?'));
+        let result = |place| ToolResult {
+            call: id(place),
+            content: String::new(),
+            is_error: place == 0,
+            duration_ms: 0,
+        };
+        StoredTurn {
+            number,
+            attempt: 1,
+            turn: Turn { answer, ..Turn::default() },
+            tool_results: results.map(|(place, _)| result(place)).collect(),
+        }
+    }
+
+    #[test]
+    fn row_4_9_tools_are_told_once_and_in_the_order_of_their_first_use() {
+        let tools = ["fetch", "lookup", "pay", "shared_context"].map(str::to_owned).to_vec();
+        let agent = AgentSpec { tools, ..AgentSpec::default() };
+        let turns = [
+            turn(1, &["lookup", "fetch"]),
+            turn(2, &["made_up", "lookup"]),
+            turn(3, &["pay?", "shared_context"]),
+        ];
+        assert_eq!(tools_used(&agent, &turns), ["lookup", "fetch", "shared_context"]);
+        assert_eq!(tools_used(&agent, &[]), [""; 0]);
+    }
+}

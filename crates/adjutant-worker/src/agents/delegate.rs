@@ -1,0 +1,191 @@
+//! Calls with which an agent delegates. What they change is stored once, however often they are made, so a call that was under
+//! way when its worker died is simply made again.
+
+use std::time::Instant;
+
+use adjutant_agent::{
+    AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
+    ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
+};
+use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
+use serde_json::{Value, json};
+
+use super::use_tools::{Bench, error, refused};
+use crate::{Stop, fault};
+
+/// What the operator says of agents that delegate further.
+#[derive(Debug, Clone)]
+pub struct Delegating {
+    pub operator: Operator,
+    /// How many levels of tasks there may be: 1 is the orchestrator's own, and none below them.
+    pub max_depth: i16,
+}
+
+impl Default for Delegating {
+    fn default() -> Self {
+        Self { operator: Operator::default(), max_depth: DEFAULT_MAX_DEPTH }
+    }
+}
+
+impl Delegating {
+    pub(super) fn of(&self, agent: &AgentSpec, assignment: &Assignment) -> Delegation {
+        agent.delegation(assignment.depth, self.max_depth)
+    }
+}
+
+impl Bench<'_> {
+    /// Makes a call to delegate, and gives its result when it is stored.
+    pub(super) async fn delegate(&self, call: &ToolUse, arguments: &Value) -> Result<ToolResult, Stop> {
+        let began = Instant::now();
+        if let Some(why) = self.delegation.refusal() {
+            return self.store(call, error(call, why, began)).await;
+        }
+        let answer = match ChildCall::parse(arguments) {
+            Ok(ChildCall::Collect(collect)) => return self.collect(call, &collect, began).await,
+            Ok(asked) => self.perform(call, asked).await,
+            Err(refusal) => Err(Stop::Store(refusal.into())),
+        };
+        let result = told(call, answer, began)?;
+        self.store(call, result).await
+    }
+
+    async fn perform(&self, call: &ToolUse, asked: ChildCall) -> Result<Value, Stop> {
+        match asked {
+            ChildCall::ListAgents => self.list_agents().await,
+            ChildCall::Spawn(item) => {
+                let mut tasks = self.spawn(call, std::slice::from_ref(&*item)).await?;
+                Ok(tasks.pop().unwrap_or_default())
+            }
+            ChildCall::Batch(items) => Ok(json!({ "tasks": self.spawn(call, &items).await? })),
+            ChildCall::Status(StatusCall { task_id }) => {
+                let child = self.child(task_id).await?;
+                if child.collected { Err(not_found(task_id)) } else { Ok(Value::Object(child.status())) }
+            }
+            ChildCall::Read(read) => self.read(&read).await,
+            ChildCall::Cancel(cancel) => self.cancel(&cancel).await,
+            // The loop sees to these before it comes here.
+            ChildCall::Wait(_) | ChildCall::Collect(_) => {
+                Err(Stop::Store(Refusal::new(ErrorCode::Internal, "This call cannot be made here").into()))
+            }
+        }
+    }
+
+    async fn list_agents(&self) -> Result<Value, Stop> {
+        let operator = &self.delegating.operator;
+        let shown = |agent: &Agent| {
+            let (definition, spec) = (&agent.definition, &agent.definition.spec);
+            let model = if spec.model.is_empty() { &operator.default_model } else { &spec.model };
+            json!({
+                "name": definition.name,
+                "description": definition.description,
+                "model": model,
+                "max_turns": spec.max_turns.min(operator.max_turns_ceiling),
+                "tools": spec.tools,
+            })
+        };
+        let agents = self.task.agents().await?;
+        Ok(json!({ "agents": agents.iter().map(shown).collect::<Vec<_>>() }))
+    }
+
+    async fn spawn(&self, call: &ToolUse, items: &[BatchItem]) -> Result<Vec<Value>, Stop> {
+        let new = items.iter().map(|item| delegation(item, self.task.pool())).collect();
+        fault::point("delegating");
+        let spawned = self.task.delegate(&call.id, new, &self.delegating.operator).await?;
+        fault::point("delegated");
+        let shown = items.iter().zip(&spawned).map(|(item, spawned)| {
+            let mut shown = Child::spawned(spawned.number, &item.agent, item.options.label.as_deref());
+            shown.extend(item.name.as_ref().map(|name| ("name".to_owned(), json!(name))));
+            Value::Object(shown)
+        });
+        Ok(shown.collect())
+    }
+
+    async fn child(&self, number: TaskNumber) -> Result<Child, Stop> {
+        let children = self.task.children().await?;
+        children.into_iter().find(|child| child.number == number).ok_or_else(|| not_found(number))
+    }
+
+    async fn read(&self, call: &ReadCall) -> Result<Value, Stop> {
+        self.child(call.task_id).await?;
+        let page = self.task.read_result(call).await?;
+        Ok(json!({
+            "task_id": call.task_id.to_string(),
+            "offset": call.offset,
+            "text": page.text,
+            "next_offset": page.next_offset,
+            "result_chars": page.result_chars,
+        }))
+    }
+
+    /// The answer says what the child is now, not who made it so: it is the same when the call is made again.
+    async fn cancel(&self, call: &CancelCall) -> Result<Value, Stop> {
+        self.task.cancel_child(call.task_id).await?;
+        fault::point("cancelled");
+        let (child, outcome) = self.task.outcome_of_child(call.task_id).await?;
+        let mut shown = child.outcome(&outcome);
+        shown.insert("cancelled".to_owned(), json!(child.state == TaskState::Cancelled));
+        Ok(Value::Object(shown))
+    }
+
+    /// What is handed over, and that it was, are stored together.
+    async fn collect(
+        &self,
+        call: &ToolUse,
+        collect: &CollectCall,
+        began: Instant,
+    ) -> Result<ToolResult, Stop> {
+        let collected = async {
+            let (child, outcome) = self.task.outcome_of_child(collect.task_id).await?;
+            let result = told(call, Ok(Value::Object(child.outcome(&outcome))), began)?;
+            fault::point("collecting");
+            self.task.collect_child(collect.task_id, &result).await?;
+            fault::point("tool_stored");
+            Ok(result)
+        };
+        match collected.await {
+            Err(Stop::Store(Error::Refused(refusal))) => {
+                self.store(call, error(call, refused(&refusal), began)).await
+            }
+            result => result,
+        }
+    }
+}
+
+/// What was refused is a result too: the agent goes on with it.
+fn told(call: &ToolUse, answer: Result<Value, Stop>, began: Instant) -> Result<ToolResult, Stop> {
+    match answer {
+        Ok(answer) => Ok(ToolResult { is_error: false, ..error(call, answer.to_string(), began) }),
+        Err(Stop::Store(Error::Refused(refusal))) => Ok(error(call, refused(&refusal), began)),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn not_found(number: TaskNumber) -> Stop {
+    Stop::Store(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")).into())
+}
+
+/// A child runs in the pool of its parent, whose workers have what its tree needs.
+fn delegation(item: &BatchItem, pool: &str) -> NewDelegation {
+    let options = &item.options;
+    let depends_on = item.depends_on.iter().map(|dependency| match dependency {
+        ItemDependency::Task(number) => Dependency::Task(*number),
+        ItemDependency::Item(place) => Dependency::InBatch(*place),
+    });
+    NewDelegation {
+        task: NewTask {
+            agent: item.agent.clone(),
+            assignment: item.task.clone(),
+            label: options.label.clone(),
+            metadata: options.metadata.clone(),
+            pool: pool.to_owned(),
+            priority: options.priority,
+            delay: options.delay,
+            depends_on: depends_on.collect(),
+            ..NewTask::default()
+        },
+        timeout_s: options.timeout_s,
+        budget: options.budget,
+        summary_prompt: options.summary_prompt.clone(),
+        ..NewDelegation::default()
+    }
+}

@@ -1,0 +1,67 @@
+//! Hooks around every attempt of a worker's tasks. The second one fails, and no task notices.
+//! `adjutant postgres --throwaway -- cargo run --package adjutant --example hooks`
+
+mod scene;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use adjutant_script::{Script, When, text};
+use adjutant_server::Hub;
+use adjutant_store::{NewSession, Operator, Redefinition, Store};
+use adjutant_worker::tools::{Toolbox, ToolsConfig};
+use adjutant_worker::{Agents, AttemptOf, Hooked, Hooks, Stopped, Worker};
+
+/// Keeps a diary.
+#[derive(Clone, Default)]
+pub struct Diary(Arc<Mutex<Vec<String>>>);
+
+impl Diary {
+    fn write(&self, line: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Hooks for Diary {
+    async fn started(&self, attempt: &AttemptOf) -> Result<(), String> {
+        self.write(format!("{} starts {}, attempt {}", attempt.agent, attempt.number, attempt.attempt));
+        Ok(())
+    }
+
+    async fn stopped(&self, attempt: &AttemptOf, how: Stopped) -> Result<(), String> {
+        self.write(format!("{} stops {}: {how:?}", attempt.agent, attempt.number));
+        Err("the diary is full".to_owned())
+    }
+}
+
+pub async fn run(database_url: &str) -> scene::Result<Vec<String>> {
+    Store::migrate(database_url).await?;
+    let store = Store::open(database_url, 4).await?;
+    let (_model, models) = scene::models(Script::new().on(When::any()).then(text("Done."))).await?;
+    let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
+    let diary = Diary::default();
+    let handler = Hooked::new(Agents::new(models, toolbox), diary.clone());
+    let worker = Worker::start(scene::settings(database_url), handler).await?;
+
+    let desk = NewSession { tenant: "me".to_owned(), name: "desk".to_owned(), ..NewSession::default() };
+    let session = store.create_session(&desk).await?.id;
+    store.define(session, &scene::agent("clerk", &[])?, Redefinition::Refuse).await?;
+    let new = scene::task("clerk", "Tidy up.");
+    let spawned = store.delegate(session, &new, &Operator::default(), None).await?;
+    let hub = Hub::start(store.clone(), database_url.to_owned());
+    scene::outcome(&store, &hub, session, spawned.number).await?;
+    worker.drain(Duration::from_secs(5)).await;
+    Ok(diary.lines())
+}
+
+#[tokio::main]
+async fn main() -> scene::Result<()> {
+    for line in run(&std::env::var("DATABASE_URL")?).await? {
+        println!("{line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Every operation in your own process, without a server: the desk takes the calls that orchestrators make over HTTP and MCP, and
+//! answers as they are answered there.
+//! `adjutant postgres --throwaway -- cargo run --package adjutant --example operations`
+
+#[expect(dead_code, reason = "this one defines and collects at the desk")]
+mod scene;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adjutant_script::{Script, When, text};
+use adjutant_server::{Caller, Desk, Dialect, Hub, Policy, Scope, ToolCall};
+use adjutant_store::{NewSession, Operator, Store};
+use adjutant_worker::tools::{Toolbox, ToolsConfig};
+use adjutant_worker::{Agents, Worker};
+use serde_json::{Value, json};
+
+/// Somebody who may delegate, at a desk.
+struct Orchestrator {
+    desk: Desk,
+    caller: Caller,
+}
+
+impl Orchestrator {
+    async fn call(&self, arguments: Value) -> scene::Result<Value> {
+        let tool = "subagent".to_owned();
+        let call = ToolCall { tool, arguments, idempotency_key: None, traceparent: None };
+        Ok(self.desk.call(&self.caller, "review", call, Dialect::Spec).await?.value)
+    }
+}
+
+pub async fn run(database_url: &str) -> scene::Result<Value> {
+    Store::migrate(database_url).await?;
+    let store = Store::open(database_url, 4).await?;
+    let (_model, models) =
+        scene::models(Script::new().on(When::any()).then(text("Nothing is wrong."))).await?;
+    let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
+    let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
+
+    let policy = Policy {
+        operator: Operator { default_model: "main".to_owned(), ..Operator::default() },
+        models: vec!["main".to_owned()],
+        ..Policy::default()
+    };
+    let hub = Hub::start(store.clone(), database_url.to_owned());
+    let caller = Caller { tenant: "me".to_owned(), scopes: vec![Scope::Delegate] };
+    let orchestrator = Orchestrator { desk: Desk::new(store.clone(), hub, policy), caller };
+
+    let review = NewSession { tenant: "me".to_owned(), name: "review".to_owned(), ..NewSession::default() };
+    store.create_session(&review).await?;
+    let define = json!({
+        "action": "define", "name": "reviewer", "description": "Reviews code", "system_prompt": "You review code.",
+    });
+    orchestrator.call(define).await?;
+    let spawn = json!({"action": "spawn", "agent": "reviewer", "task": "Review the last commit."});
+    let task = orchestrator.call(spawn).await?["task_id"].clone();
+    orchestrator.call(json!({"action": "wait", "task_ids": [task]})).await?;
+    let collected = orchestrator.call(json!({"action": "collect", "task_id": task})).await?;
+    worker.drain(Duration::from_secs(5)).await;
+    Ok(collected)
+}
+
+#[tokio::main]
+async fn main() -> scene::Result<()> {
+    println!("{:#}", run(&std::env::var("DATABASE_URL")?).await?);
+    Ok(())
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Installs what `make test-clients` runs, by name and version, into the folder that is given. Nothing is installed twice.
+set -eu
+
+folder=$1
+here=$(cd "$(dirname "$0")" && pwd)
+inspector=@modelcontextprotocol/inspector@2.12.0
+conformance=@modelcontextprotocol/conformance@0.2.0-alpha.12
+claude=@anthropic-ai/claude-code@2.1.326
+codex=@openai/codex@0.169.0
+# Some of them need Node 22; where there is an older one, one of its own.
+node=24.21.0
+
+wanted="$inspector $conformance $claude $codex $node $(cat "$here/requirements.txt" "$here/constraints.txt")"
+if [ "$(cat "$folder/installed" 2>/dev/null)" = "$wanted" ]; then
+    exit 0
+fi
+for program in python3 npm; do
+    command -v "$program" >/dev/null || { echo "$program is missing; make test-clients installs with it" >&2; exit 1; }
+done
+
+rm -rf "$folder"
+mkdir -p "$folder/bin"
+python3 -m venv "$folder/python"
+"$folder/python/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+    --requirement "$here/requirements.txt" --constraint "$here/constraints.txt"
+if [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 22 ]; then
+    runtime=
+else
+    runtime="node-$(node -p 'process.platform + "-" + process.arch')@$node"
+fi
+# shellcheck disable=SC2086
+npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --loglevel error --save-exact \
+    "$inspector" "$conformance" "$claude" "$codex" $runtime
+if [ -n "$runtime" ]; then
+    ln -s "$folder/node_modules/${runtime%@*}/bin/node" "$folder/bin/node"
+fi
+# A script of its package would have put it there.
+ln -s "$folder/node_modules/@anthropic-ai/claude-code-$(node -p 'process.platform + "-" + process.arch')/claude" "$folder/bin/claude"
+for program in codex conformance mcp-inspector; do
+    ln -s "$folder/node_modules/.bin/$program" "$folder/bin/$program"
+done
+echo "$wanted" >"$folder/installed"

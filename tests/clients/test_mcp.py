@@ -1,0 +1,174 @@
+"""The Python client of MCP's makers, over both transports, in the newest revision and in those with `initialize`."""
+
+import json
+
+import anyio
+import jsonschema
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["stdio", "http"])
+def transport(request):
+    return request.param
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def connect(house, transport, mode):
+    def connect(session=None):
+        command, *arguments = house.stdio
+        arguments += ["--session", session] if session else []
+        server = StdioServerParameters(command=command, args=arguments) if transport == "stdio" else house.mcp
+        return Client(server, mode=mode)
+
+    return connect
+
+
+class Office:
+    """Calls tools of a client, in the session that the first answer names."""
+
+    def __init__(self, client):
+        self.client, self.session = client, {}
+
+    async def call(self, tool, **arguments):
+        answer = await self.client.call_tool(tool, {**self.session, **arguments})
+        assert not answer.is_error, answer
+        structured = answer.structured_content
+        assert json.loads(answer.content[0].text) == structured
+        if "session_id" in structured:
+            self.session = {"session_id": structured["session_id"]}
+        return structured
+
+    async def spawn(self, task):
+        return (await self.call("subagent", action="spawn", agent="clerk", task=task))["task_id"]
+
+
+async def test_the_tools_have_schemas_and_annotations(connect, mode):
+    async with connect() as client:
+        assert client.server_info.name == "adjutant"
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"subagent", "shared_context"}
+        for tool in tools.values():
+            for schema in (tool.input_schema, tool.output_schema):
+                jsonschema.Draft202012Validator.check_schema(schema)
+            assert tool.input_schema["required"] == ["action"]
+            assert tool.title and tool.annotations.destructive_hint is False
+        assert "Delegate" in client.instructions
+
+
+async def test_a_task_is_spawned_waited_for_and_collected(connect):
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        office = Office(client)
+        agents = await office.call("subagent", action="list_agents")
+        assert [agent["name"] for agent in agents["agents"]] == ["clerk"]
+        spawned = await office.call("subagent", action="spawn", agent="clerk", task="Say hello")
+        assert (spawned["task_id"], spawned["status"]) == ("t_01", "running")
+        waited = await office.call("subagent", action="wait", task_ids=["t_01"])
+        assert waited["tasks"][0]["status"] == "completed" and not waited["timed_out"]
+        collected = await office.call("subagent", action="collect", task_id="t_01")
+        assert collected["result"] == "Hello from the clerk."
+        for answer in (agents, spawned, waited, collected):
+            jsonschema.validate(answer, tools["subagent"].output_schema)
+
+
+async def test_what_is_shared_is_read_back(connect):
+    async with connect() as client:
+        office = Office(client)
+        written = await office.call("shared_context", action="write", key="findings", value="Slow since 14:02.")
+        assert (written["version"], written["written_by"]) == (1, "orchestrator")
+        assert (await office.call("shared_context", action="read", key="findings"))["value"] == "Slow since 14:02."
+
+
+async def test_a_refused_call_is_a_result_with_is_error(connect):
+    async with connect() as client:
+        for arguments, code in [
+            ({"action": "spawn", "agent": "nobody", "task": "x"}, "AGENT_NOT_FOUND"),
+            ({"action": "dance"}, "INVALID_ACTION"),
+            ({"action": "spawn", "agent": "clerk"}, "INVALID_ARGUMENT"),
+            ({"action": "list_agents", "session_id": "no such session"}, "SESSION_NOT_FOUND"),
+        ]:
+            answer = await client.call_tool("subagent", arguments)
+            assert answer.is_error and answer.structured_content["error"] == code, answer
+            assert json.loads(answer.content[0].text) == answer.structured_content
+
+
+async def test_a_task_that_fails_says_why(connect):
+    async with connect() as client:
+        office = Office(client)
+        task = await office.spawn("Please fail")
+        await office.call("subagent", action="wait", task_ids=[task])
+        collected = await office.call("subagent", action="collect", task_id=task)
+        assert collected["status"] == "failed" and collected["error"].startswith("Model API error:"), collected
+        assert "result" not in collected
+
+
+async def test_the_prompt_names_the_agents(connect):
+    async with connect() as client:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["orchestrator"]
+        prompt = (await client.get_prompt("orchestrator")).messages[0].content.text
+        assert "clerk" in prompt and "Does what it is told" in prompt
+        with pytest.raises(MCPError):
+            await client.get_prompt("nobody")
+
+
+async def test_a_whole_result_and_the_notes_are_resources(connect):
+    async with connect() as client:
+        office = Office(client)
+        task = await office.spawn("Tell me at length")
+        await office.call("subagent", action="wait", task_ids=[task])
+        collected = await office.call("subagent", action="collect", task_id=task)
+        assert collected["truncated"] is True
+        await office.call("shared_context", action="write", key="a_note", value="noted")
+        base = f"adjutant://sessions/{office.session['session_id']}"
+        templates = (await client.list_resource_templates()).resource_templates
+        assert "adjutant://sessions/{session_id}/tasks/{task_id}/result" in {t.uri_template for t in templates}
+        read = await client.read_resource(f"{base}/tasks/{task}/result")
+        assert read.contents[0].text == "All of it. " * 1000
+        assert (await client.read_resource(f"{base}/context/a_note")).contents[0].text == "noted"
+        with pytest.raises(MCPError):
+            await client.read_resource(f"{base}/context/nothing")
+
+
+async def test_the_resources_of_its_session_are_listed(house, connect, transport, mode):
+    if transport == "http" and mode != "legacy":
+        pytest.skip("such a connection has no session of its own: docs/mcp.md, Sessions")
+    async with connect() as client:
+        office = Office(client)
+        task = await office.spawn("Say hello")
+        await office.call("subagent", action="wait", task_ids=[task])
+        uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        base = f"adjutant://sessions/{office.session['session_id']}"
+        assert uris == [f"{base}/context", f"{base}/tasks/{task}/result"]
+
+
+async def test_whoever_waits_hears_of_it(connect):
+    async with connect() as client:
+        office, heard = Office(client), []
+        task = await office.spawn("Work for ever")
+        twice = anyio.Event()
+
+        async def progress(done, total, message):
+            heard.append((done, message))
+            if len(heard) == 2:
+                twice.set()
+
+        async def stop():
+            await twice.wait()
+            await office.call("subagent", action="cancel", task_id=task)
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(stop)
+                waiting = {**office.session, "action": "wait", "task_ids": [task], "timeout_s": 45}
+                answer = await client.call_tool("subagent", waiting, progress_callback=progress)
+        assert answer.structured_content["tasks"][0]["error"] == "Task cancelled"
+        assert heard[0][0] < heard[1][0] and "Waiting" in heard[0][1], heard

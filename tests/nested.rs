@@ -1,0 +1,9 @@
+//! Agents that delegate further: real workers run whole trees of them, and die on the way. Whatever happens, every task is done
+//! once, every parent gets what its children found, and who waits holds nothing.
+
+mod bounds;
+mod calls;
+mod deaths;
+mod family;
+mod trees;
+mod waits;

@@ -1,0 +1,10 @@
+//! Webhooks: contract row I1.
+
+mod callers;
+mod deaths;
+mod ends;
+mod receiver;
+mod retries;
+mod secrets;
+mod stage;
+mod tenants;
