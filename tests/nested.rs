@@ -4,6 +4,6 @@
 mod bounds;
 mod calls;
 mod deaths;
-mod family;
+pub mod family;
 mod trees;
 mod waits;
