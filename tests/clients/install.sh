@@ -27,6 +27,7 @@ python3 -m venv "$folder/python"
 if [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 22 ]; then
     runtime=
 else
+    [ "$(uname)" = Linux ] || { echo "node is older than 22; make test-clients needs a newer one" >&2; exit 1; }
     runtime="node-$(node -p 'process.platform + "-" + process.arch')@$node"
 fi
 # shellcheck disable=SC2086

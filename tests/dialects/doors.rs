@@ -140,6 +140,11 @@ async fn row_g_36_only_what_no_tool_can_answer_is_an_error_of_http() {
         let said = server.post(&format!("{path}?dialect=nonsense"), "{}").await;
         assert!(said.refused(400, "INVALID_ARGUMENT").starts_with("dialect: "));
         assert_eq!(front.tasks().await, 0);
+        front.says(call.clone(), "done").await;
+        server.delete(&format!("/v1/sessions/{SESSION}")).await.ok(204);
+        post(&path, &call.to_string()).await.refused(404, "SESSION_NOT_FOUND");
+        server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
+        assert_eq!(text(&front.says(call, "Found.").await), "Found.", "it is another one of that name");
     }
 }
 

@@ -82,6 +82,7 @@ async fn start(world: &World, hooks: &Noted) -> Worker {
         concurrency: 5,
         lease: Duration::from_secs(30),
         time_limit: None,
+        webhooks: adjutant_worker::WebhookSettings::default(),
     };
     Worker::start(settings, Hooked::new(Obedient, hooks.clone())).await.unwrap()
 }
