@@ -9,8 +9,8 @@ begin
     end if;
 end $$;
 
--- spawn, of children that name their agents, by the turn and the call that asks for them: asking again finds those that there
--- are. A child runs where its parent does, and as soon, unless it says otherwise.
+-- spawn, of children by the turn and the call that asks for them: asking again finds those that there are. One without a
+-- configuration takes a copy of what its agent is now. A child is as urgent as its parent, unless it says otherwise.
 create function delegate_children_1(
     p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_call text, p_tasks jsonb, p_operator jsonb, p_notices text[]
 )
@@ -31,12 +31,13 @@ begin
     select
         jsonb_agg(t.body || jsonb_build_object(
             'call', p_call,
-            'priority', coalesce(nullif((t.body ->> 'priority')::smallint, 0), above.priority),
+            'priority', coalesce(nullif((t.body ->> 'priority')::smallint, 0), above.priority)
+        ) || case when t.body -> 'config' = '{}' then jsonb_build_object(
             'agent_version', a.version,
             'on_worker_loss', a.definition -> 'on_worker_loss',
             'config', spec_at_spawn_1(a.definition -> 'spec', t.body, s.model, p_operator)
-        ) order by t.place),
-        min(t.body ->> 'agent') filter (where a.version is null)
+        ) else '{}' end order by t.place),
+        min(t.body ->> 'agent') filter (where t.body -> 'config' = '{}' and a.version is null)
     into tasks, unknown
     from session s
     cross join jsonb_array_elements(p_tasks) with ordinality t (body, place)

@@ -7,3 +7,4 @@ mod deaths;
 pub mod family;
 mod trees;
 mod waits;
+mod xzatoma;

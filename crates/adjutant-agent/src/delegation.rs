@@ -11,6 +11,7 @@ pub use child::Child;
 pub use tool::delegation_tool;
 pub use wait::{ChildWait, Waited};
 
+use crate::dialects::xzatoma;
 use crate::words::words;
 use crate::{AgentSpec, Arguments, SUBAGENT, ToolUse, prompts};
 
@@ -24,6 +25,8 @@ words! {
         /// The `subagent` of the spec: spawn, go on, wait, collect.
         #[default]
         Spec = "spec",
+        /// The `subagent` of seed 003: one call, which waits for its child and returns what that found.
+        Xzatoma = "xzatoma",
     }
 }
 
@@ -75,6 +78,9 @@ impl AgentSpec {
             && call.name == SUBAGENT
             && match self.delegation {
                 DelegationForm::Spec => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
+                DelegationForm::Xzatoma => {
+                    matches!(xzatoma::Call::parse(arguments), Ok(xzatoma::Call::New(_)))
+                }
             }
     }
 }

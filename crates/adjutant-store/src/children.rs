@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    Child, ErrorCode, LeaseId, Outcome, Refusal, TaskId, TaskNumber, TaskState, ToolResult,
+    Child, ErrorCode, LeaseId, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState, ToolResult,
 };
 use serde_json::{Value, json};
 
 use crate::batch::check_batch;
-use crate::delegate::{check_task, operator_json, row};
-use crate::spawn::Made;
+use crate::delegate::{check_task, json as json_of, row};
+use crate::spawn::{Made, to_row};
 use crate::status::known;
 use crate::text::storable_json;
 use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned};
@@ -26,6 +26,12 @@ macro_rules! child_of {
             failure: $row.failure.as_deref().map(known).transpose()?,
             error: $row.error,
             turns_used: $row.turns_used,
+            answers: $row.answers,
+            spent: Spent {
+                input_tokens: $row.input_tokens,
+                output_tokens: $row.output_tokens,
+                cost_nanousd: $row.cost_nanousd,
+            },
             collected: $row.collected,
         }
     };
@@ -44,7 +50,24 @@ impl Lease {
         tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
         check_batch(&tasks)?;
         let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
-        let (operator, notices) = (operator_json(operator)?, self.store.notices_of(&tasks));
+        self.place(call, &tasks, rows, json_of(operator)?).await
+    }
+
+    /// Makes children of the leased task that have their configurations already, all or none; otherwise as [`Lease::delegate`].
+    pub async fn spawn_by_call(&self, call: &str, children: &[NewTask]) -> Result<Vec<Spawned>> {
+        check_batch(children)?;
+        let rows = children.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
+        self.place(call, children, rows, json!({})).await
+    }
+
+    async fn place(
+        &self,
+        call: &str,
+        tasks: &[NewTask],
+        rows: Vec<Value>,
+        operator: Value,
+    ) -> Result<Vec<Spawned>> {
+        let notices = self.store.notices_of(tasks);
         let call = format!("{}:{}", self.answers, crate::text::storable(call.to_owned()));
         let made = self
             .store
@@ -77,8 +100,9 @@ impl Lease {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", collected_at is not null as "collected!"
-                       from task_history
+                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
+                        output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!"
+                       from task_history h
                        where parent = $1
                        order by number"#,
                     self.task.0
@@ -102,8 +126,9 @@ impl Lease {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", collected_at is not null as "collected!", result, summary, partial_result
-                       from task_history
+                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
+                        output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!", result, summary, partial_result
+                       from task_history h
                        where session = $1 and number = $2 and parent = $3 and collected_at is null"#,
                     self.session.0,
                     number.0,

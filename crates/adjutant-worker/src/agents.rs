@@ -8,6 +8,7 @@ mod await_children;
 mod delegate;
 mod models;
 mod use_tools;
+mod xzatoma;
 
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl Agents {
     fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools());
         tools.extend(agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool));
-        tools.extend((delegation == Delegation::Here).then(delegation_tool));
+        tools.extend((delegation == Delegation::Here).then(|| delegation_tool(agent.delegation)));
         tools
     }
 
@@ -119,6 +120,13 @@ impl Handler for Agents {
         let agent = match AgentSpec::deserialize(&task.assignment().config) {
             Ok(agent) => agent,
             Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
+        };
+        let agent = match agent.equipped() {
+            Ok(equipped) => {
+                report::missed(task, &equipped.missing);
+                equipped.spec
+            }
+            Err(refusal) => return Ok(failed(FailureKind::Tool, refusal.message)),
         };
         let Some(model) = self.models.get(&agent.model) else {
             return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));

@@ -233,6 +233,14 @@ impl Task {
         Ok(spawned)
     }
 
+    /// Makes children that have their configurations; otherwise as [`Task::delegate`].
+    pub async fn spawn_by_call(&self, call: &str, children: &[NewTask]) -> Result<Vec<Spawned>, Stop> {
+        let children = trace::in_this_trace(children, self.assignment.traceparent.as_deref());
+        let spawned = self.insist(|| self.lease.spawn_by_call(call, &children)).await?;
+        report::spawned(self, &spawned);
+        Ok(spawned)
+    }
+
     /// The agents that it can give tasks to.
     pub async fn agents(&self) -> Result<Vec<Agent>, Stop> {
         self.insist(|| self.lease.store().agents(self.session())).await

@@ -47,7 +47,11 @@ impl Crew {
     /// The handler of a worker, and what tells everyone about it for as long as it is polled.
     pub fn into_parts(self, config: &Config) -> (Agents, Publication) {
         let publication = Publication { config: config.clone(), toolbox: Some(self.toolbox.clone()) };
-        let delegating = Delegating { operator: config.operator(), max_depth: config.limits.max_depth };
+        let delegating = Delegating {
+            operator: config.operator(),
+            max_depth: config.limits.max_depth,
+            xzatoma: config.dialects.xzatoma.clone(),
+        };
         (Agents::new(self.models, self.toolbox).delegating(delegating), publication)
     }
 }

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-use crate::{FailureKind, Outcome, SPEC_VIEW, TaskId, TaskNumber, TaskState};
+use crate::{FailureKind, Outcome, SPEC_VIEW, Spent, TaskId, TaskNumber, TaskState};
 
 /// How a child stands, as its parent may know it; everything but its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,9 @@ pub struct Child {
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
     pub turns_used: i32,
+    /// Model answers: its turns, and what was asked besides.
+    pub answers: i32,
+    pub spent: Spent,
     /// Its outcome has been handed over, and nobody asks for it any more.
     pub collected: bool,
 }
@@ -94,6 +97,8 @@ pub(super) fn child(number: i32, state: TaskState) -> Child {
         failure: (state == TaskState::Failed).then_some(FailureKind::Tool),
         error: (state == TaskState::Failed).then(|| "broken".to_owned()),
         turns_used: 2,
+        answers: 2,
+        spent: Spent::default(),
         collected: false,
     }
 }

@@ -1,7 +1,8 @@
 use serde_json::{Map, Value, json};
 
 use super::call::ACTIONS;
-use crate::{Replay, SUBAGENT, ToolDefinition, subagent_tool};
+use crate::dialects::xzatoma;
+use crate::{DelegationForm, Replay, SUBAGENT, ToolDefinition, subagent_tool};
 
 const DESCRIPTION: &str = "Delegates parts of your task to other agents, which run on their own. See who there is (list_agents), spawn tasks or a batch of them, wait for them, and collect each result. An agent sees its own instructions and the task, not your conversation. You see only the tasks that you have spawned.
 When to delegate: independent parts that can run side by side (batch them, then wait with mode all); reading that would fill your context, of which you need only the findings. When not to: what a single tool call of yours would do; your whole task.
@@ -10,8 +11,25 @@ How: write what an agent has to know to shared_context, and name the keys in the
 const ACTION: &str = "list_agents: who there is. spawn: starts a task and returns its task_id at once. batch: many spawns at once, all or none. status: how far a task is. wait: until tasks end, however long that takes. collect: the result of a task that has ended, once. read: a long result in pages. cancel: stops a task and all below it.";
 const TIMEOUT: &str = "For spawn: the longest that the task may run, in seconds. For wait: how long to wait; until they end if you say nothing.";
 
-/// The `subagent` that agents get: of the orchestrator's, the fields of the actions that they may use.
-pub fn delegation_tool() -> ToolDefinition {
+/// The `subagent` that an agent gets which delegates in this form.
+pub fn delegation_tool(form: DelegationForm) -> ToolDefinition {
+    match form {
+        DelegationForm::Spec => of_spec(),
+        DelegationForm::Xzatoma => of_xzatoma(),
+    }
+}
+
+/// Its caller waits however long it takes, so there is nothing to come back for.
+fn of_xzatoma() -> ToolDefinition {
+    let mut tool = xzatoma::tool();
+    if let Some(properties) = tool.input_schema["properties"].as_object_mut() {
+        properties.remove("task_id");
+    }
+    tool
+}
+
+/// Of the orchestrator's, the fields of the actions that agents may use.
+fn of_spec() -> ToolDefinition {
     let mut input_schema = subagent_tool().input_schema;
     if let Some(properties) = input_schema["properties"].as_object_mut() {
         narrow(properties);
@@ -41,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_tool_has_the_fields_of_its_actions_and_no_other() {
-        let tool = delegation_tool();
+        let tool = delegation_tool(DelegationForm::Spec);
         let properties = tool.input_schema["properties"].as_object().unwrap();
         for name in
             ["action", "agent", "task", "tasks", "depends_on", "task_ids", "mode", "timeout_s", "offset"]

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::go_on::{ABOUT_TASK_ID, task_to_go_on_with};
 use super::{DELEGATION_TOOLS, DIALECT};
 use crate::fields::Fields;
-use crate::{ActionForm, AgentSpec, Refusal, Replay, SUBAGENT, TaskNumber, ToolDefinition};
+use crate::{ActionForm, AgentSpec, DelegationForm, Refusal, Replay, SUBAGENT, TaskNumber, ToolDefinition};
 
 /// What the child is asked at the end if its caller does not say.
 const SUMMARY_PROMPT: &str = "Summarize your findings concisely";
@@ -112,6 +112,9 @@ impl Delegation {
             model,
             max_turns: self.max_turns.unwrap_or(settings.default_max_turns),
             summary_prompt: Some(self.summary_prompt.clone()),
+            may_delegate: true,
+            delegation: DelegationForm::Xzatoma,
+            max_depth: i16::try_from(settings.max_depth).ok(),
             ..AgentSpec::default()
         })
     }

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{Arguments, ChildCall, ChildWait, PendingCall, ToolResult, Waited};
+use adjutant_agent::{
+    Arguments, ChildCall, DelegationForm, PendingCall, TaskId, ToolResult, ToolUse, WaitMode, Waited,
+};
+use serde_json::Value;
 
 use super::use_tools::{Bench, error, refused};
 use crate::{End, Stop, fault};
@@ -14,23 +17,31 @@ pub(super) enum Awaited {
     Parked(End),
 }
 
+/// What becomes of one call.
+pub(super) enum Wait {
+    Over(ToolResult),
+    /// For these, for so much longer.
+    Until {
+        children: Vec<TaskId>,
+        mode: WaitMode,
+        at_most: Option<Duration>,
+    },
+}
+
 impl Bench<'_> {
     /// Answers the calls that have nothing left to wait for. If there is none, the first of them says what the task waits for.
     pub(super) async fn await_children(&self, calls: &[PendingCall<'_>]) -> Result<Awaited, Stop> {
         self.task.check_lease()?;
         let (mut answered, mut parked) = (Vec::new(), None);
-        for pending in calls {
-            let result = match self.wait(pending).await? {
-                Ok(Waited::Over(answer)) => {
-                    ToolResult { is_error: false, ..error(pending.call, answer.to_string(), Instant::now()) }
+        for PendingCall { call, .. } in calls {
+            match self.wait(call).await? {
+                Wait::Over(result) => {
+                    answered.push(self.traced(call, self.store(call, result)).await?);
                 }
-                Ok(Waited::Until { children, mode, at_most }) => {
+                Wait::Until { children, mode, at_most } => {
                     parked.get_or_insert(End::Waiting { children, until: mode.into(), at_most });
-                    continue;
                 }
-                Err(why) => error(pending.call, why, Instant::now()),
-            };
-            answered.push(self.traced(pending.call, self.store(pending.call, result)).await?);
+            }
         }
         match parked {
             Some(end) if answered.is_empty() => {
@@ -41,27 +52,39 @@ impl Bench<'_> {
         }
     }
 
-    /// How one of them stands, or what its agent is told instead.
-    async fn wait(&self, pending: &PendingCall<'_>) -> Result<Result<Waited, String>, Stop> {
-        if let Some(why) = self.delegation.refusal() {
-            return Ok(Err(why));
+    async fn wait(&self, call: &ToolUse) -> Result<Wait, Stop> {
+        let arguments = match &call.arguments {
+            Arguments::Json(arguments) => arguments,
+            Arguments::Malformed(_) => &Value::Null,
+        };
+        match self.agent.delegation {
+            DelegationForm::Spec => self.wait_for_some(call, arguments).await,
+            DelegationForm::Xzatoma => self.wait_for_one(call, arguments).await,
         }
-        let Some(wait) = wait_in(&pending.call.arguments) else {
-            return Ok(Err("The call was not made: it is not one that waits.".to_owned()));
+    }
+
+    /// As our own dialect waits: for children that were spawned before.
+    async fn wait_for_some(&self, call: &ToolUse, arguments: &Value) -> Result<Wait, Stop> {
+        let told = |why| Wait::Over(error(call, why, Instant::now()));
+        if let Some(why) = self.delegation.refusal() {
+            return Ok(told(why));
+        }
+        let wait = match ChildCall::parse(arguments) {
+            Ok(ChildCall::Wait(wait)) => wait,
+            Ok(_) => return Ok(told("The call was not made: it is not one that waits.".to_owned())),
+            Err(refusal) => return Ok(told(refused(&refusal))),
         };
         let children = self.task.children().await?;
         let since = match wait.timeout {
             Some(_) => self.task.since_last_turn().await?,
             None => Duration::ZERO,
         };
-        Ok(wait.decide(&children, since).map_err(|refusal| refused(&refusal)))
-    }
-}
-
-fn wait_in(arguments: &Arguments) -> Option<ChildWait> {
-    let Arguments::Json(arguments) = arguments else { return None };
-    match ChildCall::parse(arguments) {
-        Ok(ChildCall::Wait(wait)) => Some(wait),
-        Ok(_) | Err(_) => None,
+        Ok(match wait.decide(&children, since) {
+            Ok(Waited::Over(answer)) => {
+                Wait::Over(ToolResult { is_error: false, ..error(call, answer.to_string(), Instant::now()) })
+            }
+            Ok(Waited::Until { children, mode, at_most }) => Wait::Until { children, mode, at_most },
+            Err(refusal) => told(refused(&refusal)),
+        })
     }
 }

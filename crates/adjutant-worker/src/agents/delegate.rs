@@ -3,9 +3,11 @@
 
 use std::time::Instant;
 
+use adjutant_agent::dialects::xzatoma;
 use adjutant_agent::{
     AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
-    ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
+    DelegationForm, ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState,
+    ToolResult, ToolUse,
 };
 use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
@@ -19,11 +21,17 @@ pub struct Delegating {
     pub operator: Operator,
     /// How many levels of tasks there may be: 1 is the orchestrator's own, and none below them.
     pub max_depth: i16,
+    /// For agents that delegate as seed 003 does.
+    pub xzatoma: xzatoma::Settings,
 }
 
 impl Default for Delegating {
     fn default() -> Self {
-        Self { operator: Operator::default(), max_depth: DEFAULT_MAX_DEPTH }
+        Self {
+            operator: Operator::default(),
+            max_depth: DEFAULT_MAX_DEPTH,
+            xzatoma: xzatoma::Settings::default(),
+        }
     }
 }
 
@@ -37,6 +45,9 @@ impl Bench<'_> {
     /// Makes a call to delegate, and gives its result when it is stored.
     pub(super) async fn delegate(&self, call: &ToolUse, arguments: &Value) -> Result<ToolResult, Stop> {
         let began = Instant::now();
+        if self.agent.delegation == DelegationForm::Xzatoma {
+            return self.store(call, self.not_begun(call, arguments)).await;
+        }
         if let Some(why) = self.delegation.refusal() {
             return self.store(call, error(call, why, began)).await;
         }
@@ -186,5 +197,6 @@ fn delegation(item: &BatchItem, pool: &str) -> NewDelegation {
         timeout_s: options.timeout_s,
         budget: options.budget,
         summary_prompt: options.summary_prompt.clone(),
+        ..NewDelegation::default()
     }
 }
