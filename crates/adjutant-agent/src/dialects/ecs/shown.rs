@@ -213,8 +213,10 @@ impl Record {
                 format!("Error: Subagent timeout{seconds}")
             }
             Lifecycle::Cancelled => "cancelled".to_owned(),
-            _ if self.not_resumed => NOT_RESUMED.to_owned(),
-            _ => self.error.clone().unwrap_or_else(|| "unknown error".to_owned()),
+            Lifecycle::Queued | Lifecycle::Running | Lifecycle::Succeeded | Lifecycle::Failed => {
+                let own = || self.error.clone().unwrap_or_else(|| "unknown error".to_owned());
+                if self.not_resumed { NOT_RESUMED.to_owned() } else { own() }
+            }
         }
     }
 

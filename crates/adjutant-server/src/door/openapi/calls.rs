@@ -32,6 +32,11 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
             *schema = model(policy, schema["description"].clone());
         }
         tell_urls(policy, action);
+        if !policy.definitions.may_delegate
+            && let Some(schema) = action.pointer_mut("/properties/may_delegate")
+        {
+            schema["enum"] = json!([false, null]);
+        }
     }
     Tool {
         name: SUBAGENT,
@@ -283,10 +288,7 @@ fn carried(policy: &Policy) -> Map<String, Value> {
             "description": "Patterns of tools' names (`*` is any text) that bound every task: only what fits one of `allow`, and nothing that fits one of `deny`.",
         },
     });
-    match carried {
-        Value::Object(carried) => carried,
-        _ => Map::new(),
-    }
+    if let Value::Object(carried) = carried { carried } else { Map::new() }
 }
 
 /// What can be changed of a session.
