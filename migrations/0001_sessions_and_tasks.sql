@@ -158,7 +158,7 @@ comment on table awaited is
 
 create table idempotency (
     session bigint not null references session on delete cascade,
-    action text not null check (action in ('spawn', 'collect')),
+    action text not null check (action in ('spawn', 'batch', 'continue', 'retry', 'collect')),
     key text not null check (char_length(key) between 1 and 300),
     body bytea not null,
     answer jsonb not null,

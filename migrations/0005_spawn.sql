@@ -1,6 +1,7 @@
 -- spawn: many tasks at once, all or none. The children of a task need their parent's lease.
 create function spawn_1(
-    p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid, p_slot integer, p_notices text[]
+    p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_parent uuid, p_lease uuid, p_slot integer, p_notices text[],
+    p_action text default 'spawn'
 )
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
@@ -33,7 +34,7 @@ begin
     end if;
 
     if p_key is not null then
-        answer := answered_1(s.id, 'spawn', own_key, p_body);
+        answer := answered_1(s.id, p_action, own_key, p_body);
     end if;
     if answer is not null then
         return query select a.* from jsonb_to_recordset(answer)
@@ -111,7 +112,7 @@ begin
         return;
     end if;
     answer := (select jsonb_agg(a order by a.number) from spawned_1(s.id, s.next_number, spawned) a);
-    perform remember_1(s.id, 'spawn', own_key, p_body, answer);
+    perform remember_1(s.id, p_action, own_key, p_body, answer);
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
 end $$;

@@ -76,7 +76,8 @@ end $$;
 -- spawn, for a tenant with limits. They are looked at afterwards, when it is known whether anything was made: an answer that
 -- is given again makes nothing.
 create function spawn_within_1(
-    p_max_active bigint, p_max_queued bigint, p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_notices text[]
+    p_max_active bigint, p_max_queued bigint, p_session bigint, p_tasks jsonb, p_key text, p_body bytea, p_notices text[],
+    p_action text
 )
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
@@ -88,7 +89,7 @@ declare
 begin
     perform lock_tenant_1(owner);
     first := (select s.next_number from session s where s.id = p_session);
-    return query select * from spawn_1(p_session, p_tasks, p_key, p_body, null, null, null, p_notices);
+    return query select * from spawn_1(p_session, p_tasks, p_key, p_body, null, null, null, p_notices, p_action);
     if first = (select s.next_number from session s where s.id = p_session) then
         return;
     end if;

@@ -26,7 +26,7 @@ end $$;
 -- some.
 create function delegate_1(
     p_session bigint, p_tasks jsonb, p_operator jsonb, p_key text, p_body bytea, p_notices text[],
-    p_max_active bigint, p_max_queued bigint
+    p_max_active bigint, p_max_queued bigint, p_action text
 )
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
@@ -51,15 +51,16 @@ begin
     where s.id = p_session;
     -- An answer that was given stays the answer, whatever has become of the agent since.
     if unknown is not null and not exists (
-        select from idempotency i where i.session = p_session and i.action = 'spawn' and i.key = p_key
+        select from idempotency i
+        where i.session = p_session and i.action = p_action and i.key = p_key and i.created_at > now() - interval '24 hours'
     ) then
         perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', unknown));
     end if;
     if p_max_active is null then
-        return query select * from spawn_1(p_session, tasks, p_key, p_body, null, null, null, p_notices);
+        return query select * from spawn_1(p_session, tasks, p_key, p_body, null, null, null, p_notices, p_action);
     else
         return query
-        select * from spawn_within_1(p_max_active, p_max_queued, p_session, tasks, p_key, p_body, p_notices);
+        select * from spawn_within_1(p_max_active, p_max_queued, p_session, tasks, p_key, p_body, p_notices, p_action);
     end if;
 end $$;
 
@@ -219,6 +220,17 @@ begin
     )
     select coalesce(array_agg(r.task), '{}') into news from read r;
     return news;
+end $$;
+
+-- Marks the news of these tasks as read: whoever waited for the session's tasks was told of them.
+create function read_of_1(p_session bigint, p_numbers integer[]) returns void language plpgsql as $$
+begin
+    perform lock_sessions_1(array[p_session]);
+    update notification n
+    set read_at = now()
+    where n.session = p_session and n.read_at is null and n.task = any(array(
+        select t.id from task t where t.session = p_session and t.number = any(p_numbers)
+    ));
 end $$;
 
 select plan_by_index('delegate_1');

@@ -115,6 +115,8 @@ async fn a_retry_with_the_same_key_is_one_retry() {
     let retry = world.store.retry_task("tenant", first.id, Some(key)).await.unwrap();
     assert_eq!(world.store.retry_task("tenant", first.id, Some(key)).await.unwrap(), retry);
     assert_eq!(world.count("select count(*) from task").await, 2);
+    let other = IdempotencyKey { body: b"spawn", ..key };
+    world.store.spawn(session, &[queued()], Some(other)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

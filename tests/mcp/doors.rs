@@ -49,17 +49,21 @@ async fn keys_and_scopes_and_tenants_are_those_of_the_other_routes() {
     let list = call("subagent", json!({"action": "list_agents"}));
 
     let reader = key(&world, "tenant", "read").await;
-    let client = Modern::new(client.server, &reader);
+    let mut client = Modern::new(client.server, &reader);
     let refused = client.call_in(&session, &list).await;
     assert_eq!(
         (&refused["isError"], &refused["structuredContent"]["error"]),
         (&json!(true), &json!("FORBIDDEN"))
     );
     let resource = format!("adjutant://sessions/{session}/context");
-    assert_eq!(
-        client.request("resources/read", json!({"uri": resource})).await["result"]["contents"][0]["text"],
-        "{}"
-    );
+    for (scope, says) in [("read", None), ("delegate", Some("{}")), ("admin", Some("{}"))] {
+        client = Modern::new(client.server, &key(&world, "tenant", scope).await);
+        let read = client.request("resources/read", json!({"uri": resource})).await;
+        assert_eq!(read["result"]["contents"][0]["text"].as_str(), says, "{scope}: {read}");
+        let note = client.request("resources/read", json!({"uri": format!("{resource}/note")})).await;
+        let message = note["error"]["message"].as_str().unwrap();
+        assert_eq!(message.contains("FORBIDDEN"), says.is_none(), "{scope}: {message}");
+    }
 
     let other = key(&world, "another", "admin").await;
     let client = Modern::new(client.server, &other);

@@ -11,6 +11,7 @@ over_every_wire! {
     row_g_31_a_circle_in_a_batch_is_refused,
     row_g_3_a_batch_is_made_as_a_whole_or_not_at_all,
     row_g_32_a_batch_with_the_same_key_is_made_once,
+    row_g_32_a_key_of_one_action_says_nothing_about_another,
 }
 
 async fn row_g_31_tasks_of_a_batch_wait_for_each_other(office: Office) {
@@ -62,7 +63,29 @@ async fn row_g_32_a_batch_with_the_same_key_is_made_once(office: Office) {
         json!({"action": "batch", "idempotency_key": "k", "tasks": [{"agent": "writer", "task": "x"}]});
     let first = office.call(batch.clone()).await;
     assert_eq!(office.call(batch).await, first);
-    let spawn = json!({"action": "spawn", "idempotency_key": "k", "agent": "writer", "task": "x"});
-    office.refused(spawn, ErrorCode::IdempotencyConflict).await;
+    let other =
+        json!({"action": "batch", "idempotency_key": "k", "tasks": [{"agent": "writer", "task": "y"}]});
+    office.refused(other, ErrorCode::IdempotencyConflict).await;
     assert_eq!(office.world.count("select count(*) from task").await, 1);
+}
+
+async fn row_g_32_a_key_of_one_action_says_nothing_about_another(office: Office) {
+    let tasks = json!([{"agent": "writer", "task": "x"}]);
+    let mut made = Vec::new();
+    for arguments in [
+        json!({"action": "batch", "idempotency_key": "k", "tasks": tasks}),
+        json!({"action": "spawn", "idempotency_key": "k", "agent": "writer", "task": "x"}),
+    ] {
+        office.call(arguments.clone()).await;
+        made.push(arguments);
+        office.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    }
+    made.push(json!({"action": "continue", "idempotency_key": "k", "task_id": "t_02", "task": "x"}));
+    made.push(json!({"action": "collect", "idempotency_key": "k", "task_id": "t_01"}));
+    for arguments in made {
+        let first = office.call(arguments.clone()).await;
+        assert_eq!(office.call(arguments).await, first);
+    }
+    assert_eq!(office.world.count("select count(*) from task").await, 3);
+    assert_eq!(office.world.count("select count(*) from idempotency").await, 4);
 }

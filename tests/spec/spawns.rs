@@ -265,6 +265,9 @@ async fn row_g_32_the_same_key_makes_one_task(office: Office) {
     // What has become of the agent since is no matter.
     office.world.store.publish_agents(&[]).await.unwrap();
     assert_has(&office.call(keyed("x")).await, json!({"task_id": "t_01", "agent": "writer"}));
+    let age = "update idempotency set created_at = now() - interval '25 hours'";
+    sqlx::query(age).execute(&office.world.sql).await.unwrap();
+    office.refused(keyed("x"), ErrorCode::AgentNotFound).await;
 }
 
 async fn row_g_32_a_refusal_is_never_frozen(office: Office) {

@@ -84,4 +84,14 @@ impl Store {
         awaited.active = row.active;
         Ok(Ends { met: row.met, tasks: row.told.0 })
     }
+
+    /// Marks the news of these tasks as read, as somebody was told of them otherwise.
+    pub async fn mark_read(&self, session: SessionId, tasks: &[TaskNumber]) -> Result<()> {
+        let numbers: Vec<i32> = tasks.iter().map(|task| task.0).collect();
+        self.call(async |connection| {
+            sqlx::query!("select read_of_1($1, $2)", session.0, &numbers).fetch_one(connection).await
+        })
+        .await
+        .map(drop)
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::batch::check_batch;
 use crate::delegate_together::Plain;
+use crate::idempotency::{Keyed, KeyedAction};
 use crate::spawn::{Made, to_row};
 use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
@@ -91,7 +92,8 @@ impl Store {
                 return Ok(spawned);
             }
         }
-        let mut spawned = self.delegate_all(session, std::slice::from_ref(new), operator, key).await?;
+        let keyed = Keyed { action: KeyedAction::Spawn, key };
+        let mut spawned = self.delegate_as(session, std::slice::from_ref(new), operator, keyed).await?;
         spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
     }
 
@@ -103,6 +105,17 @@ impl Store {
         operator: &Operator,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
+        self.delegate_as(session, new, operator, Keyed { action: KeyedAction::Batch, key }).await
+    }
+
+    async fn delegate_as(
+        &self,
+        session: SessionId,
+        new: &[NewDelegation],
+        operator: &Operator,
+        keyed: Keyed<'_>,
+    ) -> Result<Vec<Spawned>> {
+        let Keyed { action, key } = keyed;
         if let Some(key) = key {
             key.check()?;
         }
@@ -117,7 +130,7 @@ impl Store {
                 sqlx::query_as!(
                     Made,
                     r#"select id as "id!", number as "number!", state as "state!", queue_position
-                       from delegate_1($1, $2, $3, $4, sha256($5), $6, $7, $8)"#,
+                       from delegate_1($1, $2, $3, $4, sha256($5), $6, $7, $8, $9)"#,
                     session.0,
                     Value::Array(rows),
                     operator,
@@ -126,6 +139,7 @@ impl Store {
                     &notices,
                     most.map(|(active, _)| active),
                     most.map(|(_, queued)| queued),
+                    action.as_str(),
                 )
                 .fetch_all(connection)
                 .await

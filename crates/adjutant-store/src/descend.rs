@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use sqlx::types::Json;
 
 use crate::delegate::{check_task, config, spec_at_spawn};
+use crate::idempotency::{Keyed, KeyedAction};
 use crate::status::known;
 use crate::{Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store, TaskContext};
 
@@ -34,7 +35,7 @@ impl Store {
         let (session, number) = self.find_task(tenant, task).await?;
         let origin = self.origin(session, number, "retried").await?;
         let retry = with_origin(origin.task, RETRY_OF, origin.id);
-        one(self.spawn(origin.session, &[retry], key).await?)
+        one(self.spawn_as(origin.session, &[retry], Keyed { action: KeyedAction::Retry, key }).await?)
     }
 
     /// Gives a new task to the agent of one that has ended: it begins with that one's conversation, and goes on with the new
@@ -63,7 +64,8 @@ impl Store {
             let context = origin.task.context;
             NewTask { context, ..self.task_for_agent(session, new, operator).await? }
         };
-        one(self.spawn(session, &[with_origin(task, CONTINUES, origin.id)], key).await?)
+        let keyed = Keyed { action: KeyedAction::Continue, key };
+        one(self.spawn_as(session, &[with_origin(task, CONTINUES, origin.id)], keyed).await?)
     }
 
     /// What was said in the tasks that a task with this configuration continues, the oldest first.

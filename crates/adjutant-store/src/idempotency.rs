@@ -11,6 +11,33 @@ pub struct IdempotencyKey<'a> {
     pub body: &'a [u8],
 }
 
+/// What a key is for: one that came with an action says nothing about the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyedAction {
+    Spawn,
+    Batch,
+    Continue,
+    Retry,
+}
+
+impl KeyedAction {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn",
+            Self::Batch => "batch",
+            Self::Continue => "continue",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+/// How a call that makes tasks can be asked again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keyed<'a> {
+    pub(crate) action: KeyedAction,
+    pub(crate) key: Option<IdempotencyKey<'a>>,
+}
+
 impl IdempotencyKey<'_> {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         check_idempotency_key(self.key)

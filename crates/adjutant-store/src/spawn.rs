@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::batch::check_batch;
+use crate::idempotency::{Keyed, KeyedAction};
 use crate::text::refuse_nul;
 use crate::{IdempotencyKey, Lease, Result, Store, Whom};
 
@@ -105,7 +106,17 @@ impl Store {
         tasks: &[NewTask],
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
-        spawn(self, session, tasks, key, None).await
+        self.spawn_as(session, tasks, Keyed { action: KeyedAction::Spawn, key }).await
+    }
+
+    /// Makes all of the tasks, or none, in answer to an action.
+    pub(crate) async fn spawn_as(
+        &self,
+        session: SessionId,
+        tasks: &[NewTask],
+        keyed: Keyed<'_>,
+    ) -> Result<Vec<Spawned>> {
+        spawn(self, session, tasks, keyed, None).await
     }
 
     /// Whom a spawn of these tasks tells with its commit.
@@ -120,7 +131,8 @@ impl Store {
 impl Lease {
     /// Makes children of the leased task, all or none. The session's limits never refuse them.
     pub async fn spawn(&self, children: &[NewTask], key: Option<IdempotencyKey<'_>>) -> Result<Vec<Spawned>> {
-        spawn(&self.store, self.session, children, key, Some(self)).await
+        let keyed = Keyed { action: KeyedAction::Spawn, key };
+        spawn(&self.store, self.session, children, keyed, Some(self)).await
     }
 }
 
@@ -128,16 +140,16 @@ async fn spawn(
     store: &Store,
     session: SessionId,
     tasks: &[NewTask],
-    key: Option<IdempotencyKey<'_>>,
+    keyed: Keyed<'_>,
     parent: Option<&Lease>,
 ) -> Result<Vec<Spawned>> {
-    if let Some(key) = key {
+    if let Some(key) = keyed.key {
         if parent.is_some() { key.check_for_children()? } else { key.check()? }
     }
     check_batch(tasks)?;
     let rows = tasks.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
     let notices = store.notices_of(tasks);
-    let order = Order { session, tasks: Value::Array(rows), key, notices };
+    let order = Order { session, tasks: Value::Array(rows), keyed, notices };
     let made = match (parent, store.limits.of_tasks()) {
         (None, Some(most)) => order.place_within(store, most).await?,
         (Some(_), _) | (None, None) => order.place(store, parent).await?,
@@ -150,7 +162,7 @@ async fn spawn(
 struct Order<'a> {
     session: SessionId,
     tasks: Value,
-    key: Option<IdempotencyKey<'a>>,
+    keyed: Keyed<'a>,
     notices: Vec<String>,
 }
 
@@ -161,15 +173,16 @@ impl Order<'_> {
                 sqlx::query_as!(
                     Made,
                     r#"select id as "id!", number as "number!", state as "state!", queue_position
-           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8)"#,
+           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8, $9)"#,
                     self.session.0,
                     self.tasks,
-                    self.key.map(|key| key.key),
-                    self.key.map(|key| key.body),
+                    self.keyed.key.map(|key| key.key),
+                    self.keyed.key.map(|key| key.body),
                     parent.map(|lease| lease.task.0),
                     parent.map(|lease| lease.id.0),
                     parent.map(|lease| lease.slot),
                     &self.notices,
+                    self.keyed.action.as_str(),
                 )
                 .fetch_all(connection)
                 .await
@@ -184,14 +197,15 @@ impl Order<'_> {
                 sqlx::query_as!(
                     Made,
                     r#"select id as "id!", number as "number!", state as "state!", queue_position
-                   from spawn_within_1($1, $2, $3, $4, $5, sha256($6), $7)"#,
+                   from spawn_within_1($1, $2, $3, $4, $5, sha256($6), $7, $8)"#,
                     max_active,
                     max_queued,
                     self.session.0,
                     self.tasks,
-                    self.key.map(|key| key.key),
-                    self.key.map(|key| key.body),
+                    self.keyed.key.map(|key| key.key),
+                    self.keyed.key.map(|key| key.body),
                     &self.notices,
+                    self.keyed.action.as_str(),
                 )
                 .fetch_all(connection)
                 .await

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{Desk, Result, ToolCall};
 
-pub(crate) use wait::{Begun, Look, as_wait};
+pub(crate) use wait::{Begun, Look, News, as_wait};
 
 /// A call that has been read.
 pub(crate) struct Request {

@@ -24,6 +24,14 @@ pub(crate) enum Begun {
     For(Vec<TaskNumber>),
 }
 
+/// What becomes of the news of the tasks that a look tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    Stay,
+    /// So that an old result never answers a new wait.
+    BecomeRead,
+}
+
 /// What somebody finds who comes again and again instead of waiting.
 pub(crate) struct Look {
     /// There is nothing left to wait for.
@@ -74,8 +82,13 @@ impl Desk {
         session: SessionId,
         mut awaited: EndsAwaited,
         one: TaskNumber,
+        news: News,
     ) -> Result<Look> {
         let ends = self.store.look_for_ends(session, &mut awaited, Patience::LookAgain).await?;
+        if ends.met && news == News::BecomeRead {
+            let told: Vec<TaskNumber> = ends.tasks.iter().map(|task| task.status.number).collect();
+            self.store.mark_read(session, &told).await?;
+        }
         let first = self.store.progress(session, one).await?.status;
         let latest = ends.tasks.iter().filter_map(|task| task.status.finished_at).max();
         Ok(Look {

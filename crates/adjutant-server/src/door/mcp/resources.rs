@@ -11,7 +11,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::{Mcp, Visit, fault};
-use crate::{Error, Result};
+use crate::{Caller, Error, Result, Scope};
 
 const SESSIONS: &str = "adjutant://sessions/";
 const TEXT: &str = "text/plain";
@@ -51,6 +51,16 @@ enum Address {
     Result(TaskNumber),
     Context,
     Note(String),
+}
+
+impl Address {
+    /// Whoever watches tasks sees what they gave; notes are for those who work with them and for administrators.
+    fn may_be_read_by(&self, caller: &Caller) -> Result<()> {
+        match self {
+            Self::Result(_) => caller.needs(&[Scope::Delegate, Scope::Read]),
+            Self::Context | Self::Note(_) => caller.needs(&[Scope::Delegate, Scope::Admin]),
+        }
+    }
 }
 
 /// The name of a session as a part of an address; ids of tasks and keys need no change.
@@ -115,6 +125,7 @@ impl Mcp {
         let missing =
             || ErrorData::resource_not_found("There is no such resource", Some(json!({"uri": uri})));
         let (name, address) = read(uri).ok_or_else(missing)?;
+        address.may_be_read_by(visit.caller).map_err(fault)?;
         let (kind, text) = match self.text_of(&name, address, visit).await {
             Ok(found) => found,
             Err(Error::Refused(refusal)) => {

@@ -16,7 +16,7 @@ use super::resources::{decoded, encoded};
 use super::sessions::Place;
 use super::{Mcp, Visit, fault};
 use crate::dialect::{self, Request, Seat};
-use crate::spec::{Begun, Look};
+use crate::spec::{Begun, Look, News};
 use crate::{Dialect, Result, Scope, ToolCall};
 
 /// When it is worth asking again: a task of ours takes seconds.
@@ -25,10 +25,20 @@ const POLL_MS: u64 = 2_000;
 /// As many tasks as a wait may name; an id with more would be a text of its own.
 const MOST: usize = 100;
 
+/// What the caller of a wait said of the tasks that it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaits {
+    /// Which they are.
+    Named,
+    /// Nothing: they were the session's active ones.
+    Session,
+}
+
 /// The id of a wait: in which dialect, when it began, for how many, for which, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WaitId {
     dialect: Dialect,
+    awaits: Awaits,
     since: DateTime<Utc>,
     mode: WaitMode,
     tasks: Vec<TaskNumber>,
@@ -39,13 +49,17 @@ impl std::fmt::Display for WaitId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tasks: Vec<String> = self.tasks.iter().map(TaskNumber::to_string).collect();
         let (since, session) = (self.since.timestamp_millis(), encoded(&self.session));
-        write!(f, "{}.{since}.{}.{}.{session}", word(self.dialect), self.mode.as_str(), tasks.join("+"))
+        write!(f, "{}.{since}.{}.{}.{session}", word(self.dialect, self.awaits), self.mode.as_str(), tasks.join("+"))
     }
 }
 
 /// What an id begins with: the other dialects wait for a task in the call that makes it.
-fn word(dialect: Dialect) -> &'static str {
-    if dialect == Dialect::Spec { "wait" } else { dialect.as_str() }
+fn word(dialect: Dialect, awaits: Awaits) -> &'static str {
+    match (dialect, awaits) {
+        (Dialect::Spec, Awaits::Named) => "wait",
+        (Dialect::Spec, Awaits::Session) => "session",
+        (dialect, Awaits::Named | Awaits::Session) => dialect.as_str(),
+    }
 }
 
 impl WaitId {
@@ -53,8 +67,11 @@ impl WaitId {
         let parts: Vec<&str> = id.split('.').collect();
         let [first, since, mode, tasks, session] = parts[..] else { return None };
         let tasks = tasks.split('+').map(str::parse).collect::<Result<Vec<TaskNumber>, _>>().ok()?;
+        let kinds = Dialect::SERVED.into_iter().flat_map(|it| [(it, Awaits::Named), (it, Awaits::Session)]);
+        let (dialect, awaits) = kinds.into_iter().find(|(dialect, awaits)| word(*dialect, *awaits) == first)?;
         let read = Self {
-            dialect: Dialect::SERVED.into_iter().find(|dialect| word(*dialect) == first)?,
+            dialect,
+            awaits,
             since: Utc.timestamp_millis_opt(since.parse().ok()?).single()?,
             mode: mode.parse().ok()?,
             tasks,
@@ -102,6 +119,7 @@ impl Mcp {
         let now = Utc::now();
         let id = WaitId {
             dialect: Dialect::Spec,
+            awaits: if wait.task_ids.is_some() { Awaits::Named } else { Awaits::Session },
             since: whole_ms(now),
             mode: wait.mode,
             tasks,
@@ -134,6 +152,7 @@ impl Mcp {
         let now = Utc::now();
         let id = WaitId {
             dialect: self.dialect,
+            awaits: Awaits::Named,
             since: whole_ms(now),
             mode: WaitMode::Any,
             tasks: vec![task],
@@ -177,7 +196,11 @@ impl Mcp {
     async fn look(&self, id: &WaitId, visit: &Visit<'_>) -> Result<Look> {
         let desk = &self.shared.desk;
         let session = desk.store.session(&visit.caller.tenant, &id.session).await?;
-        desk.look(session.id, EndsAwaited::of(&id.tasks, id.mode), id.tasks[0]).await
+        let news = match id.awaits {
+            Awaits::Named => News::Stay,
+            Awaits::Session => News::BecomeRead,
+        };
+        desk.look(session.id, EndsAwaited::of(&id.tasks, id.mode), id.tasks[0], news).await
     }
 
     /// We never ask a client for anything in a task, so there is nothing to be told.
@@ -251,6 +274,7 @@ mod tests {
     fn an_id_says_all_that_is_to_be_known() {
         let id = WaitId {
             dialect: Dialect::Spec,
+            awaits: Awaits::Named,
             since: Utc.timestamp_millis_opt(1_790_000_000_123).unwrap(),
             mode: WaitMode::All,
             tasks: vec![TaskNumber(1), TaskNumber(100)],
@@ -258,7 +282,10 @@ mod tests {
         };
         let text = id.to_string();
         assert_eq!(text, "wait.1790000000123.all.t_01+t_100.%C3%A9%2E%20%2B1");
-        assert_eq!(WaitId::read(&text), Some(id));
+        assert_eq!(WaitId::read(&text), Some(id.clone()));
+        let id = WaitId { awaits: Awaits::Session, ..id };
+        assert_eq!(id.to_string(), "session.1790000000123.all.t_01+t_100.%C3%A9%2E%20%2B1");
+        assert_eq!(WaitId::read(&id.to_string()), Some(id));
         for wrong in [
             "",
             "wait",
