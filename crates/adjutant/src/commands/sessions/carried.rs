@@ -108,9 +108,9 @@ pub(super) async fn change(arguments: Change) -> anyhow::Result<ExitCode> {
 /// A line for each field that says something.
 fn as_lines(session: &Value) -> String {
     let fields = session.as_object().into_iter().flatten();
-    let lines = fields.filter(|(_, value)| !value.is_null()).map(|(name, value)| match value {
-        Value::String(text) => format!("{name:<18} {text}"),
-        other => format!("{name:<18} {other}"),
+    let lines = fields.filter(|(_, value)| !value.is_null()).map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{name:<18} {text}")
     });
     lines.collect::<Vec<_>>().join("\n")
 }
