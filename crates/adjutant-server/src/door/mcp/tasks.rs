@@ -49,7 +49,13 @@ impl std::fmt::Display for WaitId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tasks: Vec<String> = self.tasks.iter().map(TaskNumber::to_string).collect();
         let (since, session) = (self.since.timestamp_millis(), encoded(&self.session));
-        write!(f, "{}.{since}.{}.{}.{session}", word(self.dialect, self.awaits), self.mode.as_str(), tasks.join("+"))
+        write!(
+            f,
+            "{}.{since}.{}.{}.{session}",
+            word(self.dialect, self.awaits),
+            self.mode.as_str(),
+            tasks.join("+")
+        )
     }
 }
 
@@ -68,7 +74,8 @@ impl WaitId {
         let [first, since, mode, tasks, session] = parts[..] else { return None };
         let tasks = tasks.split('+').map(str::parse).collect::<Result<Vec<TaskNumber>, _>>().ok()?;
         let kinds = Dialect::SERVED.into_iter().flat_map(|it| [(it, Awaits::Named), (it, Awaits::Session)]);
-        let (dialect, awaits) = kinds.into_iter().find(|(dialect, awaits)| word(*dialect, *awaits) == first)?;
+        let (dialect, awaits) =
+            kinds.into_iter().find(|(dialect, awaits)| word(*dialect, *awaits) == first)?;
         let read = Self {
             dialect,
             awaits,
