@@ -67,7 +67,7 @@ begin
         )
         select
             t.id, s.id, s.next_number + t.place - 1, above.id, coalesce(above.root, t.id), coalesce(above.depth + 1, 0),
-            t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, t.config, t.assignment,
+            t.label, coalesce(t.metadata, '{}'), t.agent, t.agent_version, equip_1(t.config, s.parent, s.permissions), t.assignment,
             t.pool, t.priority, now() + t.delay_s * interval '1 second', t.on_worker_loss, t.max_failures, t.traceparent,
             t.call, t.webhook,
             case when cardinality(t.depends_on) > 0 then 'waiting' else 'queued' end,
@@ -161,8 +161,9 @@ begin
             on_worker_loss, max_failures, traceparent, webhook, state
         )
         select
-            a.id, s.id, s.next_number, a.id, 0, a.label, coalesce(a.metadata, '{}'), a.agent, a.agent_version, a.config,
-            a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures, a.traceparent, a.webhook, 'queued'
+            a.id, s.id, s.next_number, a.id, 0, a.label, coalesce(a.metadata, '{}'), a.agent, a.agent_version,
+            equip_1(a.config, s.parent, s.permissions), a.assignment, a.pool, a.priority, a.on_worker_loss, a.max_failures,
+            a.traceparent, a.webhook, 'queued'
         from asked a
     ), emitted as (
         insert into event (session, seq, task, kind)

@@ -14,7 +14,11 @@ begin
             coalesce(p_task ->> 'timeout_s', p_spec ->> 'timeout_s', p_operator ->> 'default_timeout_s')::double precision,
             (p_operator ->> 'max_timeout_s')::double precision
         ),
-        'budget', nullif(coalesce(p_spec -> 'budget', '{}') || coalesce(p_task -> 'budget', '{}'), '{}')
+        'budget', nullif(coalesce(p_spec -> 'budget', '{}') || coalesce(p_task -> 'budget', '{}'), '{}'),
+        'skills', nullif(coalesce(p_spec -> 'skills', '[]') || coalesce(p_task #> '{equipment, skills}', '[]'), '[]'),
+        'inheritance', coalesce(p_spec -> 'inheritance', p_task #> '{equipment, inheritance}'),
+        'sections', nullif(p_task #> '{equipment, sections}', 'false'),
+        'envelope', nullif(p_task #> '{equipment, envelope}', 'false')
     ));
 end $$;
 
@@ -32,15 +36,18 @@ declare
 begin
     select
         jsonb_agg(t.body || jsonb_build_object(
-            'agent_version', a.version,
-            'on_worker_loss', a.definition -> 'on_worker_loss',
-            'config', spec_at_spawn_1(a.definition -> 'spec', t.body, s.model, p_operator)
+            'agent_version', coalesce(a.version, 0),
+            'on_worker_loss', d.definition -> 'on_worker_loss',
+            'config', spec_at_spawn_1(d.definition -> 'spec', t.body, s.model, p_operator)
         ) order by t.place),
-        min(t.body ->> 'agent') filter (where a.version is null)
+        min(t.body ->> 'agent') filter (where d.definition is null)
     into tasks, unknown
     from session s
     cross join jsonb_array_elements(p_tasks) with ordinality t (body, place)
     left join lateral agent_1(s.id, t.body ->> 'agent') a on true
+    cross join lateral (
+        select coalesce(a.definition, free_form_1(p_operator, t.body ->> 'agent')) as definition
+    ) d
     where s.id = p_session;
     -- An answer that was given stays the answer, whatever has become of the agent since.
     if unknown is not null and not exists (

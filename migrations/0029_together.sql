@@ -44,7 +44,7 @@ begin
     return query
     with asked as materialized (
         select
-            t.*, s.tenant, s.model, s.next_event, s.next_number, own.version as own_version,
+            t.*, s.tenant, s.model, s.parent, s.permissions, s.next_event, s.next_number, own.version as own_version,
             -- At least this: no more are unfinished than have been spawned since the oldest that is.
             least(s.max_active, s.max_queued) - coalesce((
                 select s.next_number - u.number
@@ -100,7 +100,7 @@ begin
         )
         select
             f.id, f.session, f.number, f.id, 0, f.options ->> 'label', coalesce(f.options -> 'metadata', '{}'), f.agent, f.version,
-            f.config, f.assignment, f.pool, f.priority, f.on_worker_loss,
+            equip_1(f.config, f.parent, f.permissions), f.assignment, f.pool, f.priority, f.on_worker_loss,
             coalesce((f.options ->> 'max_failures')::smallint, 3::smallint), f.options ->> 'traceparent', 'queued'
         from fit f
     ), emitted as (

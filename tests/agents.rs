@@ -1,7 +1,8 @@
 //! Agents of the config and of sessions, the tasks that they are given, and the catalogue of tools.
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, ErrorCode, OnWorkerLoss, ToolDefinition,
+    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode,
+    InheritancePolicy, OnWorkerLoss, Skill, ToolDefinition,
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
 use serde_json::json;
@@ -225,6 +226,19 @@ async fn a_tool_that_no_worker_has_mentioned_for_a_day_is_unknown() {
     assert_eq!(world.store.unknown_tools(&[]).await.unwrap(), [""; 0]);
 }
 
+fn skill(name: &str) -> Skill {
+    Skill { name: name.to_owned(), instructions: "Count first.".to_owned(), ..Skill::default() }
+}
+
+fn equipment() -> Equipment {
+    Equipment {
+        skills: vec![skill("own"), skill("more")],
+        inheritance: Some(InheritancePolicy::default()),
+        sections: true,
+        envelope: true,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
     let world = World::new().await;
@@ -234,6 +248,8 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
         summary_prompt: Some("In short?".to_owned()),
         timeout_s: Some(2.5),
         budget: Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None },
+        skills: vec![skill("own")],
+        inheritance: Some(InheritancePolicy { enabled: false, ..InheritancePolicy::default() }),
         ..AgentSpec::default()
     };
     let rich = AgentDefinition { spec: own, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
@@ -247,20 +263,34 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
             default_timeout_s: Some(3.0),
             max_timeout_s: Some(0.5),
             max_turns_ceiling: 7,
+            free_form: Some(AgentDefinition {
+                spec: AgentSpec {
+                    system_prompt: "You are ${_category}, ${_category}.".to_owned(),
+                    ..AgentSpec::default()
+                },
+                ..agent("free-form", "any")
+            }),
             ..Operator::default()
         },
     ];
     for model in [None, Some("session's".to_owned())] {
         let session = world.session_with(|session| session.model = model).await;
-        for (name, operator) in
-            ["plain", "rich"].iter().flat_map(|name| operators.iter().map(move |o| (*name, o)))
-        {
-            for (timeout_s, budget, summary_prompt) in
-                [(None, Budget::default(), None), (Some(9.0), given, Some("Briefly?".to_owned()))]
-            {
+        let registered = ["plain", "rich"].iter().flat_map(|name| operators.iter().map(move |o| (*name, o)));
+        for (name, operator) in registered.chain([("made-up", &operators[1])]) {
+            for (timeout_s, budget, summary_prompt, equipment) in [
+                (None, Budget::default(), None, Equipment::default()),
+                (Some(9.0), given, Some("Briefly?".to_owned()), equipment()),
+            ] {
                 let task =
                     NewTask { agent: name.to_owned(), assignment: "x".to_owned(), ..NewTask::default() };
-                let new = NewDelegation { task, timeout_s, budget, summary_prompt };
+                let new = NewDelegation {
+                    task,
+                    timeout_s,
+                    budget,
+                    summary_prompt,
+                    equipment,
+                    ..NewDelegation::default()
+                };
                 let in_two = world.store.task_for_agent(session, &new, operator).await.unwrap();
                 world.store.delegate(session, &new, operator, None).await.unwrap();
                 let claim = world.claim_one(&worker).await;

@@ -14,6 +14,6 @@ pub mod load;
 mod notices;
 pub mod process;
 pub mod proxy;
-mod server;
+pub mod server;
 mod shim;
 mod verdict;

@@ -243,6 +243,19 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "expired_keys_accepted", edits: &[("use_key_1", " and (expires_at is null or expires_at > now())", "")] },
     Mutant { name: "history_of_all_tenants", edits: &[("tasks_1", "s.tenant = p_tenant", "true")] },
     Mutant { name: "stats_of_all_tenants", edits: &[("stats_1", "s.tenant = p_tenant", "true")] },
+    Mutant {
+        name: "permissions_forgotten_by_spawn",
+        edits: &[("spawn_1", "equip_1(t.config, s.parent, s.permissions)", "t.config")],
+    },
+    Mutant {
+        name: "permissions_forgotten_by_a_plain_spawn",
+        edits: &[("spawn_one_1", "equip_1(a.config, s.parent, s.permissions)", "a.config")],
+    },
+    Mutant {
+        name: "permissions_forgotten_together",
+        edits: &[("delegate_together_1", "equip_1(f.config, f.parent, f.permissions)", "f.config")],
+    },
+    Mutant { name: "news_out_of_scope", edits: &[("read_news_of_1", " and t.number = any(p_numbers)", "")] },
     Mutant { name: "delivery_settled_without_lease", edits: &[("settle_delivery_1", "where id = p_id and lease = p_lease\n", "where id = p_id\n")] },
     Mutant { name: "delivery_claimed_twice", edits: &[("claim_deliveries_1", "next_try_at = now() + p_lease", "next_try_at = now()")] },
     Mutant { name: "delivery_forgotten_by_events", edits: &[("emit_1", "if told is not null then", "if false then")] },

@@ -4,7 +4,7 @@
 mod bounds;
 mod calls;
 mod deaths;
-mod family;
+pub mod family;
 mod trees;
 mod waits;
 mod xzatoma;

@@ -12,6 +12,9 @@ def before_load_schema(context, raw_schema):
     for action in call["requestBody"]["content"]["application/json"]["schema"]["oneOf"]:
         if "tools" in action["properties"] and "action" in action["properties"]:
             action["properties"]["tools"]["items"] = {"enum": TOOLS}
+    for path, method in [("/v1/sessions", "post"), ("/v1/sessions/{session}", "patch")]:
+        session = raw_schema["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+        session["properties"]["tools"]["items"] = {"enum": TOOLS}
     # A reader takes what it knows, and we are held to what we say.
     for schema in raw_schema["components"]["schemas"].values():
         if "properties" in schema:

@@ -1,5 +1,4 @@
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use adjutant_agent::{FailureKind, TaskState};
 use adjutant_worker::{AttemptOf, End, Handler, Hooked, Hooks, Settings, Stop, Stopped, Task, Worker};
@@ -74,16 +73,7 @@ impl Handler for Obedient {
 }
 
 async fn start(world: &World, hooks: &Noted) -> Worker {
-    let settings = Settings {
-        database_url: world.url().to_owned(),
-        listen_url: None,
-        name: "embedded".to_owned(),
-        pool: "default".to_owned(),
-        concurrency: 5,
-        lease: Duration::from_secs(30),
-        time_limit: None,
-        webhooks: adjutant_worker::WebhookSettings::default(),
-    };
+    let settings = Settings::new(world.url(), "embedded");
     Worker::start(settings, Hooked::new(Obedient, hooks.clone())).await.unwrap()
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::family::{HAND, HEAD, batch, collect, delegate, home, home_with, spawn, wait};
 use crate::agents_at_work::workplace::to;
+use crate::fleet::process::WorkerProcess;
 use crate::world::{assert_refused, until};
 
 /// Heads that give their task to a head, for as long as they can.
@@ -132,12 +133,14 @@ async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
         .then(tool_call("held", json!({})))
         .then(text("Slow."));
     let place = home(script, 2).await;
-    let _worker = place.worker();
+    // Whose agents are known from now on. All heads are there before anybody works: else hands fill the window before the last.
+    drop(WorkerProcess::start(place.work().args(["--pool", "nobody's"])));
     let session = place.session("openai").await;
     let mut heads = Vec::new();
     for head in 1..=5 {
         heads.push(place.head_with(session, |new| new.task.assignment = format!("Lead ({head}).")).await);
     }
+    let _worker = place.worker();
     until("all heads wait, and the window is full of hands", async || {
         place.world.count("select count(*) from task where state = 'waiting'").await == 5
             && place.world.count("select count(task) from slot").await == 5
@@ -166,7 +169,7 @@ async fn a_tree_is_one_trace_and_its_children_run_where_their_root_does() {
         .then(text("Here."));
     let place = home(script, 2).await;
     let mut work = place.work();
-    let _worker = crate::fleet::process::WorkerProcess::start(work.args(["--pool", "special"]));
+    let _worker = WorkerProcess::start(work.args(["--pool", "special"]));
     let session = place.session("openai").await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let head = place

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::over_every_wire;
 use super::place::{Kind, Place, SESSION, Said, ad_hoc};
+use crate::nested::family::{spawn, wait};
 
 over_every_wire! {
     row_4_9_a_dispatch_gives_its_summary_what_was_delivered_and_the_tools_in_order_of_first_use,
@@ -144,4 +145,26 @@ async fn a_run_that_is_cancelled_or_runs_out_of_turns_has_failed() {
     };
     let (said, ()) = tokio::join!(dispatching, cancelling);
     assert_eq!(said.text, "Subagent execution failed: Task cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_child_delegates_works_on_its_snapshot_and_not_on_the_session() {
+    let script = Script::new()
+        .on(When::system("You are a lead."))
+        .then(spawn("hand", "Note it."))
+        .then(wait("any"))
+        .then(tool_call("shared_context", context("read", None)))
+        .then(text("It says: {results/0/value}"))
+        .on(When::system("You are a hand."))
+        .then(tool_call("shared_context", context("write", Some("the hand's"))))
+        .then(text("Noted."));
+    let place = Place::open(Kind::Desk, script).await;
+    place.context(context("write", Some("the parent's"))).await;
+    let said = place.dispatch(ad_hoc(json!({"prompt_key": "lead"}))).await;
+    assert_eq!(said.value["message_summary"], "It says: the hand's", "{said:?}");
+    assert_eq!(said.value["tools_used"], json!(["subagent", "shared_context"]));
+    assert_eq!(place.context(context("read", None)).await["value"], "the parent's");
+    let overlays = "select count(*) from context_entry where session < 0";
+    assert_eq!(place.work.world.count(overlays).await, 0);
+    place.work.close().await;
 }

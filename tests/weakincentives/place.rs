@@ -26,6 +26,19 @@ description = "Reads logs"
 system_prompt = "You read logs."
 tools = ["lookup"]
 max_turns = 4
+
+[agents.research--lead]
+description = "Delegates"
+system_prompt = "You are a lead."
+may_delegate = true
+
+[agents.hand]
+description = "Works"
+system_prompt = "You are a hand."
+tools = ["shared_context"]
+
+[limits]
+max_depth = 2
 "#;
 
 /// What a call gets, whatever wire it came over.

@@ -16,11 +16,12 @@ async fn the_end_of_a_task_is_told_signed_and_as_it_is_stored() {
     let session = world.session().await;
     let metadata = json!({"ticket": 42}).as_object().unwrap().clone();
     let completed =
-        NewTask { label: Some("nightly".to_owned()), metadata, ..completes(receiver.url("ended")) };
+        NewTask { label: Some("nightly".to_owned()), metadata, ..completes(receiver.url("hook-of-ends")) };
     let completed = world.spawn_one(session, completed).await;
     let delivery = world.until_delivered(completed.id).await;
-    let failed =
-        world.spawn_one(session, told(json!({"turns": 2, "then": "fail"}), receiver.url("ended"))).await;
+    let failed = world
+        .spawn_one(session, told(json!({"turns": 2, "then": "fail"}), receiver.url("hook-of-ends")))
+        .await;
     world.until_delivered(failed.id).await;
 
     let received = receiver.gets(2).await;
@@ -34,7 +35,10 @@ async fn the_end_of_a_task_is_told_signed_and_as_it_is_stored() {
         assert_eq!(forged.signed_by(&secret), 0);
     }
     let body = received[0].json();
-    assert_eq!((received[0].path.as_str(), received[0].id()), ("ended", delivery.id.to_string().as_str()));
+    assert_eq!(
+        (received[0].path.as_str(), received[0].id()),
+        ("hook-of-ends", delivery.id.to_string().as_str())
+    );
     assert_eq!((&body["type"], &body["event_id"]), (&json!("task.completed"), &json!(delivery.id)));
     let data = &body["data"];
     let name = world.name_of(session).await;
@@ -70,7 +74,7 @@ async fn the_end_of_a_task_is_told_signed_and_as_it_is_stored() {
     );
     assert_eq!((&data["partial_result"], data.get("result")), (&json!("turn 2"), None));
     let said = worker.said();
-    for secret in [secret.as_str(), "ended", "started_us", "It was to fail", "nightly"] {
+    for secret in [secret.as_str(), "hook-of-ends", "started_us", "It was to fail", "nightly"] {
         assert!(!said.contains(secret), "{secret} is in the log");
     }
 }

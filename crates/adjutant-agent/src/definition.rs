@@ -3,7 +3,9 @@ use serde::{Deserialize, Serialize};
 use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::tool_schemas::SUBAGENT;
 use crate::words::words;
-use crate::{AgentSpec, Budget, DEFAULT_MAX_TURNS, ErrorCode, Refusal, check_agent_name};
+use crate::{
+    AgentSpec, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, Skill, check_agent_name,
+};
 
 words! {
     /// What becomes of a task whose worker dies.
@@ -45,6 +47,9 @@ pub struct AgentDraft {
     pub max_output_tokens: Option<i64>,
     pub max_cost_usd: Option<f64>,
     pub on_worker_loss: Option<OnWorkerLoss>,
+    /// With their texts, as the operator has them.
+    pub skills: Vec<Skill>,
+    pub inheritance: Option<InheritancePolicy>,
     pub may_delegate: Option<bool>,
 }
 
@@ -104,6 +109,8 @@ impl AgentDraft {
             max_output_tokens: self.max_output_tokens.or(spec.budget.max_output_tokens),
             max_cost_usd: self.max_cost_usd.or_else(|| spec.budget.max_cost_nanousd.and_then(usd)),
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
+            skills: if self.skills.is_empty() { spec.skills.clone() } else { self.skills },
+            inheritance: self.inheritance.or_else(|| spec.inheritance.clone()),
             // Not inherited: who may delegate is said of each agent.
             may_delegate: self.may_delegate,
         }
@@ -138,6 +145,8 @@ impl AgentDraft {
                 max_output_tokens: not_negative("max_output_tokens", self.max_output_tokens)?,
                 max_cost_nanousd: self.max_cost_usd.map(|cost| nanousd("max_cost_usd", cost)).transpose()?,
             },
+            skills: self.skills,
+            inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,
             ..AgentSpec::default()
         };

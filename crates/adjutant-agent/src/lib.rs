@@ -17,15 +17,19 @@ mod error_code;
 mod event;
 mod fields;
 mod ids;
+mod inheritance;
+mod inventory;
 mod key;
 mod next;
 mod outcome;
 mod pending;
+mod permissions;
 pub mod prompts;
 mod reach;
 mod request;
 #[cfg(test)]
 mod sample;
+mod skill;
 mod spec;
 mod subagent_call;
 mod tokens;
@@ -55,12 +59,15 @@ pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
 pub use fields::{Fields, text_in, whole_in};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
+pub use inheritance::{Equipment, Equipped, InheritancePolicy, MissingSkill, Parent, ToolConflict};
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};
 pub use pending::PendingCall;
+pub use permissions::Permissions;
 pub use reach::{NotPublic, Reach, is_public};
 pub use request::{Message, Request, ToolOutput};
+pub use skill::Skill;
 pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use subagent_call::{
     BatchCall, BatchItem, CancelCall, CollectCall, ContinueCall, DefineCall, ItemDependency, LONGEST_WAIT,

@@ -3,6 +3,13 @@
 /// The end of every agent's system prompt.
 pub const SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Write detailed findings to shared context rather than including them in your response. Your response will be returned to the orchestrator as a summary of your work.";
 
+/// Where a result may be read in short form first.
+pub const ENVELOPE: &str = "Your work is done in the background, and whoever asked for it may read a short form of it first. If your answer is long, give it in this form and write nothing around it:
+<subagent_background_result>
+<summary>In a few sentences, what you found.</summary>
+<full_result>All of it.</full_result>
+</subagent_background_result>";
+
 /// After an answer that was cut off at the limit of tokens.
 pub const CONTINUE: &str = "Your answer was cut off because it reached the limit of its length. Continue exactly where it stopped. Repeat nothing and add no introduction: what you write now is joined to what you have written.";
 

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::DelegationForm;
 use crate::tool_schemas::SUBAGENT;
+use crate::{InheritancePolicy, Parent, Permissions, Skill};
 
 /// The turns that an agent has if nothing else is said.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
@@ -26,6 +27,24 @@ pub struct AgentSpec {
     /// For the task and everything below it.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// With their texts, as they were when the task was spawned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<Skill>,
+    /// None: nothing is inherited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inheritance: Option<InheritancePolicy>,
+    /// What its session carried when the task was spawned, if it inherits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// Of its session, when the task was spawned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<Permissions>,
+    /// The prompt ends with sections that name its tools and skills.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sections: bool,
+    /// It is told how to give its answer with a summary.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub envelope: bool,
     /// Whether it gets the tool to delegate further, where the operator's `max_depth` leaves room for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_delegate: bool,
@@ -47,6 +66,12 @@ impl Default for AgentSpec {
             summary_prompt: None,
             timeout_s: None,
             budget: Budget::default(),
+            skills: Vec::new(),
+            inheritance: None,
+            parent: None,
+            permissions: None,
+            sections: false,
+            envelope: false,
             may_delegate: false,
             delegation: DelegationForm::default(),
             max_depth: None,
@@ -55,12 +80,17 @@ impl Default for AgentSpec {
 }
 
 impl AgentSpec {
-    /// The tools that the agent may use, each once. Never the one with which it could delegate further: whether it has that
-    /// depends on where its task is ([`AgentSpec::delegation`]), and no list of tools gives it.
+    /// The tools that the agent may use, each once: those that its session permits. Never the one with which it could delegate
+    /// further: whether it has that depends on where its task is ([`AgentSpec::delegation`]), and no list of tools gives it.
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
-        names.filter(|name| *name != SUBAGENT)
+        names.filter(|name| *name != SUBAGENT && self.permits(name))
+    }
+
+    /// Whether its session lets it use a tool of this name.
+    pub(crate) fn permits(&self, tool: &str) -> bool {
+        self.permissions.as_ref().is_none_or(|permissions| permissions.allows(tool))
     }
 
     /// What it is asked when its loop is done, unless that is blank.

@@ -1,4 +1,4 @@
-use crate::{AgentSpec, StoredTurn};
+use crate::{AgentSpec, SUBAGENT, StoredTurn};
 
 /// The tools that a task has called, in the order of their first use. A call counts when it has a result, whatever that says; a name
 /// that is none of the agent's tools is one that its model made up.
@@ -7,7 +7,8 @@ pub fn tools_used(agent: &AgentSpec, turns: &[StoredTurn]) -> Vec<String> {
     for stored in turns {
         for call in stored.turn.answer.tool_uses() {
             let has_result = stored.tool_results.iter().any(|result| result.call == call.id);
-            let is_known = agent.allowed_tools().any(|name| name == call.name);
+            let delegates = agent.may_delegate && call.name == SUBAGENT;
+            let is_known = delegates || agent.allowed_tools().any(|name| name == call.name);
             if has_result && is_known && !used.contains(&call.name) {
                 used.push(call.name.clone());
             }
@@ -57,5 +58,9 @@ mod tests {
         ];
         assert_eq!(tools_used(&agent, &turns), ["lookup", "fetch", "shared_context"]);
         assert_eq!(tools_used(&agent, &[]), [""; 0]);
+        let turns = [turn(1, &["subagent", "pay"])];
+        assert_eq!(tools_used(&agent, &turns), ["pay"], "it does not have that one");
+        let head = AgentSpec { may_delegate: true, ..agent };
+        assert_eq!(tools_used(&head, &turns), ["subagent", "pay"]);
     }
 }

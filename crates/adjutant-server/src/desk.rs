@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::dialects::{Answer, xzatoma};
+use adjutant_agent::dialects::{Answer, ecs, xzatoma};
 use adjutant_agent::{
-    DefinitionLimits, ErrorCode, LONGEST_WAIT, Reach, Refusal, SessionId, TaskNumber, Webhook,
+    DefinitionLimits, ErrorCode, LONGEST_WAIT, Reach, Refusal, SessionId, Skill, TaskNumber, Webhook,
 };
 use adjutant_store::{Operator, Store, TenantLimits};
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub struct Policy {
     pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
     pub tenants: TenantLimits,
+    /// What agents can be given beside what they are.
+    pub skills: Vec<Skill>,
     /// Where webhooks may lead.
     pub webhooks: Reach,
     pub dialects: Dialects,
@@ -36,12 +38,17 @@ pub struct Policy {
 pub struct Dialects {
     /// How long a call waits for the task that it makes, before it says how to go on.
     pub longest_wait: Duration,
+    pub ecs: ecs::Settings,
     pub xzatoma: xzatoma::Settings,
 }
 
 impl Default for Dialects {
     fn default() -> Self {
-        Self { longest_wait: LONGEST_WAIT, xzatoma: xzatoma::Settings::default() }
+        Self {
+            longest_wait: LONGEST_WAIT,
+            ecs: ecs::Settings::default(),
+            xzatoma: xzatoma::Settings::default(),
+        }
     }
 }
 
@@ -70,6 +77,16 @@ impl Policy {
                 format!("model: there is none of this name; there are: {}", self.models.join(", "))
             };
             Refusal::new(ErrorCode::InvalidModel, message)
+        })
+    }
+}
+
+impl Policy {
+    /// The skill of this name, for the argument `field`.
+    pub fn skill(&self, field: &str, name: &str) -> std::result::Result<&Skill, Refusal> {
+        self.skills.iter().find(|skill| skill.name == name).ok_or_else(|| {
+            let start: String = name.chars().take(64).collect();
+            Refusal::invalid(field, format_args!("there is no skill {start:?}"))
         })
     }
 }

@@ -6,7 +6,7 @@ mod blocking;
 mod parent;
 mod request;
 
-use adjutant_agent::dialects::{caliban, weakincentives, xzatoma};
+use adjutant_agent::dialects::{caliban, ecs, weakincentives, xzatoma};
 use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool};
 
 pub(crate) use begin::{Begun, Seat, key_of, said_by_tool};
@@ -33,7 +33,7 @@ impl Dialect {
     pub const ALL: [Self; 5] = [Self::Spec, Self::Caliban, Self::Ecs, Self::Xzatoma, Self::Weakincentives];
 
     /// Those that are in this release.
-    pub const SERVED: [Self; 4] = [Self::Spec, Self::Caliban, Self::Xzatoma, Self::Weakincentives];
+    pub const SERVED: [Self; 5] = Self::ALL;
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,9 +50,9 @@ impl Dialect {
         match self {
             Self::Spec => vec![subagent_tool(), shared_context_tool()],
             Self::Caliban => vec![caliban::tool()],
+            Self::Ecs => ecs::tools(),
             Self::Xzatoma => vec![xzatoma::tool()],
             Self::Weakincentives => vec![weakincentives::tool()],
-            Self::Ecs => Vec::new(),
         }
     }
 

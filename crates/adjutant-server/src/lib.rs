@@ -11,6 +11,7 @@ mod caller;
 mod desk;
 mod dialect;
 mod door;
+mod ecs;
 mod error;
 mod hub;
 mod note;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 
 use crate::text::refuse_nul;
-use crate::{Error, Result, Store};
+use crate::{Error, Operator, Result, Store};
 
 /// An agent that a session can give tasks to.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -57,14 +57,14 @@ impl Store {
         Ok(version)
     }
 
-    /// The agents that a session can give tasks to, by name, without their system prompts: a list of them may be long. One
+    /// The agents that a session can give tasks to, by name, without their system prompts and skills: a list of them may be long. One
     /// without a model has the session's, if it has one.
     pub async fn agents(&self, session: SessionId) -> Result<Vec<Agent>> {
         let agents = self
             .call(async |connection| {
                 sqlx::query!(
                     r#"select a.version as "version!", s.model,
-                        a.definition #- '{spec, system_prompt}' as "definition!: Json<AgentDefinition>"
+                        a.definition #- '{spec, system_prompt}' #- '{spec, skills}' as "definition!: Json<AgentDefinition>"
                        from agents_1($1) a
                        left join session s on s.id = $1"#,
                     session.0
@@ -87,7 +87,12 @@ impl Store {
 
     /// The newest version of an agent, the session's own before the config's.
     pub async fn agent(&self, session: SessionId, name: &str) -> Result<Agent> {
-        Ok(self.agent_and_model(session, name).await?.0)
+        self.agent_for(session, name, &Operator::default()).await
+    }
+
+    /// As [`Store::agent`]; a name that nobody registered stands for what the operator says.
+    pub async fn agent_for(&self, session: SessionId, name: &str, operator: &Operator) -> Result<Agent> {
+        Ok(self.agent_and_model(session, name, operator).await?.0)
     }
 
     /// An agent, and the model that the session has for agents without one.
@@ -95,6 +100,7 @@ impl Store {
         &self,
         session: SessionId,
         name: &str,
+        operator: &Operator,
     ) -> Result<(Agent, Option<String>)> {
         let row = self
             .call(async |connection| {
@@ -112,10 +118,11 @@ impl Store {
         let Some(row) = row else {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         };
-        let Some(agent) = row.agent else {
+        let free_form = || operator.free_form_agent(name).map(|definition| Agent { definition, version: 0 });
+        let Some(agent) = row.agent.map(|agent| agent.0).or_else(free_form) else {
             return Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into());
         };
-        Ok((agent.0, row.model))
+        Ok((agent, row.model))
     }
 }
 

@@ -1,6 +1,6 @@
 use adjutant_agent::{
-    AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
-    estimate_tokens,
+    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS,
+    Refusal, SessionId, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::batch::check_batch;
 use crate::delegate_together::Plain;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::spawn::{Made, to_row};
-use crate::text::refuse_nul_in;
+use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
@@ -24,6 +24,10 @@ pub struct NewDelegation {
     pub budget: Budget,
     /// Instead of the agent's.
     pub summary_prompt: Option<String>,
+    /// Beside what the agent has.
+    pub equipment: Equipment,
+    /// Its assignment may be longer than `spec` takes.
+    pub any_length: bool,
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
@@ -34,6 +38,22 @@ pub struct Operator {
     pub max_turns_ceiling: i32,
     pub default_timeout_s: Option<f64>,
     pub max_timeout_s: Option<f64>,
+    /// What a name that nobody registered stands for; none: nothing. `${_category}` in its prompt is that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_form: Option<AgentDefinition>,
+}
+
+/// Where a template of free-form agents has the name.
+const CATEGORY: &str = "${_category}";
+
+impl Operator {
+    /// The agent that a name stands for which nobody registered. `free_form_1` is the same rule where agents are looked up.
+    pub fn free_form_agent(&self, name: &str) -> Option<AgentDefinition> {
+        check_agent_name(name).ok()?;
+        let mut agent = self.free_form.clone()?;
+        agent.spec.system_prompt = agent.spec.system_prompt.replace(CATEGORY, name);
+        Some(agent)
+    }
 }
 
 impl Default for Operator {
@@ -43,6 +63,7 @@ impl Default for Operator {
             max_turns_ceiling: DEFAULT_MAX_TURNS_CEILING,
             default_timeout_s: None,
             max_timeout_s: None,
+            free_form: None,
         }
     }
 }
@@ -63,7 +84,7 @@ impl Store {
         operator: &Operator,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
-        if key.is_none() && self.limits.of_tasks().is_none() && is_plain(&new.task) {
+        if key.is_none() && self.limits.of_tasks().is_none() && is_plain(new) {
             let plain = Plain::of(session, new, operator)?;
             let store = self.clone();
             let answer_all = move |asked| Box::pin(store.clone().delegate_together(asked)) as BoxFuture<_>;
@@ -99,7 +120,7 @@ impl Store {
             key.check()?;
         }
         let tasks: Vec<NewTask> = new.iter().map(|new| new.task.clone()).collect();
-        tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
+        new.iter().try_for_each(check_assignment)?;
         check_batch(&tasks)?;
         let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
         let (operator, notices) = (json(operator)?, self.notices_of(&tasks));
@@ -135,8 +156,8 @@ impl Store {
         new: &NewDelegation,
         operator: &Operator,
     ) -> Result<NewTask> {
-        check_task(&new.task.assignment)?;
-        let (agent, model) = self.agent_and_model(session, &new.task.agent).await?;
+        check_assignment(new)?;
+        let (agent, model) = self.agent_and_model(session, &new.task.agent, operator).await?;
         let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
         Ok(NewTask {
             agent_version: agent.version,
@@ -147,8 +168,12 @@ impl Store {
     }
 }
 
-fn is_plain(task: &NewTask) -> bool {
-    task.delay.is_none() && task.depends_on.is_empty() && task.context.is_shared() && task.webhook.is_none()
+/// What else there is to say about a task is asked by itself.
+fn is_plain(new: &NewDelegation) -> bool {
+    let task = &new.task;
+    let waits = task.delay.is_some() || !task.depends_on.is_empty();
+    let has_more = !new.equipment.is_empty() || new.any_length || task.webhook.is_some();
+    !waits && !has_more && task.context.is_shared()
 }
 
 /// A task as `delegate_1` reads it: as `spawn_1` does, with what the agent's configuration is changed by.
@@ -160,11 +185,19 @@ pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
     row["summary_prompt"] = json(&new.summary_prompt)?;
     row["timeout_s"] = json(&new.timeout_s)?;
     row["budget"] = json(&new.budget)?;
+    if !new.equipment.is_empty() {
+        row["equipment"] = json(&new.equipment)?;
+        refuse_nul("equipment", &row["equipment"])?;
+    }
     Ok(row)
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+}
+
+fn check_assignment(new: &NewDelegation) -> std::result::Result<(), Refusal> {
+    if new.any_length { Ok(()) } else { check_task(&new.task.assignment) }
 }
 
 pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
@@ -206,7 +239,7 @@ pub(crate) fn spec_at_spawn(
         max_output_tokens: new.budget.max_output_tokens.or(spec.budget.max_output_tokens),
         max_cost_nanousd: new.budget.max_cost_nanousd.or(spec.budget.max_cost_nanousd),
     };
-    spec
+    new.equipment.add_to(spec)
 }
 
 pub(crate) fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {

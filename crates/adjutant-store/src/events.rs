@@ -27,6 +27,10 @@ pub struct Event {
     pub error: Option<String>,
     /// What the task had cost when it ended.
     pub spent: Option<Spent>,
+    /// Who was asked.
+    pub agent: String,
+    /// The W3C trace that the task belongs to.
+    pub traceparent: Option<String>,
 }
 
 /// What a `turn` event tells of its turn.
@@ -87,7 +91,8 @@ impl Store {
                         u.kind as "turn_kind?", u.model as "model?", u.input_tokens as "turn_input?",
                         u.output_tokens as "turn_output?", u.cost_nanousd as "turn_cost?", u.duration_ms as "duration_ms?",
                         t.failure as "failure?", t.error as "error?", t.input_tokens as "task_input?",
-                        t.output_tokens as "task_output?", t.cost_nanousd as "task_cost?"
+                        t.output_tokens as "task_output?", t.cost_nanousd as "task_cost?", t.agent as "agent?",
+                        t.traceparent as "traceparent?"
                        from session s
                        left join lateral (
                            select *
@@ -142,6 +147,8 @@ impl Store {
                 failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
                 error: row.error.filter(|_| failed),
                 spent: kind.is_terminal().then(|| spent(row.task_input, row.task_output, row.task_cost)),
+                agent: row.agent.unwrap_or_default(),
+                traceparent: row.traceparent,
             });
         }
         let is_whole = i64::try_from(events.len()).is_ok_and(|length| length < limit);

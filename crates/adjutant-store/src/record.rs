@@ -15,7 +15,7 @@ pub struct TaskRecord {
     pub root: TaskId,
     pub depth: i16,
     pub metadata: Value,
-    /// What it was spawned with, but for the agent's system prompt, which only its author sees.
+    /// What it was spawned with, but for prompts and the texts of skills, which only their authors see.
     pub config: Value,
     pub timeout_s: Option<f64>,
     pub pool: String,
@@ -91,7 +91,7 @@ impl Store {
                         h.attempt as "attempt!", h.parent, h.retry_of, h.continues, h.created_at as "created_at!",
                         h.started_at, h.last_activity_at as "last_activity_at!", h.finished_at, h.collected_at,
                         h.root as "root!", h.depth as "depth!", h.metadata as "metadata!",
-                        t.config - '{system_prompt, retry_of, continues}'::text[] as "config!", h.timeout_s,
+                        t.config - '{system_prompt, retry_of, continues, parent, skills}'::text[] as "config!", h.timeout_s,
                         h.pool as "pool!", h.priority as "priority!", h.not_before, h.waiting_for,
                         t.webhook as "webhook: Json<Webhook>",
                         h.assignment as "assignment!", h.result, h.summary, h.partial_result, h.traceparent,

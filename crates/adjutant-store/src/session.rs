@@ -1,11 +1,12 @@
-use adjutant_agent::{Budget, ErrorCode, Refusal, SessionId, Webhook};
+use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, SessionId, Skill, Webhook};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 use sqlx::{Connection, PgConnection};
 
 use crate::batch::check_name;
 use crate::text::{refuse_nul, refuse_nul_in};
-use crate::{Result, Store};
+use crate::{Error, Result, Store};
 
 /// A session to be made. `None` takes the schema's default.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +23,58 @@ pub struct NewSession {
     pub budget: Budget,
     /// Whatever its maker wants to find there again.
     pub metadata: Map<String, Value>,
+    /// What its agents may inherit.
+    pub parent: Parent,
+    /// Which tools its tasks may use, whatever their agents list.
+    pub permissions: Option<Permissions>,
     /// Who is told how its tasks end.
     pub webhook: Option<Webhook>,
+}
+
+/// What is to become of a session: the outer `None` leaves a field as it is, the inner one takes it away.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionChange {
+    pub model: Option<Option<String>>,
+    pub metadata: Option<Map<String, Value>>,
+    pub system_prompt: Option<Option<String>>,
+    pub tools: Option<Vec<String>>,
+    pub skills: Option<Vec<Skill>>,
+    pub permissions: Option<Option<Permissions>>,
+}
+
+impl SessionChange {
+    /// As `change_session_1` reads it: what is there counts, and null takes away.
+    fn row(&self) -> Result<Value> {
+        let mut parent = Map::new();
+        put(&mut parent, "system_prompt", self.system_prompt.as_ref())?;
+        put(
+            &mut parent,
+            "tools",
+            self.tools.as_ref().map(|tools| Some(tools).filter(|tools| !tools.is_empty())),
+        )?;
+        put(
+            &mut parent,
+            "skills",
+            self.skills.as_ref().map(|skills| Some(skills).filter(|skills| !skills.is_empty())),
+        )?;
+        let mut change = Map::new();
+        put(&mut change, "model", self.model.as_ref())?;
+        put(&mut change, "metadata", self.metadata.as_ref())?;
+        put(&mut change, "permissions", self.permissions.as_ref())?;
+        change.insert("parent".to_owned(), Value::Object(parent));
+        Ok(Value::Object(change))
+    }
+}
+
+fn put(row: &mut Map<String, Value>, field: &str, value: Option<impl Serialize>) -> Result<()> {
+    if let Some(value) = value {
+        row.insert(field.to_owned(), to_json(&value)?);
+    }
+    Ok(())
+}
+
+fn to_json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +103,12 @@ impl Store {
             refuse_nul_in("webhook.url", &webhook.url)?;
         }
         refuse_nul("metadata", &Value::Object(new.metadata.clone()))?;
+        let carried = Carried::of(new)?;
         let made = match self.limits.max_sessions {
-            None => self.call(async |connection| insert(connection, new).await).await?,
-            Some(most) => self.call(async |connection| insert_within(connection, new, most).await).await?,
+            None => self.call(async |connection| insert(connection, new, &carried).await).await?,
+            Some(most) => {
+                self.call(async |connection| insert_within(connection, new, &carried, most).await).await?
+            }
         };
         match made {
             Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
@@ -64,6 +118,24 @@ impl Store {
             )
             .into()),
         }
+    }
+
+    /// Changes what a session carries. Tasks that were spawned keep what they were spawned with; an archived session does not
+    /// change.
+    pub async fn change_session(&self, tenant: &str, name: &str, change: &SessionChange) -> Result<()> {
+        if let Some(Some(model)) = &change.model {
+            check_name("model", model)?;
+        }
+        let change = change.row()?;
+        refuse_nul("", &change)?;
+        refuse_nul_in("session_id", name)?;
+        self.call(async |connection| {
+            sqlx::query!("select change_session_1($1, $2, $3)", tenant, name, change)
+                .execute(connection)
+                .await
+        })
+        .await?;
+        Ok(())
     }
 
     pub async fn session(&self, tenant: &str, name: &str) -> Result<Session> {
@@ -83,13 +155,34 @@ impl Store {
     }
 }
 
-async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result<Option<i64>> {
+/// What a session carries of its orchestrator, as it is stored.
+struct Carried {
+    parent: Option<Value>,
+    permissions: Option<Value>,
+}
+
+impl Carried {
+    fn of(new: &NewSession) -> Result<Self> {
+        let parent = Some(&new.parent).filter(|parent| !parent.is_empty()).map(to_json).transpose()?;
+        let permissions = new.permissions.as_ref().map(to_json).transpose()?;
+        for (field, value) in [("parent", &parent), ("permissions", &permissions)] {
+            value.iter().try_for_each(|value| refuse_nul(field, value))?;
+        }
+        Ok(Self { parent, permissions })
+    }
+}
+
+async fn insert(
+    connection: &mut PgConnection,
+    new: &NewSession,
+    carried: &Carried,
+) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         "insert into session (
              tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
-             metadata, webhook
+             metadata, parent, permissions, webhook
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,
@@ -101,6 +194,8 @@ async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result
         new.budget.max_output_tokens,
         new.budget.max_cost_nanousd,
         Value::Object(new.metadata.clone()),
+        carried.parent,
+        carried.permissions,
         new.webhook.as_ref().map(Json) as _
     )
     .fetch_optional(connection)
@@ -111,11 +206,12 @@ async fn insert(connection: &mut PgConnection, new: &NewSession) -> sqlx::Result
 async fn insert_within(
     connection: &mut PgConnection,
     new: &NewSession,
+    carried: &Carried,
     most: i64,
 ) -> sqlx::Result<Option<i64>> {
     let mut transaction = connection.begin().await?;
     sqlx::query!("select lock_tenant_1($1)", new.tenant).execute(&mut *transaction).await?;
-    let made = insert(&mut transaction, new).await?;
+    let made = insert(&mut transaction, new, carried).await?;
     if made.is_some() {
         sqlx::query!("select check_sessions_1($1, $2)", new.tenant, most).execute(&mut *transaction).await?;
     }

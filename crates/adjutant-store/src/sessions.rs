@@ -1,4 +1,4 @@
-use adjutant_agent::{Budget, ErrorCode, Refusal, Spent};
+use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, Spent};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::types::Json;
@@ -21,6 +21,8 @@ pub struct SessionDetails {
     pub name: String,
     pub model: Option<String>,
     pub metadata: Value,
+    pub parent: Parent,
+    pub permissions: Option<Permissions>,
     pub max_active: i32,
     pub max_queued: i32,
     pub budget: Budget,
@@ -69,6 +71,7 @@ impl Store {
                 sqlx::query!(
                     r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
                         s.max_cost_nanousd, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
+                        s.parent as "parent: Json<Parent>", s.permissions as "permissions: Json<Permissions>",
                         s.webhook as "webhook: Json<SessionWebhook>",
                         context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"
                        from session s
@@ -92,6 +95,8 @@ impl Store {
             name: row.name,
             model: row.model,
             metadata: row.metadata,
+            parent: row.parent.map(|parent| parent.0).unwrap_or_default(),
+            permissions: row.permissions.map(|permissions| permissions.0),
             max_active: row.max_active,
             max_queued: row.max_queued,
             budget: Budget {

@@ -121,6 +121,13 @@ impl Handler for Agents {
             Ok(agent) => agent,
             Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
         };
+        let agent = match agent.equipped() {
+            Ok(equipped) => {
+                report::missed(task, &equipped.missing);
+                equipped.spec
+            }
+            Err(refusal) => return Ok(failed(FailureKind::Tool, refusal.message)),
+        };
         let Some(model) = self.models.get(&agent.model) else {
             return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
         };

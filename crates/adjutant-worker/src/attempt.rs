@@ -33,8 +33,12 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
     };
     report::ended(&task, &span, end.as_ref(), began.elapsed());
     drop(span);
+    let completed = report::Completed::of(&task, end.as_ref());
     match end {
-        Some(end) => station.end(ending(task.lease, end)).await,
+        Some(end) => {
+            station.end(ending(task.lease, end)).await;
+            completed.into_iter().for_each(report::Completed::tell);
+        }
         // Somebody else has ended it or goes on with it: there is nothing to write.
         None => {
             station.held.remove(lease);

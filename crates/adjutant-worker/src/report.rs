@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, Turn};
+use adjutant_agent::{FailureKind, TaskId, TaskNumber, Turn};
 use adjutant_store::Spawned;
 use chrono::Utc;
 use tracing::Span;
@@ -38,6 +38,9 @@ pub(crate) fn began(task: &Task) {
     let (session, number) = (session(task), task.assignment().number);
     tracing::info!(
         action = "start",
+        event.name = "delegation.started",
+        correlation.id = %task.id(),
+        traceparent = task.assignment().traceparent,
         session.id = session,
         task.id = %task.id(),
         task.number = %number,
@@ -45,6 +48,22 @@ pub(crate) fn began(task: &Task) {
         task.attempt = task.attempt(),
         task.queued_ms = queued_ms(task),
         "task {number} of {session} begins"
+    );
+}
+
+/// Tools that it should have inherited, and that its session has not.
+pub(crate) fn missed(task: &Task, tools: &[String]) {
+    if tools.is_empty() {
+        return;
+    }
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::warn!(
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        tools.missing = tools.join(","),
+        "task {number} of {session} does without tools that its session has not"
     );
 }
 
@@ -131,6 +150,50 @@ pub(crate) fn ended(task: &Task, span: &Span, end: Option<&Result<End, Stop>>, t
         duration_ms = in_ms(took),
         "task {number} of {session}: {status}"
     );
+}
+
+/// The end of a delegation, to be told when it is written: whoever hears of it finds its notification there.
+pub(crate) struct Completed {
+    session: String,
+    task: TaskId,
+    number: TaskNumber,
+    agent: String,
+    traceparent: Option<String>,
+    success: bool,
+}
+
+impl Completed {
+    /// None of an attempt with which the delegation does not end.
+    pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>) -> Option<Self> {
+        let success = match end {
+            Some(Ok(End::Completed { .. })) => true,
+            Some(Ok(End::Failed { .. })) => false,
+            _ => return None,
+        };
+        Some(Self {
+            session: session(task).to_owned(),
+            task: task.id(),
+            number: task.assignment().number,
+            agent: task.assignment().agent.clone(),
+            traceparent: task.assignment().traceparent.clone(),
+            success,
+        })
+    }
+
+    pub(crate) fn tell(self) {
+        let (session, number) = (&self.session, self.number);
+        tracing::info!(
+            event.name = "delegation.completed",
+            correlation.id = %self.task,
+            traceparent = self.traceparent,
+            session.id = session,
+            task.id = %self.task,
+            task.number = %number,
+            agent.name = self.agent,
+            delegation.success = self.success,
+            "task {number} of {session}: its delegation has ended"
+        );
+    }
 }
 
 /// In a word, and what went wrong if something did.

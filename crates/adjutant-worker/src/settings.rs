@@ -22,6 +22,20 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Ten tasks at a time, of the pool `default`, with a lease of half a minute and no time limit.
+    pub fn new(database_url: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            database_url: database_url.into(),
+            listen_url: None,
+            name: name.into(),
+            pool: "default".to_owned(),
+            concurrency: 10,
+            lease: Duration::from_secs(30),
+            time_limit: None,
+            webhooks: WebhookSettings::default(),
+        }
+    }
+
     /// Three times a lease.
     pub(crate) fn renew_every(&self) -> Duration {
         self.lease / 3

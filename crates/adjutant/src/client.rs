@@ -108,6 +108,11 @@ impl Client {
         self.call(&call).await
     }
 
+    pub async fn patch(&self, path: &[&str], body: Value) -> Result<Answer, CallError> {
+        let call = Call { method: Method::PATCH, path: path.to_vec(), query: Vec::new(), body: Some(body) };
+        self.call(&call).await
+    }
+
     pub async fn delete(&self, path: &[&str]) -> Result<Answer, CallError> {
         let call = Call { method: Method::DELETE, path: path.to_vec(), query: Vec::new(), body: None };
         self.call(&call).await

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::ChildWait;
 use crate::{
     BatchItem, CancelCall, CollectCall, ErrorCode, ItemDependency, ReadCall, Refusal, SpawnCall, StatusCall,
-    SubagentAction, SubagentCall,
+    SubagentAction, SubagentCall, TaskOptions,
 };
 
 /// What an agent may ask for: `subagent` without what only an orchestrator does.
@@ -40,10 +40,14 @@ impl ChildCall {
             SubagentCall::ListAgents => Ok(Self::ListAgents),
             SubagentCall::Spawn(call) => {
                 without_key(call.idempotency_key.as_deref())?;
+                without_webhook("webhook", &call.options)?;
                 Ok(Self::Spawn(Box::new(as_item(*call))))
             }
             SubagentCall::Batch(call) => {
                 without_key(call.idempotency_key.as_deref())?;
+                for (place, item) in call.tasks.iter().enumerate() {
+                    without_webhook(&format!("tasks[{place}].webhook"), &item.options)?;
+                }
                 Ok(Self::Batch(call.tasks))
             }
             SubagentCall::Status(call) => Ok(Self::Status(call)),
@@ -72,6 +76,14 @@ fn without_key(key: Option<&str>) -> Result<(), Refusal> {
     match key {
         None => Ok(()),
         Some(_) => Err(Refusal::invalid("idempotency_key", "is not a field of this action")),
+    }
+}
+
+/// The end of a child is news for its parent; nobody outside is told of it.
+fn without_webhook(field: &str, options: &TaskOptions) -> Result<(), Refusal> {
+    match options.webhook {
+        None => Ok(()),
+        Some(_) => Err(Refusal::invalid(field, "is not a field of this action")),
     }
 }
 
@@ -106,6 +118,18 @@ mod tests {
         ] {
             let refusal = ChildCall::parse(&arguments).unwrap_err();
             assert_eq!(refusal.code.as_str(), code, "{arguments}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn an_agent_may_not_bring_a_webhook() {
+        let item = json!({"agent": "a", "task": "x", "webhook": {"url": "https://example.com/"}});
+        let mut spawn = item.clone();
+        spawn["action"] = json!("spawn");
+        let batch = json!({"action": "batch", "tasks": [{"agent": "a", "task": "x"}, item]});
+        for (arguments, field) in [(spawn, "webhook"), (batch, "tasks[1].webhook")] {
+            let refusal = ChildCall::parse(&arguments).unwrap_err();
+            assert_eq!(refusal.message, format!("{field}: is not a field of this action"));
         }
     }
 

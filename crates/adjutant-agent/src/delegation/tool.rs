@@ -47,7 +47,12 @@ fn narrow(properties: &mut Map<String, Value>) {
     let forms = || ACTIONS.iter().flat_map(|action| action.forms());
     let is_used =
         |name: &str| forms().any(|form| form.needed.contains(&name) || form.optional.contains(&name));
-    properties.retain(|name, _| name == "action" || (is_used(name) && name != "idempotency_key"));
+    let is_left_out = |name: &str| ["idempotency_key", "webhook"].contains(&name);
+    properties.retain(|name, _| name == "action" || (is_used(name) && !is_left_out(name)));
+    let tasks = properties.get_mut("tasks").and_then(|tasks| tasks["items"]["properties"].as_object_mut());
+    if let Some(fields) = tasks {
+        fields.remove("webhook");
+    }
     let words: Vec<&str> = ACTIONS.iter().map(|action| action.as_str()).collect();
     properties.insert("action".to_owned(), json!({ "type": "string", "enum": words, "description": ACTION }));
     properties.insert("timeout_s".to_owned(), json!({ "type": "number", "description": TIMEOUT }));
@@ -66,9 +71,10 @@ mod tests {
         {
             assert!(properties.contains_key(name), "{name}");
         }
-        for name in ["name", "system_prompt", "extends", "replace", "idempotency_key"] {
+        for name in ["name", "system_prompt", "extends", "replace", "idempotency_key", "webhook"] {
             assert!(!properties.contains_key(name), "{name}");
         }
+        assert!(properties["tasks"]["items"]["properties"].get("webhook").is_none());
         assert_eq!(properties["action"]["enum"].as_array().unwrap().len(), ACTIONS.len());
         assert_eq!(tool.input_schema["required"], json!(["action"]));
     }

@@ -4,6 +4,7 @@
 
 mod answer;
 pub mod caliban;
+pub mod ecs;
 mod go_on;
 #[cfg(test)]
 mod tests;
@@ -19,10 +20,10 @@ pub const DELEGATION_TOOLS: [&str; 7] = [
     SUBAGENT,
     caliban::AGENT_TOOL,
     weakincentives::DISPATCH_SUBAGENT,
-    "subagent_cancel",
-    "subagent_result",
-    "subagent_status",
-    "subagent_wait",
+    ecs::CANCEL,
+    ecs::RESULT,
+    ecs::STATUS,
+    ecs::WAIT,
 ];
 
 /// Where a task says, in its metadata, which dialect it was called in.

@@ -33,6 +33,7 @@ impl DefineCall {
             max_cost_usd: fields.number("max_cost_usd")?,
             on_worker_loss: on_worker_loss(fields)?,
             may_delegate: fields.flag("may_delegate")?,
+            ..AgentDraft::default()
         };
         Ok(Self { draft, replace: fields.flag("replace")?.unwrap_or(false) })
     }

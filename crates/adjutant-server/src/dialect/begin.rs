@@ -3,7 +3,7 @@ use adjutant_agent::{SessionId, TaskNumber, check_idempotency_key, request_body}
 use adjutant_store::{Progress, TaskRecord};
 
 use super::{Dialect, Request};
-use crate::{Desk, Error, Result, ToolCall, caliban, weakincentives, xzatoma};
+use crate::{Desk, Error, Result, ToolCall, caliban, ecs, weakincentives, xzatoma};
 
 /// A session that a call is in.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,7 @@ impl Desk {
             }
             Request::Refused(answer) => return Ok(Begun::Over(answer.clone())),
             Request::Caliban(asked) => caliban::begin(self, seat, call, asked).await,
+            Request::Ecs(asked) => ecs::begin(self, seat, call, asked).await,
             Request::Xzatoma(asked) => xzatoma::begin(self, seat, call, asked).await,
             Request::Weakincentives(asked) => weakincentives::begin(self, seat, call, asked).await,
         };
@@ -46,19 +47,26 @@ impl Desk {
     ) -> Result<Answer> {
         match dialect {
             Dialect::Caliban => caliban::ended(record),
+            Dialect::Ecs => ecs::ended(self, seat, record).await,
             Dialect::Xzatoma => xzatoma::ended(self, seat, record).await,
             Dialect::Weakincentives => weakincentives::ended(self, record).await,
-            Dialect::Spec | Dialect::Ecs => Err(no_wait(dialect)),
+            Dialect::Spec => Err(no_wait(dialect)),
         }
     }
 
     /// What the dialect says of a task that has not ended when its caller has waited for as long as a call may take.
-    pub(crate) fn show_what_goes_on(&self, dialect: Dialect, progress: &Progress) -> Result<Answer> {
+    pub(crate) async fn show_what_goes_on(
+        &self,
+        seat: &Seat<'_>,
+        dialect: Dialect,
+        progress: &Progress,
+    ) -> Result<Answer> {
         match dialect {
             Dialect::Caliban => Ok(caliban::goes_on(progress)),
+            Dialect::Ecs => ecs::goes_on(self, seat, progress.status.number).await,
             Dialect::Xzatoma => Ok(xzatoma::goes_on(progress)),
             Dialect::Weakincentives => Ok(weakincentives::goes_on(progress)),
-            Dialect::Spec | Dialect::Ecs => Err(no_wait(dialect)),
+            Dialect::Spec => Err(no_wait(dialect)),
         }
     }
 }

@@ -108,7 +108,7 @@ impl Desk {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stopping.is_cancelled() {
-                return self.show_what_goes_on(dialect, &progress);
+                return self.show_what_goes_on(seat, dialect, &progress).await;
             }
             tokio::select! {
                 () = watch.changed() => {}

@@ -5,11 +5,14 @@ use super::begin::Seat;
 use crate::{Desk, Result};
 
 impl Desk {
-    /// The tools that the orchestrator of a session has, and so those that it can give away: every tool that some worker has, and
-    /// the shared context, but none to delegate with.
-    pub(crate) async fn parent_tools(&self, _seat: &Seat<'_>) -> Result<Vec<String>> {
-        let mut names: Vec<String> = self.store.tools().await?.into_iter().map(|tool| tool.name).collect();
-        names.push(SHARED_CONTEXT.to_owned());
+    /// The tools that the orchestrator of a session has, and so those that it can give away: those that the session carries; if it
+    /// carries none, every tool that some worker has, and the shared context. None to delegate with.
+    pub(crate) async fn parent_tools(&self, seat: &Seat<'_>) -> Result<Vec<String>> {
+        let mut names = self.store.session_details(seat.tenant, seat.name).await?.parent.tools;
+        if names.is_empty() {
+            names.extend(self.store.tools().await?.into_iter().map(|tool| tool.name));
+            names.push(SHARED_CONTEXT.to_owned());
+        }
         names.retain(|name| !DELEGATION_TOOLS.contains(&name.as_str()));
         names.sort_unstable();
         names.dedup();

@@ -1,13 +1,14 @@
-use adjutant_agent::dialects::{Answer, caliban, weakincentives, xzatoma};
+use adjutant_agent::dialects::{self, Answer, caliban, weakincentives, xzatoma};
 use adjutant_agent::{ErrorCode, Refusal};
 
 use super::Dialect;
-use crate::{ToolCall, spec};
+use crate::{ToolCall, ecs, spec};
 
 /// A call that has been read, in the words of its dialect.
 pub(crate) enum Request {
     Spec(spec::Request),
     Caliban(caliban::Call),
+    Ecs(dialects::ecs::Call),
     Xzatoma(xzatoma::Call),
     Weakincentives(weakincentives::Call),
     /// Its arguments are not what its dialect takes, and this is what it answers.
@@ -31,11 +32,15 @@ impl Request {
                 Ok(call) => Self::Xzatoma(call),
                 Err(wrong) => Self::Refused(xzatoma::refused(&wrong, call.arguments["label"].as_str())),
             }),
+            // What the source raises is no answer of the tool's.
+            Dialect::Ecs => match dialects::ecs::Call::parse(&call.tool, &call.arguments) {
+                Some(read) => read.map(Self::Ecs),
+                None => Err(no_tool(&call.tool, dialect)),
+            },
             Dialect::Weakincentives => Ok(match weakincentives::Call::parse(&call.arguments) {
                 Ok(call) => Self::Weakincentives(call),
                 Err(refusal) => Self::Refused(weakincentives::invalid(&refusal)),
             }),
-            Dialect::Ecs => Err(no_tool(&call.tool, dialect)),
         }
     }
 
@@ -44,6 +49,7 @@ impl Request {
         match self {
             Self::Spec(request) => request.begins(),
             Self::Caliban(call) => matches!(call, caliban::Call::New(_)),
+            Self::Ecs(call) => call.begins(),
             Self::Xzatoma(call) => matches!(call, xzatoma::Call::New(_)),
             Self::Weakincentives(call) => matches!(call, weakincentives::Call::New(_)),
             Self::Refused(_) => false,
@@ -58,6 +64,7 @@ impl Request {
         match self {
             Self::Spec(_) => None,
             Self::Caliban(_) => Some(caliban::refused(refusal)),
+            Self::Ecs(call) => Some(ecs::refused(call, refusal)),
             Self::Xzatoma(call) => {
                 let label = match call {
                     xzatoma::Call::New(new) => Some(new.label.as_str()),

@@ -6,6 +6,7 @@ mod health;
 mod mcp;
 mod openapi;
 mod request;
+mod session_body;
 mod sessions;
 mod stats;
 mod stream;
@@ -18,6 +19,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use adjutant_agent::dialects::ecs;
 use adjutant_agent::{ErrorCode, SUBAGENT};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::Method;
@@ -106,7 +108,8 @@ impl Shared {
 
     /// Refuses a session that asks for the status of tasks too often.
     fn allow_status(&self, caller: &Caller, session: &str, call: &ToolCall) -> Result<()> {
-        let is_status = call.tool == SUBAGENT && call.arguments["action"] == "status";
+        let is_status =
+            call.tool == ecs::STATUS || (call.tool == SUBAGENT && call.arguments["action"] == "status");
         if is_status && let Some(statuses) = &self.statuses {
             statuses.take((caller.tenant.clone(), session.to_owned())).map_err(Error::TooOften)?;
         }

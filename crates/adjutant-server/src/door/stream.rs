@@ -193,7 +193,12 @@ impl Reader {
     }
 
     fn shown<'a>(&'a self, event: &'a Event, kind: EventKind, at: DateTime<Utc>) -> Shown<'a> {
+        // Both ends of a delegation say whose it is and where it belongs.
+        let is_an_end = kind == EventKind::Started || kind.is_terminal();
         let plain = Shown {
+            agent: is_an_end.then_some(event.agent.as_str()),
+            correlation_id: is_an_end.then_some(event.task),
+            traceparent: event.traceparent.as_deref().filter(|_| is_an_end),
             session_id: &self.session_name,
             task_id: event.task_number.to_string(),
             id: event.task,
@@ -250,6 +255,12 @@ struct Shown<'a> {
     at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use adjutant_agent::dialects::ecs::{Categories, orchestrator_prompt};
 use adjutant_agent::{Refusal, ToolDefinition, prompts};
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -93,22 +94,33 @@ pub(super) async fn definitions(caller: Caller, mut parameters: Parameters) -> R
 /// What an orchestrator should know to delegate well, with the agents that the session has
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/prompt", tag = "tools",
-    params(("session" = String, Path, description = "Its `session_id`.")),
+    params(
+        ("session" = String, Path, description = "Its `session_id`."),
+        ("dialect" = Option<String>, Query, description = "`ecs`: the session's own system prompt, with the names of all that it has."),
+    ),
     responses((status = 200, description = "A text for its system prompt.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn prompt(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     place: Place,
-    parameters: Parameters,
+    mut parameters: Parameters,
 ) -> Result<([(HeaderName, &'static str); 1], String)> {
     caller.needs(&[Scope::Delegate, Scope::Read])?;
+    let dialect = dialect(&mut parameters)?;
     parameters.end()?;
     let store = &shared.desk.store;
     let session = store.session(&caller.tenant, place.get("session")).await?;
     let agents = store.agents(session.id).await?;
     let agents = agents.iter().map(|agent| &agent.definition);
-    let prompt =
-        prompts::orchestrator_prompt(agents.map(|agent| (agent.name.as_str(), agent.description.as_str())));
+    let agents = agents.map(|agent| (agent.name.as_str(), agent.description.as_str()));
+    let prompt = if dialect == Dialect::Ecs {
+        let parent = store.session_details(&caller.tenant, &session.name).await?.parent;
+        let any_name = shared.desk.policy.operator.free_form.is_some();
+        let categories = if any_name { Categories::AnyName } else { Categories::Registered };
+        orchestrator_prompt(&parent, agents, categories)
+    } else {
+        prompts::orchestrator_prompt(agents)
+    };
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], prompt))
 }

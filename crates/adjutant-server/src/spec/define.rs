@@ -1,6 +1,4 @@
-use adjutant_agent::{
-    AgentDefinition, AgentDraft, DefineCall, ErrorCode, Refusal, SHARED_CONTEXT, SessionId,
-};
+use adjutant_agent::{AgentDraft, DefineCall, ErrorCode, Refusal, SHARED_CONTEXT, SessionId};
 use adjutant_store::Redefinition;
 use serde_json::{Value, json};
 
@@ -14,7 +12,7 @@ impl Desk {
         if !agent.spec.model.is_empty() {
             agent.spec.model = self.policy.model(&agent.spec.model)?.to_owned();
         }
-        self.refuse_unknown_tools(&agent).await?;
+        self.refuse_unknown_tools(&agent.spec.tools).await?;
         let existing = if call.replace { Redefinition::Replace } else { Redefinition::Refuse };
         let version = self.store.define(session, &agent, existing).await?;
         Ok(json!({ "defined": agent.name, "description": agent.description, "version": version }))
@@ -34,9 +32,8 @@ impl Desk {
     }
 
     /// The shared context is there whether a worker has said so or not.
-    async fn refuse_unknown_tools(&self, agent: &AgentDefinition) -> Result<()> {
-        let tools: Vec<String> =
-            agent.spec.tools.iter().filter(|tool| *tool != SHARED_CONTEXT).cloned().collect();
+    pub(crate) async fn refuse_unknown_tools(&self, tools: &[String]) -> Result<()> {
+        let tools: Vec<String> = tools.iter().filter(|tool| *tool != SHARED_CONTEXT).cloned().collect();
         if tools.is_empty() {
             return Ok(());
         }

@@ -70,6 +70,7 @@ pub(super) fn delegation(options: &TaskOptions, request: &Request) -> Unassigned
         timeout_s: options.timeout_s,
         budget: options.budget,
         summary_prompt: options.summary_prompt.clone(),
+        ..NewDelegation::default()
     })
 }
 

@@ -197,5 +197,6 @@ fn delegation(item: &BatchItem, pool: &str) -> NewDelegation {
         timeout_s: options.timeout_s,
         budget: options.budget,
         summary_prompt: options.summary_prompt.clone(),
+        ..NewDelegation::default()
     }
 }

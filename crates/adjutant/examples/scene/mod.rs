@@ -1,14 +1,13 @@
 //! What the examples have in common: an agent, and a scripted model that stands for a real one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use adjutant_agent::{AgentDefinition, AgentDraft, DefinitionLimits, Outcome, SessionId, TaskNumber};
 use adjutant_script::{Script, ScriptServer};
 use adjutant_server::Hub;
 use adjutant_store::{NewDelegation, NewTask, Store};
 use adjutant_worker::model::{Model, ModelConfig, http_client};
-use adjutant_worker::{Models, Settings, WebhookSettings};
+use adjutant_worker::{Models, Settings};
 use serde_json::json;
 
 /// Any error will do for an example.
@@ -37,16 +36,7 @@ pub fn agent(name: &str, tools: &[&str]) -> Result<AgentDefinition> {
 }
 
 pub fn settings(database_url: &str) -> Settings {
-    Settings {
-        database_url: database_url.to_owned(),
-        listen_url: None,
-        name: format!("example/{}", std::process::id()),
-        pool: "default".to_owned(),
-        concurrency: 10,
-        lease: Duration::from_secs(30),
-        time_limit: None,
-        webhooks: WebhookSettings::default(),
-    }
+    Settings::new(database_url, format!("example/{}", std::process::id()))
 }
 
 pub fn task(agent: &str, assignment: &str) -> NewDelegation {

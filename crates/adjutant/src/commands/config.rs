@@ -7,6 +7,7 @@ use adjutant_worker::model::ModelConfig;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::config::skills::Skill;
 use crate::config::{Config, EXAMPLE, Loaded, Place, Problem, Server};
 use crate::output::print_line;
 
@@ -101,6 +102,7 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
                 "model": Some(&definition.spec.model).filter(|model| !model.is_empty()),
                 "max_turns": definition.spec.max_turns,
                 "tools": definition.spec.tools,
+                "skills": names_of(&definition.spec.skills),
             })
         })
         .collect();
@@ -112,6 +114,8 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
         "model_aliases": config.model_names.aliases,
         "models": models,
         "agents": agents,
+        "skills": skills_as_json(config),
+        "free_form": config.free_form.is_some(),
         "tools": config.tool_names.tools,
         "mcp_servers": config.tool_names.servers,
         "limits": {
@@ -127,6 +131,21 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
         "errors": errors.iter().map(problem_as_json).collect::<Vec<_>>(),
         "warnings": config.warnings.iter().map(problem_as_json).collect::<Vec<_>>(),
     })
+}
+
+fn skills_as_json(config: &Config) -> Vec<Value> {
+    let skill = |skill: &Skill| {
+        let definition = &skill.definition;
+        json!({
+            "name": definition.name, "source": skill.source.to_string(), "description": definition.description,
+            "tools": definition.tools,
+        })
+    };
+    config.skills.values().map(skill).collect()
+}
+
+fn names_of(skills: &[adjutant_agent::Skill]) -> Vec<&str> {
+    skills.iter().map(|skill| skill.name.as_str()).collect()
 }
 
 fn problem_as_json(problem: &Problem) -> Value {
@@ -172,6 +191,18 @@ fn as_text(config: &Config) -> String {
             listed("tools", &spec.tools),
             agent.source
         ));
+    }
+    for skill in config.skills.values() {
+        let definition = &skill.definition;
+        lines.push(format!(
+            "skill   {}: {} ({})",
+            definition.name,
+            listed("tools", &definition.tools),
+            skill.source
+        ));
+    }
+    if config.free_form.is_some() {
+        lines.push("agents  of any other name are made up".to_owned());
     }
     let tools: Vec<String> = config.tool_names.tools.iter().cloned().collect();
     lines.push(listed("tools  ", &tools));

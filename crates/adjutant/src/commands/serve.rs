@@ -216,6 +216,7 @@ fn policy(config: &Config) -> Policy {
             max_active: server.tenant_max_active,
             max_queued: server.tenant_max_queued,
         },
+        skills: config.skills.values().map(|skill| skill.definition.clone()).collect(),
         webhooks: config.webhooks.reach,
         dialects: config.dialects.clone(),
     }

@@ -1,5 +1,7 @@
 //! `adjutant sessions`: where orchestrators work.
 
+mod carried;
+
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -12,7 +14,7 @@ use crate::commands::reach::{Reach, show};
 use crate::exit::{Exit, Told, examples};
 use crate::table::{Column, Look, items, table, text};
 
-/// List, make, archive and delete sessions
+/// List, make, show, change, archive and delete sessions
 ///
 /// A session has its own agents, tasks and shared context. The other commands make theirs when they need it.
 #[derive(Debug, Args)]
@@ -46,6 +48,8 @@ struct List {
 #[derive(Debug, Subcommand)]
 enum Action {
     Create(Create),
+    Show(carried::Show),
+    Change(carried::Change),
     Archive(Archive),
     Delete(Delete),
 }
@@ -67,6 +71,9 @@ struct Create {
     /// More about it, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = read_object)]
     metadata: Option<Map<String, Value>>,
+
+    #[command(flatten)]
+    carried: carried::Carried,
 
     #[command(flatten)]
     reach: Reach,
@@ -110,6 +117,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         None => list(arguments.list).await,
         Some(Action::Create(arguments)) => create(arguments).await,
+        Some(Action::Show(arguments)) => carried::show_one(arguments).await,
+        Some(Action::Change(arguments)) => carried::change(arguments).await,
         Some(Action::Archive(arguments)) => archive(arguments).await,
         Some(Action::Delete(arguments)) => delete(arguments).await,
     }
@@ -157,6 +166,7 @@ async fn create(arguments: Create) -> anyhow::Result<ExitCode> {
     body.extend(arguments.session.map(|session| ("session_id".to_owned(), json!(session))));
     body.extend(arguments.model.map(|model| ("model".to_owned(), json!(model))));
     body.extend(arguments.metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
+    body.extend(arguments.carried.fields());
     let answer = client.post(&["v1", "sessions"], Value::Object(body)).await?;
     show(&client, &answer, || text(&answer.value, "session_id"))?;
     Ok(Exit::Done.into())

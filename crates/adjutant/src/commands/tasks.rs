@@ -223,7 +223,7 @@ fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
     let row = |task: &Value| {
         vec![
             text(task, "session_id"),
-            text(task, "task_id"),
+            place_in_tree(task, tasks),
             text(task, "agent"),
             tell::state_and_why(task),
             tell::turns(task).to_string(),
@@ -233,6 +233,14 @@ fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
         ]
     };
     table(&columns, &tasks.iter().map(row).collect::<Vec<_>>(), look)
+}
+
+/// Its name, and after a `<` that of the task that it is a child of, if that is in the list too.
+fn place_in_tree(task: &Value, tasks: &[Value]) -> String {
+    let name = text(task, "task_id");
+    let Some(parent) = task.get("parent").and_then(Value::as_str) else { return name };
+    let parent = tasks.iter().find(|other| text(other, "id") == parent);
+    format!("{name} < {}", parent.map_or_else(|| "...".to_owned(), |parent| text(parent, "task_id")))
 }
 
 async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
@@ -304,6 +312,15 @@ mod tests {
         ];
         assert_eq!(query, expected.map(|(name, value)| (name, value.to_owned())));
         assert!(Line::try_parse_from(["tasks"]).unwrap().filter.query().is_empty());
+    }
+
+    #[test]
+    fn a_child_is_shown_with_its_parent() {
+        let tasks = json!([{"id": "b", "task_id": "t_02", "parent": "a"}, {"id": "a", "task_id": "t_01", "parent": null},
+            {"id": "c", "task_id": "t_03", "parent": "elsewhere"}]);
+        let tasks = tasks.as_array().unwrap();
+        let shown: Vec<String> = tasks.iter().map(|task| place_in_tree(task, tasks)).collect();
+        assert_eq!(shown, ["t_02 < t_01", "t_01", "t_03 < ..."]);
     }
 
     #[test]

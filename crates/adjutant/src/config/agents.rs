@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss, SUBAGENT,
+    AgentDefinition, AgentDraft, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss, SUBAGENT, Skill,
     check_agent_name, estimate_tokens,
 };
 
 use super::check::{fit, split_list};
+use super::ecs;
 use super::files::{AgentFile, Files};
 use super::front_matter::{self, FrontMatter};
 use super::known::{Found, ModelNames, ToolNames};
+use super::nearest::suggestion;
 use super::problem::{Findings, Place};
 use super::schema::{dotted, kind_of, names_in};
+use super::skills::Skills;
 use super::tree::{Node, Table, Value};
 
 /// An agent that every session has.
@@ -43,7 +46,27 @@ pub type Agents = BTreeMap<String, Agent>;
 pub struct Known<'a> {
     pub models: &'a ModelNames,
     pub tools: &'a ToolNames,
+    pub skills: &'a Skills,
     pub max_turns_ceiling: i32,
+}
+
+impl Known<'_> {
+    /// The skills that a table names, with their texts.
+    pub fn skills_in(&self, settings: &Table, table: &str, findings: &mut Findings) -> Vec<Skill> {
+        let mut skills = Vec::new();
+        let written = settings.get("skills").into_iter().flat_map(Node::texts);
+        for (node, name) in written.flat_map(|(node, text)| split_list(text).map(move |name| (node, name))) {
+            match self.skills.get(name) {
+                Some(skill) => skills.push(skill.definition.clone()),
+                None => {
+                    let names: Vec<&str> = self.skills.keys().map(String::as_str).collect();
+                    let text = format!("there is no skill {name:?}; {}", suggestion(name, names));
+                    findings.error(&node.place, dotted(table, "skills"), text);
+                }
+            }
+        }
+        skills
+    }
 }
 
 /// The agent of the table `[agents.NAME]`, of which what was wrong has been left out and said.
@@ -64,12 +87,19 @@ pub fn from_table(
     let system_prompt = reading.prompt_of_table(files);
     let tools = reading.tools_of_table();
     let model = reading.model_of_table();
+    let skills = reading.skills();
     reading.require_description();
     if is_wrong(reading.findings) {
         return None;
     }
-    let draft =
-        AgentDraft { name: name.to_owned(), system_prompt, tools: Some(tools), model, ..reading.draft() };
+    let draft = AgentDraft {
+        name: name.to_owned(),
+        system_prompt,
+        tools: Some(tools),
+        model,
+        skills,
+        ..reading.draft()
+    };
     let definition = reading.define(draft)?;
     Some(Agent { definition, source: node.key.clone(), key: Key::Table(name.to_owned()) })
 }
@@ -111,11 +141,13 @@ pub fn from_markdown(
     }
     let tools = reading.tools_of_markdown();
     let model = reading.model_of_markdown();
+    let skills = reading.skills();
     reading.require_description();
     if reading.findings.errors.len() > before {
         return Err(Wrong);
     }
-    let draft = AgentDraft { name, system_prompt: Some(body), tools: Some(tools), model, ..reading.draft() };
+    let draft =
+        AgentDraft { name, system_prompt: Some(body), tools: Some(tools), model, skills, ..reading.draft() };
     let definition = reading.define(draft).ok_or(Wrong)?;
     Ok(Some(Agent { definition, source, key: Key::File(file.shown.clone()) }))
 }
@@ -303,6 +335,11 @@ impl Reading<'_> {
         tools
     }
 
+    fn skills(&mut self) -> Vec<Skill> {
+        let (known, table) = (self.known, self.table);
+        known.skills_in(self.settings, table, self.findings)
+    }
+
     fn whole(&self, setting: &str) -> Option<i64> {
         self.settings.get(setting).and_then(Node::as_integer)
     }
@@ -326,6 +363,7 @@ impl Reading<'_> {
                 "resume" => Some(OnWorkerLoss::Resume),
                 _ => None,
             }),
+            inheritance: self.settings.get("inheritance").and_then(ecs::inheritance),
             may_delegate: self.settings.get("may_delegate").map(|node| node.value == Value::Flag(true)),
             ..AgentDraft::default()
         }
@@ -371,7 +409,7 @@ fn allowed_form(name: &str) -> Option<String> {
 }
 
 /// What a tool of `.claude/agents` is called here.
-fn our_name(written: &str, tools: &ToolNames) -> Result<String, String> {
+pub(super) fn our_name(written: &str, tools: &ToolNames) -> Result<String, String> {
     let name = match written {
         "Read" => "read_file",
         "Glob" | "LS" => "list_files",
@@ -399,6 +437,6 @@ fn our_name(written: &str, tools: &ToolNames) -> Result<String, String> {
 }
 
 /// Files for other programs have line ends as `\n` in a line of YAML that does not know them.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.replace("\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use adjutant_agent::dialects::xzatoma::{Quota, Settings};
 use adjutant_server::Dialects;
 
+use super::ecs;
 use super::problem::Findings;
 use super::tree::{Node, Table, Value};
 use super::understand::section;
@@ -13,7 +14,11 @@ pub fn understand(table: &Table, findings: &mut Findings) -> Dialects {
     let default = Dialects::default();
     let longest = section(table, "dialects").and_then(|dialects| dialects.get("longest_wait_s")?.as_number());
     let longest = longest.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    Dialects { longest_wait: longest.unwrap_or(default.longest_wait), xzatoma: xzatoma(table, findings) }
+    Dialects {
+        longest_wait: longest.unwrap_or(default.longest_wait),
+        ecs: ecs::understand(table),
+        xzatoma: xzatoma(table, findings),
+    }
 }
 
 fn xzatoma(table: &Table, findings: &mut Findings) -> Settings {

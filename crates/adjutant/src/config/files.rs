@@ -36,7 +36,7 @@ impl Base {
     }
 }
 
-/// A Markdown file of a folder of agents.
+/// A Markdown file of a folder of agents or of skills.
 #[derive(Debug, Clone)]
 pub struct AgentFile {
     /// As problems name it.
@@ -51,6 +51,8 @@ pub struct Files {
     /// The files that settings named, by the place of the setting.
     pub prompts: BTreeMap<Place, Result<String, Problem>>,
     pub agents: Vec<AgentFile>,
+    /// Those called `SKILL.md`.
+    pub skills: Vec<AgentFile>,
     /// Folders of agents that could not be listed.
     pub unreadable: Vec<PathBuf>,
 }
@@ -61,30 +63,46 @@ impl Files {
         let prompts = prompt_files(table)
             .map(|(node, written)| (node.place.clone(), read_text(&base.resolve(written))))
             .collect();
-        let (mut agents, mut unreadable) = (Vec::new(), Vec::new());
-        for (node, written) in folders(table) {
-            let folder = base.resolve(written);
-            match list(&folder) {
-                Ok(paths) => agents.extend(paths.into_iter().map(|path| AgentFile {
-                    shown: shown(&path),
-                    text: read_text(&path),
-                    path,
-                })),
-                Err(problem) => {
-                    findings.error(&node.place, "agents_dir", problem);
-                    unreadable.push(folder);
-                }
-            }
-        }
-        // A folder may be named twice, or lie in another.
-        let mut seen = BTreeSet::new();
-        agents.retain(|file: &AgentFile| seen.insert(file.path.clone()));
-        Self { prompts, agents, unreadable }
+        let (agents, unreadable) = read_folders(AGENTS_DIR, table, base, findings);
+        let (mut skills, _) = read_folders(SKILLS_DIR, table, base, findings);
+        skills.retain(|file| file.path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("skill.md")));
+        Self { prompts, agents, skills, unreadable }
     }
 }
 
-fn folders(table: &Table) -> impl Iterator<Item = (&Node, &str)> {
-    table.get("agents_dir").into_iter().flat_map(Node::texts)
+const AGENTS_DIR: &str = "agents_dir";
+const SKILLS_DIR: &str = "skills_dir";
+
+/// The Markdown files of the folders that a setting names, and the folders that could not be listed.
+fn read_folders(
+    setting: &str,
+    table: &Table,
+    base: &Base,
+    findings: &mut Findings,
+) -> (Vec<AgentFile>, Vec<PathBuf>) {
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for (node, written) in folders(setting, table) {
+        let folder = base.resolve(written);
+        match list(&folder) {
+            Ok(paths) => files.extend(paths.into_iter().map(|path| AgentFile {
+                shown: shown(&path),
+                text: read_text(&path),
+                path,
+            })),
+            Err(problem) => {
+                findings.error(&node.place, setting, problem);
+                unreadable.push(folder);
+            }
+        }
+    }
+    // A folder may be named twice, or lie in another.
+    let mut seen = BTreeSet::new();
+    files.retain(|file: &AgentFile| seen.insert(file.path.clone()));
+    (files, unreadable)
+}
+
+fn folders<'a>(setting: &str, table: &'a Table) -> impl Iterator<Item = (&'a Node, &'a str)> {
+    table.get(setting).into_iter().flat_map(Node::texts)
 }
 
 fn prompt_files(table: &Table) -> impl Iterator<Item = (&Node, &str)> {
@@ -185,7 +203,8 @@ impl Stamps {
     /// Of the config file and of everything that it names.
     pub fn take(config: Option<&Path>, table: &Table, base: &Base) -> Self {
         let prompts = prompt_files(table).map(|(_, written)| base.resolve(written));
-        let agents = folders(table).flat_map(|(_, written)| {
+        let both = folders(AGENTS_DIR, table).chain(folders(SKILLS_DIR, table));
+        let agents = both.flat_map(|(_, written)| {
             let folder = base.resolve(written);
             list(&folder).unwrap_or_else(|_| vec![folder])
         });

@@ -7,8 +7,10 @@
 pub mod agents;
 mod check;
 mod dialects;
+mod ecs;
 mod environment;
 mod files;
+mod free_form;
 mod front_matter;
 pub mod known;
 mod load;
@@ -16,6 +18,7 @@ mod nearest;
 mod problem;
 mod schema;
 mod server;
+pub mod skills;
 mod tree;
 mod understand;
 pub mod watch;
@@ -27,7 +30,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use adjutant_agent::DEFAULT_MAX_DEPTH;
+use adjutant_agent::{AgentDefinition, DEFAULT_MAX_DEPTH};
 use adjutant_server::Dialects;
 use adjutant_store::Operator;
 use adjutant_worker::WebhookSettings;
@@ -39,6 +42,7 @@ pub use problem::{Place, Problem, Refused};
 
 use agents::{Agents, Known};
 use known::{ModelNames, ToolNames};
+use skills::Skills;
 use tree::Table;
 
 /// Everything that the operator decides, checked.
@@ -50,6 +54,9 @@ pub struct Config {
     /// Which of them a name means.
     pub model_names: ModelNames,
     pub agents: Agents,
+    pub skills: Skills,
+    /// What a name that nobody registered stands for, if the operator allows it.
+    pub free_form: Option<AgentDefinition>,
     pub tools: ToolsConfig,
     /// What agents may name, as far as it is known without asking MCP servers.
     pub tool_names: ToolNames,
@@ -139,6 +146,7 @@ impl Config {
             max_turns_ceiling: self.limits.max_turns_ceiling,
             default_timeout_s: self.limits.task_timeout_s,
             max_timeout_s: self.limits.task_timeout_max_s,
+            free_form: self.free_form.clone(),
         }
     }
 
@@ -147,6 +155,7 @@ impl Config {
         Known {
             models: &self.model_names,
             tools: &self.tool_names,
+            skills: &self.skills,
             max_turns_ceiling: self.limits.max_turns_ceiling,
         }
     }

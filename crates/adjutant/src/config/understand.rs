@@ -14,7 +14,7 @@ use super::known::{BUILT_IN, ModelNames, OF_FILES, ToolNames};
 use super::problem::{Findings, Place};
 use super::schema::dotted;
 use super::tree::{Node, Table, Value};
-use super::{Config, Limits, dialects, server, webhooks};
+use super::{Config, Limits, dialects, ecs, free_form, server, skills, webhooks};
 
 /// What providers take as the name of a tool.
 const MAX_TOOL_NAME: usize = 64;
@@ -38,12 +38,18 @@ pub fn understand(
     let models = models(&table, findings);
     let tool_names = tool_names(&table, findings);
     let tools = tools(&table, findings);
+    let skills =
+        skills::read(&table, files, running.map_or(&tool_names, |running| &running.tool_names), findings);
     let known = match running {
-        Some(running) => running.known(),
-        None => {
-            Known { models: &model_names, tools: &tool_names, max_turns_ceiling: limits.max_turns_ceiling }
-        }
+        Some(running) => Known { skills: &skills, ..running.known() },
+        None => Known {
+            models: &model_names,
+            tools: &tool_names,
+            skills: &skills,
+            max_turns_ceiling: limits.max_turns_ceiling,
+        },
     };
+    let free_form = free_form::understand(&table, known, findings);
     let read = read_agents(&table, files, known, findings);
     let agents = settle(read, running, files, findings);
     warn_of_idle_delegation(&agents, &limits, findings);
@@ -53,6 +59,8 @@ pub fn understand(
         models,
         model_names,
         agents,
+        skills,
+        free_form,
         tools,
         tool_names,
         limits,
@@ -109,7 +117,7 @@ fn limits(table: &Table, findings: &mut Findings) -> Limits {
     };
     let seconds = |name: &str| node(name).and_then(Node::as_number);
     let limits = Limits {
-        cap: whole("cap", default.cap),
+        cap: whole("cap", ecs::cap(table, findings).unwrap_or(default.cap)),
         session_max_active: whole("session_max_active", default.session_max_active),
         session_max_queued: whole("session_max_queued", default.session_max_queued),
         max_turns_ceiling: whole("max_turns_ceiling", default.max_turns_ceiling),

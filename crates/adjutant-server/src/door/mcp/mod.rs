@@ -55,10 +55,13 @@ const INSTRUCTIONS: &str = "Delegates work to specialist agents that run on thei
 
 const OF_DIALECTS: &str = "Delegates work to agents that run on their own and survive restarts. A call waits for its task; one that takes longer than 45 seconds answers with a task_id, and the same tool, called with it, goes on waiting. Delegate what takes several steps or would fill your context; do yourself what a single tool call does.";
 
+const OF_ECS: &str = "Delegates work to agents that run on their own and survive restarts. subagent waits for its task, or with background lets it work beside you; a call that takes longer than 45 seconds answers with a session_id. subagent_wait tells which sessions have ended, subagent_result reads their results. Delegate what takes several steps or can run beside your own work.";
+
 fn instructions(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Spec => INSTRUCTIONS,
-        Dialect::Caliban | Dialect::Ecs | Dialect::Xzatoma | Dialect::Weakincentives => OF_DIALECTS,
+        Dialect::Ecs => OF_ECS,
+        Dialect::Caliban | Dialect::Xzatoma | Dialect::Weakincentives => OF_DIALECTS,
     }
 }
 

@@ -6,6 +6,7 @@ use adjutant_agent::{
 };
 use serde_json::{Map, Value, json};
 
+use super::super::session_body::{MOST_SKILLS, MOST_TOOLS};
 use super::webhooks::LONGEST_OVERLAP_S;
 use crate::Policy;
 
@@ -31,6 +32,11 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
             *schema = model(policy, schema["description"].clone());
         }
         tell_urls(policy, action);
+        if !policy.definitions.may_delegate
+            && let Some(schema) = action.pointer_mut("/properties/may_delegate")
+        {
+            schema["enum"] = json!([false, null]);
+        }
     }
     Tool {
         name: SUBAGENT,
@@ -249,9 +255,50 @@ pub(super) fn new_session(policy: &Policy) -> Value {
         "max_cost_usd": {"type": ["number", "null"], "minimum": 0, "maximum": MAX_USD, "description": "For all of its tasks together."},
         "webhook": or_null(webhook(policy)),
     });
-    let Value::Object(properties) = properties else { return Value::Null };
+    let Value::Object(mut properties) = properties else { return Value::Null };
+    properties.extend(carried(policy));
     let mut schema = object(properties, &[]);
     schema["example"] = json!({"session_id": "incident-42", "metadata": {"ticket": 42}});
+    schema
+}
+
+/// What a session carries of its orchestrator.
+fn carried(policy: &Policy) -> Map<String, Value> {
+    let names: Vec<&str> = policy.skills.iter().map(|skill| skill.name.as_str()).collect();
+    let patterns = json!({"type": ["array", "null"], "maxItems": 100, "items": {
+        "type": "string", "minLength": 1, "maxLength": 128, "pattern": TEXT,
+    }});
+    let carried = json!({
+        "system_prompt": {
+            "type": ["string", "null"], "pattern": FILLED, "maxLength": 16003,
+            "description": "The orchestrator's, for agents that inherit it.",
+        },
+        "tools": {
+            "type": ["array", "null"], "maxItems": MOST_TOOLS, "items": {"type": "string", "pattern": FILLED},
+            "description": "The orchestrator's, by name, for agents that inherit some of them.",
+        },
+        "skills": {
+            "type": ["array", "null"], "maxItems": if names.is_empty() { 0 } else { MOST_SKILLS },
+            "items": if names.is_empty() { json!({"type": "string"}) } else { json!({"type": "string", "enum": names}) },
+            "description": "The orchestrator's, by name; agents that inherit a tool of one get the skill.",
+        },
+        "permissions": {
+            "type": ["object", "null"], "properties": {"allow": patterns, "deny": patterns},
+            "additionalProperties": {"type": "null"}, "propertyNames": {"pattern": TEXT},
+            "description": "Patterns of tools' names (`*` is any text) that bound every task: only what fits one of `allow`, and nothing that fits one of `deny`.",
+        },
+    });
+    if let Value::Object(carried) = carried { carried } else { Map::new() }
+}
+
+/// What can be changed of a session.
+pub(super) fn session_change(policy: &Policy) -> Value {
+    let mut schema = new_session(policy);
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        let changes = ["model", "metadata", "system_prompt", "tools", "skills", "permissions"];
+        properties.retain(|name, _| changes.contains(&name.as_str()));
+    }
+    schema["example"] = json!({"permissions": {"deny": ["*write*"]}});
     schema
 }
 

@@ -59,7 +59,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         _ => {}
     }
     let mut codes = COMMON.to_vec();
-    if ["post", "put"].contains(&method) {
+    if ["post", "put", "patch"].contains(&method) {
         codes.extend(WITH_BODY);
     }
     if path.contains('{') {
@@ -77,11 +77,21 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         codes.extend([
             ErrorCode::SessionAlreadyExists,
             ErrorCode::InvalidModel,
+            ErrorCode::InvalidTool,
+            ErrorCode::PromptTooLarge,
             ErrorCode::MaxSessionsExceeded,
             ErrorCode::WebhookSecretNotFound,
         ]);
     } else if path.starts_with("/v1/tasks/{id}") {
         codes.push(ErrorCode::TaskNotFound);
+    }
+    if method == "patch" {
+        codes.extend([
+            ErrorCode::InvalidModel,
+            ErrorCode::InvalidTool,
+            ErrorCode::PromptTooLarge,
+            ErrorCode::SessionArchived,
+        ]);
     }
     match (path, method) {
         (_, "put") | ("/v1/webhooks/secrets/{id}", _) => codes.push(ErrorCode::WebhookSecretNotFound),

@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     info(title = "Adjutant", description = "Durable delegation for AI agents."),
     paths(
         health::lives, health::ready, show,
-        sessions::create, sessions::list, sessions::show, sessions::archive, sessions::remove,
+        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive, sessions::remove,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
@@ -82,6 +82,7 @@ pub(super) fn document(policy: &Policy) -> Value {
         }
     }
     document["components"]["schemas"]["NewSession"] = calls::new_session(policy);
+    document["components"]["schemas"]["SessionChange"] = calls::session_change(policy);
     document["components"]["schemas"]["Webhook"] = calls::webhook(policy);
     document["components"]["schemas"]["NewWebhookSecret"] = calls::new_webhook_secret();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
@@ -126,7 +127,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if method == "put" {
         operation["requestBody"] = body("Webhook");
         operation["requestBody"]["required"] = json!(true);
-    } else if method == "post" && operation.get("requestBody").is_none() {
+    } else if ["post", "patch"].contains(&method) && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
     }
     let codes = errors::of(path, method);
@@ -188,6 +189,7 @@ fn links(id: &str) -> Value {
 fn optional_body(path: &str) -> Value {
     let name = match path {
         "/v1/sessions" => "NewSession",
+        "/v1/sessions/{session}" => "SessionChange",
         "/v1/webhooks/secrets" => "NewWebhookSecret",
         _ => return json!({"required": false, "content": {"application/json": {"schema": calls::nothing()}}}),
     };
@@ -220,7 +222,7 @@ mod tests {
     fn every_route_is_in_it_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
-        assert_eq!(operations.len(), 28, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(operations.len(), 34, "{:?}", operations.iter().map(|(name, _)| name).collect::<Vec<_>>());
         let ids: BTreeSet<_> =
             operations.iter().map(|(_, one)| one["operationId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), operations.len(), "{ids:?}");

@@ -194,7 +194,7 @@ fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
         text,
         &[
             "adjutant.toml:1:17: default_model: there is no model \"x\"; there is a",
-            "adjutant.toml:2:1: foo_bar_baz: unknown name; there is agents, agents_dir, default_model, dialects, lease, limits, log_payloads, model_aliases, models, server, tools, webhooks",
+            "adjutant.toml:2:1: foo_bar_baz: unknown name; there is agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools, webhooks",
             "adjutant.toml:4:11: lease.seconds: must be at least 2, and is 0",
             "adjutant.toml:6:8: models.a.wire: must be \"openai\" or \"anthropic\"",
             "adjutant.toml:7:9: agents.B: an agent's name has 1 to 64 of a-z, 0-9, _ and -; b would do",

@@ -33,6 +33,10 @@ fn the_example_loads_with_every_setting() {
         ("adjutant.toml", &whole_example()),
         ("prompts/writer.md", "You write.\n"),
         (
+            "skills/citing/SKILL.md",
+            "---\nname: citing\ndescription: Names sources\nallowed-tools: Read, WebFetch\n---\nName them.\n",
+        ),
+        (
             "agents/reader.md",
             "---\nname: reader\ndescription: Reads\ntools: Read\nmodel: sonnet\n---\nYou read.\n",
         ),
@@ -64,7 +68,7 @@ fn every_setting_is_in_the_example() {
         for (name, node) in table {
             let dotted =
                 |name: &str| if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") };
-            let below = if matches!(pattern, "models" | "agents" | "tools.http" | "tools.mcp") {
+            let below = if matches!(pattern, "models" | "agents" | "skills" | "tools.http" | "tools.mcp") {
                 dotted("*")
             } else {
                 dotted(name)

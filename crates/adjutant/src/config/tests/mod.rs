@@ -5,6 +5,7 @@ mod environment;
 mod errors;
 mod example;
 mod folders;
+mod skills;
 mod watching;
 
 use std::fs;

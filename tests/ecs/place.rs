@@ -1,0 +1,135 @@
+//! Where an orchestrator of the source works in a test: a server, a session, and a worker in the hands of the test.
+
+use adjutant_agent::{FailureKind, ToolDefinition};
+use adjutant_store::{Claim, Worker};
+use serde_json::{Value, json};
+
+use crate::http::client::Answer;
+use crate::http::server::Server;
+use crate::world::World;
+
+pub const CONFIG: &str = "
+[models.main]
+wire = 'openai'
+[agents.researcher]
+description = 'Investigates'
+system_prompt = 'You are a research specialist.'
+tools = ['fetch']
+skills = ['web-search']
+[agents.writer]
+description = 'Writes'
+system_prompt = 'You write.'
+timeout_s = 20
+[agents.careful]
+description = 'Is never resumed'
+system_prompt = 'You are careful.'
+on_worker_loss = 'fail'
+[agents.strict]
+description = 'Must inherit'
+system_prompt = 'You are strict.'
+[agents.strict.inheritance]
+inherit_tools = ['fly']
+missing_skill_policy = 'error'
+[skills.web-search]
+description = 'Searches'
+instructions = 'Search twice.'
+tools = ['fetch']
+[skills.sql]
+description = 'Reads tables'
+instructions = 'Count first.'
+tools = ['shared_context']
+";
+
+pub struct Place {
+    pub world: World,
+    pub server: Server,
+    pub worker: Worker,
+}
+
+impl Place {
+    pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With more in its config.
+    pub async fn with(more: &str) -> Self {
+        let world = World::new().await;
+        let server = Server::of(&world, &format!("{CONFIG}{more}"));
+        let fetch = ToolDefinition {
+            name: "fetch".to_owned(),
+            description: "Fetches".to_owned(),
+            input_schema: json!({"type": "object"}),
+            replay: Default::default(),
+        };
+        world.store.publish_tools(&[fetch]).await.unwrap();
+        let worker = world.worker().await;
+        let place = Self { world, server, worker };
+        place.server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+        place
+    }
+
+    pub async fn raw(&self, tool: &str, arguments: &Value) -> Answer {
+        self.server.post(&path(tool), &arguments.to_string()).await
+    }
+
+    /// What a well-formed call answers.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.raw(tool, &arguments).await.ok(200)
+    }
+
+    /// A call that is answered while the test goes on.
+    pub fn calling(&self, tool: &str, arguments: Value) -> tokio::task::JoinHandle<Value> {
+        let (address, body) = (self.server.address.clone(), arguments.to_string());
+        let head = format!(
+            "POST {} HTTP/1.1\r\nConnection: close\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            path(tool),
+            body.len()
+        );
+        tokio::spawn(async move { crate::http::client::send(&address, head.as_bytes()).await.ok(200) })
+    }
+
+    /// Launches a session in the background; its id.
+    pub async fn launch(&self, category: &str) -> String {
+        let arguments = json!({"category": category, "prompt": "Do it.", "background": true});
+        self.call("subagent", arguments).await["session_id"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn claim(&self) -> Claim {
+        self.world.claim_one(&self.worker).await
+    }
+
+    pub async fn completed(&self, result: &str, summary: Option<&str>) -> String {
+        let session = self.launch("writer").await;
+        let claim = self.claim().await;
+        claim.lease.complete(result.to_owned(), summary.map(str::to_owned)).write().await.unwrap();
+        session
+    }
+
+    pub async fn failed(&self, failure: FailureKind, error: &str) -> String {
+        let session = self.launch("writer").await;
+        self.claim().await.lease.fail(failure, error.to_owned(), None).write().await.unwrap();
+        session
+    }
+
+    pub async fn status(&self, session: &str) -> Value {
+        self.call("subagent_status", json!({"session_id": session})).await
+    }
+
+    pub async fn result(&self, session: &str) -> Value {
+        self.call("subagent_result", json!({"session_id": session, "timeout": 0})).await
+    }
+
+    /// What the task was spawned with.
+    pub async fn config(&self, session: &str) -> Value {
+        let number: i32 = session.strip_prefix("t_").unwrap().parse().unwrap();
+        sqlx::query_scalar("select config from task where number = $1")
+            .bind(number)
+            .fetch_one(&self.world.sql)
+            .await
+            .unwrap()
+    }
+}
+
+fn path(tool: &str) -> String {
+    format!("/v1/sessions/s/tools/{tool}?dialect=ecs")
+}
