@@ -270,7 +270,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         Dependency::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
     });
     let row = serde_json::to_value(Row {
-        id: task.id.unwrap_or_else(TaskId::new).0,
+        id: task.id.unwrap_or_default().0,
         agent: &task.agent,
         agent_version: task.agent_version,
         config: &task.config,
