@@ -1,6 +1,6 @@
 //! What happens is told to whoever watches: all of it, in order, once, and soon.
 
-mod front;
+pub mod front;
 mod history;
 mod hub;
 mod load;

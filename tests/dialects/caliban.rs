@@ -122,9 +122,13 @@ async fn row_1_12_and_g_map_a_child_that_is_cancelled_or_fails_is_an_error_of_th
 
 async fn row_1_14_what_a_child_does_is_on_the_sessions_stream_while_its_call_waits(wire: Wire) {
     let front = Front::of("caliban", wire).await;
+    let streams = crate::events::front::Front::with(&front.world, "default", Default::default()).await;
+    let mut stream = streams.get(&format!("/v1/sessions/{SESSION}/events"), None).await;
     let begun = front.begin(json!({"prompt": "x"}));
     let mut claim = front.claim().await;
     claim.lease.checkpoint(&crate::world::turn("thinking")).await.unwrap();
+    stream.until("turn").await;
+    assert!(!begun.is_finished());
     let path = format!("/v1/tasks/{}/turns", claim.lease.task());
     until("the turn is seen", async || {
         front.server.get(&path).await.ok(200)["turns"][0]["text"] == "thinking"

@@ -99,6 +99,23 @@ async fn row_3_20_a_tool_error_goes_back_to_the_child_which_goes_on(wire: Wire) 
         (&json!(true), &json!("Done without it.")),
         "{answer}"
     );
+    let second = body(&stage.place.model.requests_of("Use it")[1]).to_string();
+    assert!(second.contains("The index is damaged"), "{second}");
+    stage.place.close().await;
+}
+
+async fn row_1_7_a_child_has_the_max_tokens_of_its_model(wire: Wire) {
+    let script = Script::new().on(When::assignment("Be short")).then(text("Yes."));
+    let models = |model: &_| model_config("small", "openai", model, "max_tokens = 77\n");
+    let place = Workplace::with(script, models).await;
+    let config = format!("default_model = \"small\"\n{}", models(&place.model));
+    let server = Arc::new(Server::of(&place.world, &config));
+    server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
+    let stage = Stage { _worker: place.worker(), server, place };
+    stage.call("caliban", wire, json!({"prompt": "Be short."})).await;
+    let requests = stage.place.model.requests_of("Be short");
+    let sent = body(&requests[0]);
+    assert_eq!(sent["max_completion_tokens"].as_i64().or(sent["max_tokens"].as_i64()), Some(77), "{sent}");
     stage.place.close().await;
 }
 
@@ -185,6 +202,7 @@ async fn the_calls_of_seed_001_run_as_written_and_row_1_10_only_the_last_text_co
 
 over_both_wires!(
     the_complete_example_of_seed_003_has_the_documented_shape,
+    row_1_7_a_child_has_the_max_tokens_of_its_model,
     row_3_20_a_tool_error_goes_back_to_the_child_which_goes_on,
     the_usage_examples_of_seed_003_run_as_written,
     the_calls_of_seed_001_run_as_written_and_row_1_10_only_the_last_text_comes_back,

@@ -248,6 +248,47 @@ async fn row_3_16_what_becomes_of_subagents_is_told_in_the_log_unless_that_is_tu
     assert!(!front.server.said().contains("subagent.event"));
 }
 
+/// The names of the events that a server has told.
+fn events_of(front: &Front) -> Vec<String> {
+    let said = front.server.said();
+    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter_map(|line| line["subagent.event"].as_str().map(str::to_owned)).collect()
+}
+
+async fn row_3_16_what_is_shown_again_is_not_told_again(wire: Wire) {
+    let front = Front::of("xzatoma", wire).await;
+    let keyed = Front { caller: front.caller.with_key("k"), ..front };
+    let first = keyed.says(asked_with("max_turns", json!(50)), "done").await;
+    assert_eq!(keyed.call(asked_with("max_turns", json!(50))).await, first);
+    keyed.call(json!({"task_id": "t_01"})).await;
+    assert_eq!(events_of(&keyed), ["spawn", "complete"]);
+    let said = keyed.server.said();
+    assert!(said.contains(r#""subagent.max_turns":25"#), "{said}");
+
+    let poller = Front { caller: keyed.caller.with_key("l").knowing_tasks(), ..keyed };
+    let begun = poller.call(asked()).await;
+    poller.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
+    for _ in 0..2 {
+        let got = poller.caller.request("tasks/get", json!({"taskId": begun["taskId"]})).await;
+        assert_eq!(got["result"]["status"], "completed", "{got}");
+    }
+    assert_eq!(events_of(&poller), ["spawn", "complete", "spawn", "complete"]);
+}
+
+async fn row_3_16_only_a_quota_that_is_used_up_is_told_as_one(wire: Wire) {
+    let front = Front::with("xzatoma", wire, "[limits]\nsession_max_queued = 1\n").await;
+    let begun = front.begin(asked());
+    let claim = front.claim().await;
+    assert_eq!(front.call(asked()).await["success"], false);
+    assert_eq!(events_of(&front), ["spawn"]);
+    claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+    begun.await.unwrap();
+    let front = Front::with("xzatoma", wire, "[dialects.xzatoma]\nmax_executions = 1\n").await;
+    front.says(asked(), "done").await;
+    front.call(asked()).await;
+    assert_eq!(events_of(&front), ["spawn", "complete", "quota_exceeded"]);
+}
+
 async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(wire: Wire) {
     let front = Front::with("xzatoma", wire, "[dialects.xzatoma]\npersistence_enabled = true\n").await;
     let begun = front.begin(asked());
@@ -343,6 +384,8 @@ over_both_wires!(
     row_3_14_an_output_of_4096_bytes_is_whole_and_a_longer_one_is_cut_between_characters,
     row_3_15_and_g_map_a_failure_has_an_error_and_no_output,
     row_3_16_what_becomes_of_subagents_is_told_in_the_log_unless_that_is_turned_off,
+    row_3_16_what_is_shown_again_is_not_told_again,
+    row_3_16_only_a_quota_that_is_used_up_is_told_as_one,
     row_3_17_conversations_are_stored_with_their_depth_and_their_times,
     row_3_18_executions_and_time_are_looked_at_before_a_subagent_begins,
     row_3_18_of_calls_at_the_same_instant_only_as_many_as_there_are_begin_and_a_key_counts_once,

@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::server::Server;
 use crate::world::World;
 
@@ -26,9 +28,43 @@ async fn only_the_status_of_one_session_is_limited() {
         server.post(&path, r#"{"action": "status", "task_id": "t_01"}"#).await
     };
     assert_ne!(status("one").await.status, 429);
-    status("one").await.refused(429, "RATE_LIMITED");
+    let answer = status("one").await;
+    answer.refused(429, "RATE_LIMITED");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
     assert_ne!(status("two").await.status, 429);
     server.post("/v1/sessions/one/tools/subagent", r#"{"action": "list_agents"}"#).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_full_says_when_to_come_back() {
+    let world = World::new().await;
+    let server = Server::with(&world, "[limits]\nsession_max_active = 1\n");
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let spawn = r#"{"action": "spawn", "agent": "researcher", "task": "x"}"#;
+    server.post("/v1/sessions/s/tools/subagent", spawn).await.ok(200);
+    let answer = server.post("/v1/sessions/s/tools/subagent", spawn).await;
+    answer.refused(429, "MAX_TASKS_EXCEEDED");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_config_raises_the_ceiling_of_turns_and_gives_every_model_a_name() {
+    let world = World::new().await;
+    let config =
+        "[models.main]\nwire = 'openai'\n[model_aliases]\n'*' = 'main'\n[limits]\nmax_turns_ceiling = 100\n";
+    let server = Server::of(&world, config);
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let call =
+        async |body: Value| server.post("/v1/sessions/s/tools/subagent", &body.to_string()).await.ok(200);
+    for (name, asked) in [("a", 100), ("b", 101)] {
+        let more = json!({"model": format!("vendor/{name}"), "max_turns": asked});
+        let mut define = json!({"action": "define", "name": name, "description": "x", "system_prompt": "x"});
+        define.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(define).await;
+    }
+    for agent in call(json!({"action": "list_agents"})).await["agents"].as_array().unwrap() {
+        assert_eq!((&agent["max_turns"], &agent["model"]), (&json!(100), &json!("main")), "{agent}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

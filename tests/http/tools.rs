@@ -35,6 +35,14 @@ async fn the_prompt_lists_the_agents_of_the_config() {
     let prompt = server.get("/v1/sessions/s/prompt").await;
     assert_eq!((prompt.status, prompt.header("content-type")), (200, Some("text/plain; charset=utf-8")));
     assert!(prompt.text.contains("researcher  Investigates"), "{}", prompt.text);
+    server.post("/v1/sessions", r#"{"session_id": "other"}"#).await.ok(201);
+    let define =
+        r#"{"action": "define", "name": "analyst", "description": "Analyses", "system_prompt": "x"}"#;
+    server.post("/v1/sessions/s/tools/subagent", define).await.ok(200);
+    for (session, is_there) in [("s", true), ("other", false)] {
+        let prompt = server.get(&format!("/v1/sessions/{session}/prompt")).await;
+        assert_eq!(prompt.text.contains("analyst"), is_there, "{session}: {}", prompt.text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,6 +64,11 @@ async fn row_0_7_to_0_9_a_definition_says_its_name_and_has_defaults(office: Offi
     let answer = office.call(define("analyst")).await;
     assert_eq!(answer, json!({"defined": "analyst", "description": "Analyses", "version": 1}));
     assert_has(&listed(&office, "analyst").await, json!({"tools": [], "model": "main", "max_turns": 10}));
+    sqlx::query("update session set model = 'small'").execute(&office.world.sql).await.unwrap();
+    office.call(define("other")).await;
+    assert_eq!(listed(&office, "other").await["model"], "small", "the session's");
+    office.call(json!({"action": "spawn", "agent": "other", "task": "x"})).await;
+    assert_eq!(office.claim().await.assignment.config["model"], "small");
     for field in ["description", "system_prompt"] {
         for wrong in [Value::Null, json!(""), json!("  ")] {
             let arguments = with(define("another"), json!({field: wrong}));

@@ -41,7 +41,8 @@ async fn row_0_14_a_spawn_answers_at_once_and_counts_its_tasks(office: Office) {
             &answer,
             json!({"task_id": number, "agent": "writer", "status": "running", "phase": "queued", "label": "é"}),
         );
-        assert!(answer["id"].as_str().unwrap().parse::<uuid::Uuid>().is_ok());
+        let id: uuid::Uuid = answer["id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(id.get_version_num(), 7);
         assert_lacks(&answer, &["result", "error", "turns_used"]);
     }
 }

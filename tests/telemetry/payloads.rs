@@ -88,6 +88,15 @@ async fn no_text_of_a_task_a_model_or_a_tool_and_no_key_is_in_logs_and_spans() {
     assert_eq!((starts.len(), &tells["session.id"]), (2, &json!("review")));
     assert_eq!((&tells["agent.name"], &tells["level"]), (&json!("researcher"), &json!("INFO")));
     assert_eq!(told(&worker, "turn").len(), 2);
+    for line in told(&worker, "tool") {
+        let (task, session) = (&line["task.number"], &line["session.id"]);
+        assert_eq!(
+            (task, session, &line["level"]),
+            (&json!("t_01"), &json!("review"), &json!("INFO")),
+            "{line}"
+        );
+        assert_eq!(line["task.id"], tells["task.id"], "{line}");
+    }
     let mut tools: Vec<Value> = told(&worker, "tool").iter().map(|line| line["tool.name"].clone()).collect();
     tools.sort_by_key(Value::to_string);
     assert_eq!(tools, ["gossip", "read_file", "shared_context", "unknown"]);

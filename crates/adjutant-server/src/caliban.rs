@@ -4,7 +4,7 @@ use adjutant_agent::dialects::Answer;
 use adjutant_agent::dialects::caliban::{self, Call};
 use adjutant_store::{Progress, TaskRecord};
 
-use crate::dialect::{Begun, Seat, Unnamed, ended_task};
+use crate::dialect::{Begun, Made, Seat, Unnamed, ended_task};
 use crate::{Desk, Dialect, Result, ToolCall};
 
 pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: &Call) -> Result<Begun> {
@@ -21,7 +21,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         label: None,
         metadata: new.metadata(&tools),
     };
-    desk.begin_unnamed(seat, call, Dialect::Caliban, task).await
+    desk.begin_unnamed(seat, call, Dialect::Caliban, task).await.map(Made::begun)
 }
 
 pub(crate) fn ended(record: &TaskRecord) -> Result<Answer> {

@@ -3,12 +3,14 @@
 mod telemetry;
 
 use adjutant_agent::dialects::Answer;
-use adjutant_agent::dialects::xzatoma::{self, Call, Event, Wrong};
+use adjutant_agent::dialects::xzatoma::{self, Call, Event, OVER_QUOTA, Wrong};
 use adjutant_agent::{ErrorCode, Refusal};
 use adjutant_store::{Progress, TaskRecord};
 
-use crate::dialect::{Begun, Seat, Unnamed, ended_task};
+use crate::dialect::{Begun, Made, Seat, Unnamed, ended_task};
 use crate::{Desk, Dialect, Error, Result, ToolCall};
+
+pub(crate) use telemetry::Told;
 
 /// What stands where a task has its agent.
 const AGENT: &str = "subagent";
@@ -23,7 +25,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
     let model = desk.child_model(seat, None).await?;
     let spec = new.spec(&tools, model, settings).map_err(refusal)?;
     let events = telemetry::Events::of(settings, &new.label);
-    let begins = Event::of_spawn(&spec, 1);
+    let begins = Event::of_spawn(&spec, 1, desk.policy.operator.max_turns_ceiling);
     let task = Unnamed {
         agent: AGENT,
         spec,
@@ -31,15 +33,16 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         label: Some(new.label.clone()),
         metadata: new.metadata(),
     };
-    let begun = desk.begin_unnamed(seat, call, Dialect::Xzatoma, task).await;
-    match &begun {
-        Ok(_) => events.tell(&begins),
-        Err(Error::Refused(refusal)) if refusal.code == ErrorCode::MaxTasksExceeded => {
+    let made = desk.begin_unnamed(seat, call, Dialect::Xzatoma, task).await;
+    match &made {
+        Ok(made) if made.is_new => events.tell(&begins),
+        // A session that is full is refused with the same code.
+        Err(Error::Refused(refusal)) if refusal.message.starts_with(OVER_QUOTA) => {
             events.tell(&Event::QuotaExceeded);
         }
-        Err(_) => {}
+        Ok(_) | Err(_) => {}
     }
-    begun
+    made.map(Made::begun)
 }
 
 fn refusal(Wrong(message): Wrong) -> Refusal {
@@ -50,7 +53,8 @@ fn refusal(Wrong(message): Wrong) -> Refusal {
 pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, record: &TaskRecord) -> Result<Answer> {
     let settings = &desk.policy.dialects.xzatoma;
     let task = ended_task(record)?;
-    let events = telemetry::Events::of(settings, task.label.as_deref().unwrap_or_default());
+    let label = task.label.as_deref().unwrap_or_default();
+    let events = telemetry::Events::of(settings, label).if_first(&desk.told, record.entry.id);
     if let (Some(_), Some(at)) = (settings.quota.max_total_tokens, record.entry.finished_at) {
         let used = desk.store.tokens_until(seat.id, Dialect::Xzatoma.as_str(), at).await?;
         if let Err(wrong) = settings.quota.check_tokens(used) {

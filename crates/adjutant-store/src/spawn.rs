@@ -15,6 +15,8 @@ use crate::{IdempotencyKey, Lease, Result, Store, Whom};
 /// A task to be made.
 #[derive(Debug, Clone)]
 pub struct NewTask {
+    /// Of the caller's making, if it has to know whether a key found an older task.
+    pub id: Option<TaskId>,
     pub agent: String,
     pub agent_version: i32,
     /// The agent's configuration; the task keeps it whatever becomes of the agent.
@@ -60,6 +62,7 @@ impl TaskContext {
 impl Default for NewTask {
     fn default() -> Self {
         Self {
+            id: None,
             agent: String::new(),
             agent_version: 1,
             config: Map::new(),
@@ -267,7 +270,7 @@ pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
         Dependency::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
     });
     let row = serde_json::to_value(Row {
-        id: TaskId::new().0,
+        id: task.id.unwrap_or_default().0,
         agent: &task.agent,
         agent_version: task.agent_version,
         config: &task.config,

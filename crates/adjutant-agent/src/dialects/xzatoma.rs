@@ -6,7 +6,7 @@ mod settings;
 
 pub use answers::{ended, goes_on, over_quota, refused};
 pub use events::{Event, of_end};
-pub use settings::{Quota, Settings};
+pub use settings::{OVER_QUOTA, Quota, Settings};
 
 use serde_json::{Map, Value, json};
 

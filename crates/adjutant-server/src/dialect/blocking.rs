@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::dialects::{Answer, EndedTask};
-use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskNumber, TaskState};
+use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState};
 use adjutant_store::{IdempotencyKey, NewTask, TaskRecord};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -24,6 +24,19 @@ pub(crate) struct Unnamed {
     pub(crate) metadata: Map<String, Value>,
 }
 
+/// The task that a call waits for.
+pub(crate) struct Made {
+    task: TaskNumber,
+    /// The call has made it; otherwise its key has found it.
+    pub(crate) is_new: bool,
+}
+
+impl Made {
+    pub(crate) fn begun(self) -> Begun {
+        Begun::Waits(self.task)
+    }
+}
+
 /// What somebody finds who comes again and again instead of waiting.
 pub(crate) struct Look {
     pub(crate) state: TaskState,
@@ -41,10 +54,12 @@ impl Desk {
         call: &ToolCall,
         dialect: Dialect,
         new: Unnamed,
-    ) -> Result<Begun> {
+    ) -> Result<Made> {
         let key = key_of(call, dialect)?;
         let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+        let id = TaskId::new();
         let task = NewTask {
+            id: Some(id),
             agent: new.agent.to_owned(),
             config: self.policy.operator.config_of(new.spec)?,
             assignment: new.assignment,
@@ -57,7 +72,7 @@ impl Desk {
         };
         let spawned = self.store.spawn(seat.id, &[task], key).await?;
         let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
-        Ok(Begun::Waits(first.number))
+        Ok(Made { task: first.number, is_new: first.id == id })
     }
 
     /// What all tasks of a dialect in one session may use together.

@@ -1,6 +1,29 @@
 //! The source's events in the log, if the operator wants them.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use adjutant_agent::TaskId;
 use adjutant_agent::dialects::xzatoma::{Event, Settings};
+use uuid::Uuid;
+
+/// How many ends are remembered; those of the oldest tasks are forgotten first.
+const MANY: usize = 10_000;
+
+/// The ends that this process has told of: one that is shown again is not told again.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<BTreeSet<Uuid>>);
+
+impl Told {
+    fn is_first(&self, task: TaskId) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = told.insert(task.0);
+        if told.len() > MANY {
+            told.pop_first();
+        }
+        is_first
+    }
+}
 
 /// Where the events of one subagent go.
 pub(super) struct Events<'a> {
@@ -12,6 +35,11 @@ impl<'a> Events<'a> {
     /// The label is there to be logged: that is what the source has it for.
     pub(super) fn of(settings: &Settings, label: &'a str) -> Self {
         Self { label, is_enabled: settings.telemetry_enabled }
+    }
+
+    /// For the end of a task, which is told once.
+    pub(super) fn if_first(self, told: &Told, task: TaskId) -> Self {
+        Self { is_enabled: self.is_enabled && told.is_first(task), ..self }
     }
 
     pub(super) fn tell(&self, event: &Event) {

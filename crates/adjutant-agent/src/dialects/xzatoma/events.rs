@@ -41,9 +41,9 @@ pub enum Event {
 }
 
 impl Event {
-    /// What a subagent is told to have that a task of this depth, or an orchestrator, spawns.
-    pub fn of_spawn(spec: &AgentSpec, depth: i32) -> Self {
-        Self::Spawn { depth, max_turns: spec.max_turns, allowed_tools: spec.tools.clone() }
+    /// A subagent of this depth, which has no more turns than the operator's ceiling.
+    pub fn of_spawn(spec: &AgentSpec, depth: i32, ceiling: i32) -> Self {
+        Self::Spawn { depth, max_turns: spec.max_turns.min(ceiling), allowed_tools: spec.tools.clone() }
     }
 
     pub fn as_str(&self) -> &'static str {

@@ -28,6 +28,9 @@ impl Default for Settings {
     }
 }
 
+/// What is said first of a quota that is used up.
+pub const OVER_QUOTA: &str = "Resource quota exceeded";
+
 /// What all subagents of one session may use together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Quota {
@@ -51,7 +54,7 @@ impl Quota {
     pub fn check_tokens(&self, used: i64) -> Result<(), Wrong> {
         match self.max_total_tokens {
             Some(most) if used > most => {
-                Err(Wrong(format!("Resource quota exceeded: {used} tokens used, and there are {most}")))
+                Err(Wrong(format!("{OVER_QUOTA}: {used} tokens used, and there are {most}")))
             }
             Some(_) | None => Ok(()),
         }
