@@ -117,15 +117,55 @@ begin
         a (id uuid, number integer, state text, queue_position integer);
 end $$;
 
--- What a spawn answers: its tasks as they are now.
+-- How many of a tenant's tasks are in line at this priority or above, up to 1000. A long line is still long a moment later: who has
+-- just counted to 1000 on this connection does not do so again for 100 ms.
+create function line_1(p_tenant text, p_pool text, p_priority smallint) returns integer language plpgsql as $$
+declare
+    tasks integer;
+begin
+    if is_long_line_1(p_tenant, p_pool, p_priority) then
+        return 1000;
+    end if;
+    select count(*) into tasks
+    from (select from queue b where b.pool = p_pool and b.tenant = p_tenant and b.priority >= p_priority limit 1000) b;
+    if tasks = 1000 then
+        perform set_config('adjutant.long_line', concat_ws(chr(10), clock_timestamp(), p_priority, p_pool, p_tenant), false);
+    end if;
+    return tasks;
+end $$;
+
+-- Whether line_1 has just found so.
+create function is_long_line_1(p_tenant text, p_pool text, p_priority smallint) returns boolean language plpgsql as $$
+declare
+    counted text := current_setting('adjutant.long_line', true);
+begin
+    return coalesce(
+        counted like '%' || chr(10) || '%'
+        and substr(counted, position(chr(10) in counted) + 1) = concat_ws(chr(10), p_priority, p_pool, p_tenant)
+        and clock_timestamp() < split_part(counted, chr(10), 1)::timestamptz + interval '100 ms',
+        false
+    );
+end $$;
+
+-- What a spawn answers: its tasks as they are now. New ones are at the end of the line: if that is long, there is nothing to count.
 create function spawned_1(p_session bigint, p_first integer, p_spawned uuid[])
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
+declare
+    is_long boolean;
 begin
+    select bool_and(is_long_line_1(s.tenant, t.pool, t.priority)) into is_long
+    from (
+        select distinct pool, priority
+        from task
+        where session = p_session and number >= p_first and number < p_first + cardinality(p_spawned)
+    ) t
+    cross join session s
+    where s.id = p_session;
     return query
-    select t.id, t.number, t.state::text, p.place
+    select t.id, t.number, t.state::text, case when is_long and t.state = 'queued' then 1000 else p.place end
     from task t
-    left join queue_positions_1(p_session, p_spawned) p on p.task = t.id
+    left join queue_positions_1(p_session, case when is_long then '{}' else p_spawned end) p on p.task = t.id
     where t.session = p_session and t.number >= p_first and t.number < p_first + cardinality(p_spawned)
     order by t.number;
 end $$;
@@ -282,15 +322,15 @@ begin
         select o.* from outside o where o.id = any(p_tasks)
     ), backlog as materialized (
         -- What will still be before them when they are let in: at the back of their priority, or in front of it.
-        select o.pool, o.priority, o.in_front, (
+        select o.pool, o.priority, o.in_front, case when not o.in_front then line_1(o.tenant, o.pool, o.priority) else (
             select count(*)
             from (
                 select from queue b
                 where b.pool = o.pool and b.tenant = o.tenant
-                    and (b.priority > o.priority or (b.priority = o.priority and (b.entry < 0 or not o.in_front)))
+                    and (b.priority > o.priority or (b.priority = o.priority and b.entry < 0))
                 limit 1000
             ) b
-        ) as queued
+        ) end as queued
         from (
             select distinct a.pool, s.tenant, a.priority, a.in_front
             from asked a
@@ -323,3 +363,4 @@ select plan_by_index('spawn_1');
 -- Both sides are as long as the batch.
 alter function spawned_1 set enable_hashjoin = on;
 select plan_by_index('queue_positions_1');
+select plan_by_index('line_1');

@@ -1,25 +1,6 @@
 -- What many orchestrators ask of one server at the same moment, in one call: it costs little more than what one asks. Only plain
 -- cases are here. What is not among the answers is asked by itself, and its answer says what is the matter with it.
 
--- How many of a tenant's tasks are in line at this priority or above, up to 1000. A long line is still long a moment later: who has
--- just counted to 1000 on this connection does not do so again for 100 ms.
-create function line_1(p_tenant text, p_pool text, p_priority smallint) returns integer language plpgsql as $$
-declare
-    line text := format('%s %s %s', p_priority, p_pool, p_tenant);
-    counted text[] := string_to_array(current_setting('adjutant.long_line', true), chr(10));
-    tasks integer;
-begin
-    if counted[1] = line and clock_timestamp() < counted[2]::timestamptz + interval '100 ms' then
-        return 1000;
-    end if;
-    select count(*) into tasks
-    from (select from queue b where b.pool = p_pool and b.tenant = p_tenant and b.priority >= p_priority limit 1000) b;
-    if tasks = 1000 and position(chr(10) in line) = 0 then
-        perform set_config('adjutant.long_line', line || chr(10) || clock_timestamp(), false);
-    end if;
-    return tasks;
-end $$;
-
 -- delegate, for single tasks of many sessions: the arrays are parallel, and what most tasks do not have is in the options. Plain
 -- is a task that waits for nothing, for an agent that is there, in a session that has room for it and that nobody else is busy
 -- with: so this never waits, and the tasks of one orchestrator do not wait for another's. Where fewer tasks are unfinished than
@@ -164,6 +145,5 @@ begin
     ) p;
 end $$;
 
-select plan_by_index('line_1');
 select plan_by_index('delegate_together_1');
 select plan_by_index('progress_together_1');
