@@ -26,7 +26,7 @@ demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted
 test: lint setup-clients ## Check and test everything (about 8 minutes when built)
 	$(CARGO) build --workspace --all-targets
 	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
-	@if $(CAN_INSTALL_CLIENTS); then $(MAKE) test-clients; \
+	@if $(CAN_INSTALL_CLIENTS); then $(MAKE) test-clients IS_BUILT=yes; \
 	else echo "Left out: make test-clients, which needs npm, and python3 with venv" >&2; fi
 
 test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
@@ -57,8 +57,9 @@ bench: setup ## Measure the life of tasks against PostgreSQL's own limits (about
 sqlx: ## Renew the data that queries are checked against, after a change of SQL (needs psql and an earlier build)
 	$(ADJUTANT) postgres --throwaway -- sh migrations/prepare.sh
 
+# For itself the package is built with other features than in the workspace, and so anew: who has just built all says IS_BUILT.
 build: setup
-	$(CARGO) build --package adjutant
+	$(if $(IS_BUILT),,$(CARGO) build --package adjutant)
 
 # A PostgreSQL is found or fetched by adjutant itself; only a bare Debian as root, without npm, gets its package here.
 setup:
