@@ -14,6 +14,7 @@ def before_load_schema(context, raw_schema):
             action["properties"]["tools"]["items"] = {"enum": TOOLS}
     for path, method in [("/v1/sessions", "post"), ("/v1/sessions/{session}", "patch")]:
         session = raw_schema["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+        session = raw_schema["components"]["schemas"][session["$ref"].rsplit("/", 1)[1]]
         session["properties"]["tools"]["items"] = {"enum": TOOLS}
     # A reader takes what it knows, and we are held to what we say.
     for schema in raw_schema["components"]["schemas"].values():
