@@ -1,5 +1,7 @@
 """What the document cannot say, and the server of this test knows."""
 
+import json
+
 import schemathesis
 
 # A fleet's tools come and go; the document does not name them.
@@ -37,6 +39,9 @@ def filter_case(context, case):
         return False
     tasks = body.get("tasks") if isinstance(body, dict) else None
     tasks = [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
+    # Nor can it look for a NUL at every depth.
+    if "\\u0000" in json.dumps([holder.get("metadata") for holder in [body, *tasks] if isinstance(holder, dict)]):
+        return False
     names = [task.get("name") for task in tasks if isinstance(task.get("name"), str)]
     waits_for = [name for task in tasks for name in task.get("depends_on") or []]
     return len(names) == len(set(names)) and not set(names) & {name for name in waits_for if isinstance(name, str)}
