@@ -1,5 +1,6 @@
 use serde_json::{Map, Value, json};
 
+use crate::dialects::spec;
 use crate::{FailureKind, Outcome, SPEC_VIEW, Spent, TaskId, TaskNumber, TaskState};
 
 /// How a child stands, as its parent may know it; everything but its texts.
@@ -34,12 +35,13 @@ impl Child {
     /// As `status` answers: never its result.
     pub fn status(&self) -> Map<String, Value> {
         let mut shown = Self::spawned(self.number, &self.agent, self.label.as_deref());
-        shown.insert("status".to_owned(), json!(self.word()));
+        shown.insert("status".to_owned(), json!(spec::word(self.state)));
         if !self.state.is_terminal() {
             shown.insert("phase".to_owned(), json!(self.state));
         }
         shown.insert("turns_used".to_owned(), json!(self.turns_used));
-        shown.extend(self.error().map(|error| ("error".to_owned(), json!(error))));
+        let error = spec::error(self.state, self.error.as_deref());
+        shown.extend(error.map(|error| ("error".to_owned(), json!(error))));
         shown.extend(self.failure.map(|failure| ("failure".to_owned(), json!(failure))));
         shown
     }
@@ -58,31 +60,9 @@ impl Child {
             }
         };
         if let Some(text) = text {
-            let view = SPEC_VIEW.of(text);
-            shown.insert(name.to_owned(), json!(view.text));
-            if view.truncated {
-                shown.insert("truncated".to_owned(), json!(true));
-                shown.insert("result_chars".to_owned(), json!(view.result_chars));
-            }
+            spec::put_text(&mut shown, name, text);
         }
         shown
-    }
-
-    /// The source has three words: whatever has not ended is running.
-    fn word(&self) -> &'static str {
-        match self.state {
-            TaskState::Queued | TaskState::Running | TaskState::Waiting => "running",
-            TaskState::Completed => "completed",
-            TaskState::Failed | TaskState::Cancelled => "failed",
-        }
-    }
-
-    fn error(&self) -> Option<&str> {
-        match self.state {
-            TaskState::Failed => self.error.as_deref(),
-            TaskState::Cancelled => Some("Task cancelled"),
-            TaskState::Queued | TaskState::Running | TaskState::Waiting | TaskState::Completed => None,
-        }
     }
 }
 

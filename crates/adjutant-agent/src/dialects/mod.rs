@@ -1,4 +1,4 @@
-//! How the sources of the contract other than our own write a call and read an answer. A dialect renames fields, sets options and
+//! How the sources of the contract write a call and read an answer. A dialect renames fields, sets options and
 //! renders what became of a task; all of that is pure, so that a server, and a worker whose agent delegates further, say the
 //! same.
 
@@ -6,6 +6,7 @@ mod answer;
 pub mod caliban;
 pub mod ecs;
 mod go_on;
+pub mod spec;
 #[cfg(test)]
 mod tests;
 pub mod weakincentives;

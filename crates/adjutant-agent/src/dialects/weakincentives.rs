@@ -6,6 +6,7 @@ mod artifacts;
 use serde_json::{Map, Value, json};
 
 use super::go_on::{ABOUT_TASK_ID, how_to_go_on, task_to_go_on_with};
+use super::spec::CANCELLED;
 use super::{Answer, DIALECT, EndedTask};
 use crate::fields::Fields;
 use crate::words::words;
@@ -22,8 +23,6 @@ const MAX_ARTIFACT: usize = 160;
 const MAX_ARTIFACTS: usize = 100;
 /// As long as labels are everywhere.
 const MAX_STEP: usize = 200;
-
-const CANCELLED: &str = "Task cancelled";
 
 /// Where a task says, in its metadata, which prompt it was dispatched to.
 const PROMPT_NS: &str = "prompt_ns";

@@ -1,3 +1,4 @@
+use adjutant_agent::dialects::spec::put_text;
 use adjutant_agent::{CancelCall, SessionId};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ impl Desk {
         let mut answer = shown::progress(&cancelled.progress);
         answer.insert("cancelled".to_owned(), json!(cancelled.changed));
         match &cancelled.partial_result {
-            Some(text) => shown::text(&mut answer, "partial_result", text),
+            Some(text) => put_text(&mut answer, "partial_result", text),
             None => {
                 answer.insert("partial_result".to_owned(), Value::Null);
             }

@@ -1,3 +1,4 @@
+use adjutant_agent::dialects::spec::put_text;
 use adjutant_agent::{CollectCall, Outcome, SPEC_VIEW, SessionId};
 use serde_json::{Value, json};
 
@@ -16,14 +17,14 @@ impl Desk {
         let mut answer = shown::task(&collected.status);
         match &collected.outcome {
             Outcome::Completed { result, summary } => {
-                shown::text(&mut answer, "result", result);
+                put_text(&mut answer, "result", result);
                 if let Some(summary) = summary {
                     answer.insert("summary".to_owned(), json!(SPEC_VIEW.of(summary).text));
                 }
             }
             Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {
                 if let Some(text) = partial_result {
-                    shown::text(&mut answer, "partial_result", text);
+                    put_text(&mut answer, "partial_result", text);
                 }
             }
         }

@@ -1,4 +1,5 @@
 use adjutant_agent::SessionId;
+use adjutant_agent::dialects::spec;
 use adjutant_store::Agent;
 use serde_json::{Value, json};
 
@@ -12,16 +13,9 @@ impl Desk {
     }
 
     fn agent_shown(&self, agent: &Agent) -> Value {
-        let (definition, operator) = (&agent.definition, &self.policy.operator);
-        let model =
-            if definition.spec.model.is_empty() { &operator.default_model } else { &definition.spec.model };
-        json!({
-            "name": definition.name,
-            "description": definition.description,
-            "model": model,
-            "max_turns": definition.spec.max_turns.min(operator.max_turns_ceiling),
-            "tools": definition.spec.tools,
-            "version": agent.version,
-        })
+        let operator = &self.policy.operator;
+        let mut shown = spec::agent(&agent.definition, &operator.default_model, operator.max_turns_ceiling);
+        shown["version"] = json!(agent.version);
+        shown
     }
 }

@@ -1,24 +1,13 @@
 //! How tasks are shown: the source's words for their states, and our own fields beside them.
 
-use adjutant_agent::{FailureKind, SPEC_VIEW, Spent, TaskOptions, TaskState, usd};
+use adjutant_agent::dialects::spec::{error, word};
+use adjutant_agent::{FailureKind, Spent, TaskOptions, TaskState, usd};
 use adjutant_store::moment::utc;
 use adjutant_store::{Progress, Spawned, Status};
-use serde_json::{Map, Value, json};
-
-/// The error of a task that was cancelled: the source knows only failures.
-const CANCELLED: &str = "Task cancelled";
+use serde_json::{Map, Value};
 
 /// Who is put off for longer is asked to look now and then.
 const LONGEST_HINT_MS: i64 = 3_600_000;
-
-/// The source has three words: whatever has not ended is running.
-pub(super) fn word(state: TaskState) -> &'static str {
-    match state {
-        TaskState::Queued | TaskState::Running | TaskState::Waiting => "running",
-        TaskState::Completed => "completed",
-        TaskState::Failed | TaskState::Cancelled => "failed",
-    }
-}
 
 /// A task that was made, as `spawn` answers.
 pub(super) fn spawned(spawned: &Spawned, agent: &str, options: &TaskOptions) -> Map<String, Value> {
@@ -53,28 +42,10 @@ pub(super) fn task(status: &Status) -> Map<String, Value> {
     fields.put("status", word(status.state));
     fields.put("turns_used", status.turns_used);
     fields.put_if("label", status.label.as_deref());
-    fields.put_if("error", error(status));
+    fields.put_if("error", error(status.state, status.error.as_deref()));
     fields.put_if("failure", status.failure.map(FailureKind::as_str));
     fields.spent(status.spent);
     fields.0
-}
-
-/// A text that may be long, under this name: cut as the source says, with the length of the whole beside it.
-pub(super) fn text(answer: &mut Map<String, Value>, name: &str, text: &str) {
-    let shown = SPEC_VIEW.of(text);
-    answer.insert(name.to_owned(), json!(shown.text));
-    if shown.truncated {
-        answer.insert("truncated".to_owned(), json!(true));
-        answer.insert("result_chars".to_owned(), json!(shown.result_chars));
-    }
-}
-
-fn error(status: &Status) -> Option<&str> {
-    match status.state {
-        TaskState::Failed => status.error.as_deref(),
-        TaskState::Cancelled => Some(CANCELLED),
-        TaskState::Queued | TaskState::Running | TaskState::Waiting | TaskState::Completed => None,
-    }
 }
 
 #[derive(Default)]

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use adjutant_agent::dialects::xzatoma;
+use adjutant_agent::dialects::{spec, xzatoma};
 use adjutant_agent::{
     AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
     DelegationForm, ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState,
@@ -84,15 +84,7 @@ impl Bench<'_> {
     async fn list_agents(&self) -> Result<Value, Stop> {
         let operator = &self.delegating.operator;
         let shown = |agent: &Agent| {
-            let (definition, spec) = (&agent.definition, &agent.definition.spec);
-            let model = if spec.model.is_empty() { &operator.default_model } else { &spec.model };
-            json!({
-                "name": definition.name,
-                "description": definition.description,
-                "model": model,
-                "max_turns": spec.max_turns.min(operator.max_turns_ceiling),
-                "tools": spec.tools,
-            })
+            spec::agent(&agent.definition, &operator.default_model, operator.max_turns_ceiling)
         };
         let agents = self.task.agents().await?;
         Ok(json!({ "agents": agents.iter().map(shown).collect::<Vec<_>>() }))
@@ -119,13 +111,7 @@ impl Bench<'_> {
     async fn read(&self, call: &ReadCall) -> Result<Value, Stop> {
         self.child(call.task_id).await?;
         let page = self.task.read_result(call).await?;
-        Ok(json!({
-            "task_id": call.task_id.to_string(),
-            "offset": call.offset,
-            "text": page.text,
-            "next_offset": page.next_offset,
-            "result_chars": page.result_chars,
-        }))
+        Ok(spec::page(call, &page.text, page.next_offset, page.result_chars))
     }
 
     /// The answer says what the child is now, not who made it so: it is the same when the call is made again.
