@@ -87,8 +87,9 @@ begin
 end $$;
 
 -- Admits tasks to the queue, as many as each session's window has room for. The one way in: spawned, woken, released
--- and taken-over tasks all come through here. Needs the sessions' locks.
-create function let_in_1(p_sessions bigint[]) returns void language plpgsql as $$
+-- and taken-over tasks all come through here. What has left its slot runs no more, though its slot may not be free yet. Needs
+-- the sessions' locks.
+create function let_in_1(p_sessions bigint[], p_left uuid[] default '{}') returns void language plpgsql as $$
 begin
     insert into queue (task, session, tenant, pool, priority, entry)
     select
@@ -100,7 +101,10 @@ begin
         join session s on s.id = given.id
         -- One snapshot for both tables: a claim moves rows from one to the other at any time.
         left join (
-            select x.session, array_agg(x.task) as tasks from slot x where x.session = any(p_sessions) group by x.session
+            select x.session, array_agg(x.task) as tasks
+            from slot x
+            where x.session = any(p_sessions) and x.task <> all(p_left)
+            group by x.session
         ) running on running.session = s.id
         cross join lateral (
             select array(select q.task from queue q where q.session = s.id) || coalesce(running.tasks, '{}') as tasks
@@ -274,9 +278,23 @@ create function task_name(number integer) returns text language sql immutable as
     select 't_' || case when number < 10 then '0' else '' end || number
 $$;
 
--- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, the slot becomes free, and
--- the world is told. One statement, because what it writes does not depend on what it writes; the arrays are parallel, and
--- p_places are the places in them that count (null: all). Needs the sessions' locks and then the slots' locks, the fence.
+-- Slots become free. Needs their locks.
+create function free_1(p_slots integer[]) returns void language plpgsql as $$
+begin
+    if cardinality(p_slots) > 0 then
+        update slot
+        set task = null, lease = null, session = null, worker = null, attempt = null,
+            claimed_at = null, expires_at = null, active_at = null,
+            answers_at_claim = null, answers = null, turns_used = null,
+            input_tokens = null, output_tokens = null, cost_nanousd = null
+        where n = any(p_slots);
+    end if;
+end $$;
+
+-- Ends attempts: the attempt is recorded, what the slot knew moves to the task and its session, and the world is told. The
+-- caller frees the slots, or fills them again. One statement, because what it writes does not depend on what it writes; the
+-- arrays are parallel, and p_places are the places in them that count (null: all). Needs the sessions' locks and then the slots'
+-- locks, the fence.
 --
 -- Most attempts end with nothing but a result. What else there is to say is in details: summary, failure, error,
 -- partial_result, waiting_for, delay_s, and for a lost attempt failures, the new count of those.
@@ -289,7 +307,8 @@ declare
 begin
     with given as materialized (
         select
-            x.*, e.outcome, e.result, e.detail, e.place,
+            x.n, x.task, x.session, x.worker, x.lease, x.attempt, x.claimed_at, x.answers_at_claim, x.answers, x.turns_used,
+            x.input_tokens, x.output_tokens, x.cost_nanousd, x.announced, e.outcome, e.result, e.detail, e.place,
             case
                 when e.outcome = 'released' then 'queued'
                 when e.outcome = 'lost' and e.detail ->> 'failure' is null then 'queued'
@@ -305,14 +324,6 @@ begin
             g.task, g.attempt, g.session, g.worker, g.lease, g.outcome, g.answers - g.answers_at_claim, g.claimed_at,
             greatest(now(), g.claimed_at)
         from given g
-    ), freed as (
-        update slot x
-        set task = null, lease = null, session = null, worker = null, attempt = null,
-            claimed_at = null, expires_at = null, active_at = null,
-            answers_at_claim = null, answers = null, turns_used = null,
-            input_tokens = null, output_tokens = null, cost_nanousd = null
-        from given g
-        where x.n = g.n
     ), ended as (
         update task t
         set state = g.state,
@@ -397,5 +408,5 @@ end $$;
 create function follow_up_1(p_sessions bigint[], p_ended uuid[], p_parked uuid[]) returns void language plpgsql as $$
 begin
     perform settle_1(array(select distinct task from awaited where on_task = any(p_ended)) || p_parked);
-    perform let_in_1(p_sessions);
+    perform let_in_1(p_sessions, p_ended);
 end $$;

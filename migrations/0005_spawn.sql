@@ -14,6 +14,8 @@ declare
     spawned uuid[];
     waiting uuid[];
     overlays bigint[];
+    line_pool text;
+    line_priority smallint;
     answer jsonb;
 begin
     perform commit_durably_1();
@@ -83,7 +85,7 @@ begin
             id, label, metadata, agent, agent_version, config, assignment, pool, priority, delay_s, on_worker_loss,
             max_failures, traceparent, call, webhook, depends_on, snapshot, place
         )
-        returning id, number, state, context
+        returning id, number, state, context, pool, priority, not_before
     ), emitted as (
         insert into event (session, seq, task, kind)
         select s.id, s.next_event + m.number - s.next_number, m.id, 'spawned'
@@ -92,8 +94,10 @@ begin
     select
         array_agg(m.id order by m.number),
         coalesce(array_agg(m.id order by m.number) filter (where m.state = 'waiting'), '{}'),
-        array_agg(m.context) filter (where m.context is distinct from above.context)
-    into spawned, waiting, overlays
+        array_agg(m.context) filter (where m.context is distinct from above.context),
+        case when min(m.pool) = max(m.pool) and bool_and(m.state = 'queued' and m.not_before is null) then min(m.pool) end,
+        case when min(m.priority) = max(m.priority) then min(m.priority) end
+    into spawned, waiting, overlays, line_pool, line_priority
     from made m;
     update session set next_number = next_number + wanted, next_event = next_event + wanted where session.id = s.id;
 
@@ -108,10 +112,10 @@ begin
     perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
 
     if p_key is null then
-        return query select * from spawned_1(s.id, s.next_number, spawned);
+        return query select * from spawned_1(s, spawned, line_pool, line_priority);
         return;
     end if;
-    answer := (select jsonb_agg(a order by a.number) from spawned_1(s.id, s.next_number, spawned) a);
+    answer := (select jsonb_agg(a order by a.number) from spawned_1(s, spawned, line_pool, line_priority) a);
     perform remember_1(s.id, p_action, own_key, p_body, answer);
     return query select a.* from jsonb_to_recordset(answer)
         a (id uuid, number integer, state text, queue_position integer);
@@ -147,27 +151,29 @@ begin
     );
 end $$;
 
--- What a spawn answers: its tasks as they are now. New ones are at the end of the line: if that is long, there is nothing to count.
-create function spawned_1(p_session bigint, p_first integer, p_spawned uuid[])
+-- What a spawn answers: its tasks as they are now; s is the session as it was before. Mostly all of them stand in one line (else
+-- p_pool or p_priority is null) in a session that had nothing to do: then they are the last ones, the first of them in the queue and
+-- the others behind these.
+create function spawned_1(s session, p_spawned uuid[], p_pool text, p_priority smallint)
 returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
 #variable_conflict use_column
 declare
-    is_long boolean;
+    before integer;
 begin
-    select bool_and(is_long_line_1(s.tenant, t.pool, t.priority)) into is_long
-    from (
-        select distinct pool, priority
-        from task
-        where session = p_session and number >= p_first and number < p_first + cardinality(p_spawned)
-    ) t
-    cross join session s
-    where s.id = p_session;
+    if p_pool is null or p_priority is null
+        or exists (select from task where session = s.id and finished_at is null and number < s.next_number) then
+        return query
+        select t.id, t.number, t.state::text, p.place
+        from task t
+        left join queue_positions_1(s.id, p_spawned) p on p.task = t.id
+        where t.session = s.id and t.number >= s.next_number and t.number < s.next_number + cardinality(p_spawned)
+        order by t.number;
+        return;
+    end if;
+    before := line_1(s.tenant, p_pool, p_priority) - (select count(*) from queue where session = s.id);
     return query
-    select t.id, t.number, t.state::text, case when is_long and t.state = 'queued' then 1000 else p.place end
-    from task t
-    left join queue_positions_1(p_session, case when is_long then '{}' else p_spawned end) p on p.task = t.id
-    where t.session = p_session and t.number >= p_first and t.number < p_first + cardinality(p_spawned)
-    order by t.number;
+    select t.id, (s.next_number + t.place - 1)::integer, 'queued', least(1000, before + t.place - 1)::integer
+    from unnest(p_spawned) with ordinality t (id, place);
 end $$;
 
 -- The plain case, in two short statements: one task that waits for nothing, in a session that has room for it. No row: it is

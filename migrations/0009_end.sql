@@ -1,18 +1,21 @@
 -- complete, fail, release, wait: how a worker ends attempts, many at a time. The arrays are parallel; end_attempts_1 says
 -- what is in details, and children is what a waiting task waits for. The answer names those whose lease was lost; for them
--- nothing was written, and whether there are webhooks to be told. Ending the same attempt twice is one end: a worker that lost its connection before it heard the
--- answer asks again.
+-- nothing was written, and whether there are webhooks to be told. Ending the same attempt twice is one end: a worker that lost
+-- its connection before it heard the answer asks again.
 --
 -- Tasks of one session end on many workers at once. With p_wait false, what another end is busy with is left for later and
--- named busy, unless there is nothing else to do: or ends of many would all wait for each other.
+-- named busy, unless there is nothing else to do: or ends of many would all wait for each other. With p_keep, the slots that
+-- are still open are not freed but kept, for the caller to fill again.
 create function end_1(
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[],
-    p_wait boolean, out lost uuid[], out busy uuid[], out delivers boolean
+    p_wait boolean, p_keep boolean default false,
+    out lost uuid[], out busy uuid[], out delivers boolean, out kept integer[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
     sessions bigint[] := '{}';
     places integer[];
+    freed integer[];
     ended uuid[] := p_tasks;
     parked uuid[] := '{}';
 begin
@@ -40,14 +43,19 @@ begin
         ));
     end if;
     -- The fence: the newest version of the row, and no other end until ours commits.
-    places := array(
-        select e.place
+    select
+        coalesce(array_agg(held.place), '{}'),
+        array_agg(held.n) filter (where not held.is_kept),
+        coalesce(array_agg(held.n) filter (where held.is_kept), '{}')
+    into places, freed, kept
+    from (
+        select e.place, x.n, p_keep and x.open as is_kept
         from unnest(p_slots, p_tasks, p_leases) with ordinality e (slot, task, lease, place)
         join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
         where x.session = any(sessions)
         order by x.n
         for update of x
-    );
+    ) held;
     if cardinality(places) < cardinality(p_slots) then
         select
             array_agg(e.task) filter (where not e.is_held),
@@ -84,6 +92,7 @@ begin
         where e.task = any(parked);
     end if;
     perform end_attempts_1(places, p_slots, p_outcomes, p_results, p_details);
+    perform free_1(freed);
     perform follow_up_1(sessions, ended, parked);
     delivers := delivers_1();
 end $$;

@@ -57,6 +57,7 @@ begin
     ) over
     where x.n = any(held);
     perform end_attempts_1(null, held, array_fill('lost'::text, array[cardinality(held)]), null, details);
+    perform free_1(held);
     failed := array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id);
     perform emit_1(failed, array_fill('failed'::text, array[cardinality(failed)]));
     perform follow_up_1(sessions, failed, '{}');

@@ -41,6 +41,7 @@ begin
         order by x.n
     );
     perform end_attempts_1(null, held, array_fill('cancelled'::text, array[cardinality(held)]), null, drafts);
+    perform free_1(held);
     delete from draft where draft.lease = any(fenced);
     idle := array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
     perform conclude_1(idle, 'cancelled', null, null);

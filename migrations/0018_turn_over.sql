@@ -1,5 +1,6 @@
 -- turn over: ends what a worker is done with, and claims for it what comes next, in one transaction: one commit and one
--- round trip less between two tasks of a slot. p_free is how many more than those it could run.
+-- round trip less between two tasks of a slot, which goes from the one to the other. p_free is how many more than those it
+-- could run.
 create function turn_over_1(
     p_worker uuid, p_free integer,
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[]
@@ -14,7 +15,7 @@ declare
     unwritten record;
     room integer := p_free + cardinality(p_slots);
 begin
-    select * into unwritten from end_1(p_slots, p_tasks, p_leases, p_outcomes, p_results, p_details, false);
+    select * into unwritten from end_1(p_slots, p_tasks, p_leases, p_outcomes, p_results, p_details, false, true);
     foreach task in array coalesce(unwritten.lost, '{}') loop
         what := 'lost';
         return next;
@@ -30,7 +31,7 @@ begin
         return next;
     end if;
     -- This commits lazily, as a claim by itself does, only if nothing has been written: then nothing was ended.
-    return query select 'claimed', c.* from claim_1(p_worker, room) c;
+    return query select 'claimed', c.* from claim_1(p_worker, room, unwritten.kept) c;
 end $$;
 
 select plan_by_index('turn_over_1');

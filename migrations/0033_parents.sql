@@ -6,8 +6,9 @@ comment on column session.permissions is
     'Patterns of tools that all tasks spawned from now on may (allow) and may not (deny) use, whatever their agents list. Null: no bounds.';
 
 -- What every task is given of its session, in the transaction that makes it, however it is made: children, retries and
--- continuations too. A task that inherits nothing carries no copy of the parent.
-create function equip_1(p_config jsonb, p_parent jsonb, p_permissions jsonb) returns jsonb language sql immutable as $$
+-- continuations too. A task that inherits nothing carries no copy of the parent. (No more than stable, as the functions that it
+-- calls: then it becomes part of the statement that calls it, instead of a call for every row.)
+create function equip_1(p_config jsonb, p_parent jsonb, p_permissions jsonb) returns jsonb language sql stable as $$
     select case
         when p_parent is null and p_permissions is null and not p_config ?| array['parent', 'permissions'] then p_config
         else (p_config - array['parent', 'permissions']) || jsonb_strip_nulls(jsonb_build_object(

@@ -58,8 +58,8 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "claim_1",
-                "limit cardinality(tasks) +",
-                "limit least(cardinality(tasks), (select count(*) filter (where x.open) - count(x.task) from slot x)) +",
+                "limit cardinality(tasks) + closing",
+                "limit least(cardinality(tasks), (select count(*) filter (where x.open) - count(x.task) from slot x)) + closing",
             ),
         ],
     },
@@ -67,9 +67,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "slot_not_locked",
         edits: &[(
             "claim_1",
-            "closed.task is not null)
-        for update skip locked",
-            "closed.task is not null)",
+            "- cardinality(p_kept)
+            for update skip locked",
+            "- cardinality(p_kept)",
         )],
     },
     Mutant {
@@ -84,9 +84,18 @@ pub const MUTANTS: &[Mutant] = &[
         name: "shrink_without_headroom",
         edits: &[(
             "claim_1",
-            "limit cardinality(tasks) + (select count(*) from slot closed where not closed.open and closed.task is not null)",
-            "limit cardinality(tasks)",
+            "limit cardinality(tasks) + closing - cardinality(p_kept)",
+            "limit cardinality(tasks) - cardinality(p_kept)",
         )],
+    },
+    Mutant { name: "closed_slots_kept", edits: &[("end_1", "p_keep and x.open as is_kept", "p_keep as is_kept")] },
+    Mutant {
+        name: "kept_slots_not_freed",
+        edits: &[("claim_1", "if closing > 0 or cardinality(tasks) < cardinality(p_kept) then", "if false then")],
+    },
+    Mutant {
+        name: "kept_slots_counted_as_running",
+        edits: &[("let_in_1", " and x.task <> all(p_left)", "")],
     },
     Mutant { name: "closed_slots_claimed", edits: &[("claim_1", "slot.task is null and open", "slot.task is null")] },
     Mutant {
@@ -154,8 +163,8 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "let_in_1",
-                "from slot x where x.session = any(p_sessions) group by",
-                "from slot x where x.session = any(p_sessions) and x.task = any(seen) group by",
+                "where x.session = any(p_sessions) and x.task <> all(p_left)",
+                "where x.session = any(p_sessions) and x.task <> all(p_left) and x.task = any(seen)",
             ),
         ],
     },

@@ -5,11 +5,12 @@ use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
-use crate::text::refuse_nul;
+use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{IdempotencyKey, Lease, Result, Store, Whom};
 
 /// A task to be made.
@@ -150,9 +151,9 @@ async fn spawn(
         if parent.is_some() { key.check_for_children()? } else { key.check()? }
     }
     check_batch(tasks)?;
-    let rows = tasks.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
+    let rows = tasks.iter().map(Row::of).collect::<std::result::Result<Vec<_>, _>>()?;
     let notices = store.notices_of(tasks);
-    let order = Order { session, tasks: Value::Array(rows), keyed, notices };
+    let order = Order { session, tasks: Json(rows), keyed, notices };
     let made = match (parent, store.limits.of_tasks()) {
         (None, Some(most)) => order.place_within(store, most).await?,
         (Some(_), _) | (None, None) => order.place(store, parent).await?,
@@ -164,7 +165,7 @@ async fn spawn(
 /// Tasks that can be made, as far as one can tell without the database.
 struct Order<'a> {
     session: SessionId,
-    tasks: Value,
+    tasks: Json<Vec<Row<'a>>>,
     keyed: Keyed<'a>,
     notices: Vec<String>,
 }
@@ -178,7 +179,7 @@ impl Order<'_> {
                     r#"select id as "id!", number as "number!", state as "state!", queue_position
            from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8, $9)"#,
                     self.session.0,
-                    self.tasks,
+                    &self.tasks as _,
                     self.keyed.key.map(|key| key.key),
                     self.keyed.key.map(|key| key.body),
                     parent.map(|lease| lease.task.0),
@@ -204,7 +205,7 @@ impl Order<'_> {
                     max_active,
                     max_queued,
                     self.session.0,
-                    self.tasks,
+                    &self.tasks as _,
                     self.keyed.key.map(|key| key.key),
                     self.keyed.key.map(|key| key.body),
                     &self.notices,
@@ -236,7 +237,7 @@ impl Made {
     }
 }
 
-/// A task as `spawn_1` reads it.
+/// A task as `spawn_1` reads it. What most tasks do not have is not said.
 #[derive(Serialize)]
 struct Row<'a> {
     id: Uuid,
@@ -244,17 +245,22 @@ struct Row<'a> {
     agent_version: i32,
     config: &'a Map<String, Value>,
     assignment: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<&'a str>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: &'a Map<String, Value>,
     pool: &'a str,
     priority: i16,
+    #[serde(skip_serializing_if = "Option::is_none")]
     delay_s: Option<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<i32>,
     queue: bool,
     on_worker_loss: OnWorkerLoss,
     max_failures: i16,
+    #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
-    /// Of a task with an overlay of its own; others do not say it.
+    /// It has an overlay of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     snapshot: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,33 +269,61 @@ struct Row<'a> {
     quota: Option<Quota>,
 }
 
+impl<'a> Row<'a> {
+    fn of(task: &'a NewTask) -> std::result::Result<Self, Refusal> {
+        refuse_nuls(task)?;
+        let depends_on = task.depends_on.iter().map(|dependency| match dependency {
+            Dependency::Task(number) => number.0,
+            // `check_batch` has seen that it is below MAX_BATCH.
+            Dependency::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
+        });
+        Ok(Self {
+            id: task.id.unwrap_or_default().0,
+            agent: &task.agent,
+            agent_version: task.agent_version,
+            config: &task.config,
+            assignment: &task.assignment,
+            label: task.label.as_deref(),
+            metadata: &task.metadata,
+            pool: &task.pool,
+            priority: task.priority,
+            delay_s: task.delay.map(|delay| delay.as_secs_f64()).filter(|delay| *delay > 0.0),
+            depends_on: depends_on.collect(),
+            queue: task.queue,
+            on_worker_loss: task.on_worker_loss,
+            max_failures: task.max_failures,
+            traceparent: task.traceparent.as_deref(),
+            snapshot: !task.context.is_shared(),
+            webhook: task.webhook.as_ref(),
+            quota: task.quota,
+        })
+    }
+}
+
+fn refuse_nuls(task: &NewTask) -> std::result::Result<(), Refusal> {
+    let texts = [
+        ("agent", Some(&task.agent)),
+        ("assignment", Some(&task.assignment)),
+        ("label", task.label.as_ref()),
+        ("pool", Some(&task.pool)),
+        ("traceparent", task.traceparent.as_ref()),
+    ];
+    for (field, text) in texts {
+        refuse_nul_in(field, text.map_or("", String::as_str))?;
+    }
+    for (field, values) in [("config", &task.config), ("metadata", &task.metadata)] {
+        for (name, value) in values {
+            refuse_nul_in(field, name)?;
+            refuse_nul(field, value)?;
+        }
+    }
+    task.webhook.as_ref().map_or(Ok(()), |webhook| refuse_nul("webhook", &to_json(webhook)?))
+}
+
+fn to_json(value: impl Serialize) -> std::result::Result<Value, Refusal> {
+    serde_json::to_value(value).map_err(|error| Refusal::invalid("task", error))
+}
+
 pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
-    let depends_on = task.depends_on.iter().map(|dependency| match dependency {
-        Dependency::Task(number) => number.0,
-        // `check_batch` has seen that it is below MAX_BATCH.
-        Dependency::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
-    });
-    let row = serde_json::to_value(Row {
-        id: task.id.unwrap_or_default().0,
-        agent: &task.agent,
-        agent_version: task.agent_version,
-        config: &task.config,
-        assignment: &task.assignment,
-        label: task.label.as_deref(),
-        metadata: &task.metadata,
-        pool: &task.pool,
-        priority: task.priority,
-        delay_s: task.delay.map(|delay| delay.as_secs_f64()).filter(|delay| *delay > 0.0),
-        depends_on: depends_on.collect(),
-        queue: task.queue,
-        on_worker_loss: task.on_worker_loss,
-        max_failures: task.max_failures,
-        traceparent: task.traceparent.as_deref(),
-        snapshot: !task.context.is_shared(),
-        webhook: task.webhook.as_ref(),
-        quota: task.quota,
-    })
-    .map_err(|error| Refusal::invalid("task", error))?;
-    refuse_nul("", &row)?;
-    Ok(row)
+    to_json(Row::of(task)?)
 }

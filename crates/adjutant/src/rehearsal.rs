@@ -70,8 +70,8 @@ impl Handler for Rehearsals {
 async fn end(rehearsal: &Rehearsal, said: String) -> End {
     match rehearsal.then {
         Then::Complete => {
-            let length = rehearsal.result_bytes;
-            End::Completed { result: format!("{said:.<length$}"), summary: None }
+            let rest = ".".repeat(rehearsal.result_bytes.saturating_sub(said.len()));
+            End::Completed { result: said + &rest, summary: None }
         }
         Then::Fail => failed("It was to fail"),
         #[expect(clippy::panic, reason = "that is what was asked for")]
