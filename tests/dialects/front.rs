@@ -17,6 +17,13 @@ use crate::world::{World, until};
 
 pub const SESSION: &str = "s";
 
+/// An agent for the dialect that names one.
+const PROMPT: &str = "
+[agents.research--logs]
+description = 'Reads logs'
+system_prompt = 'You read logs.'
+";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     Http,
@@ -52,7 +59,7 @@ impl Front {
         let world = World::new().await;
         world.store.set_cap(30).await.unwrap();
         world.store.publish_tools(&["fetch", "grep", "AgentTool", "subagent"].map(tool)).await.unwrap();
-        let server = Arc::new(Server::of(&world, &format!("{CONFIG}{more}")));
+        let server = Arc::new(Server::of(&world, &format!("{CONFIG}{PROMPT}{more}")));
         server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
         let worker = world.worker().await;
         let caller = Caller::of(server.clone(), dialect, wire);
@@ -109,8 +116,15 @@ impl Front {
 
 impl Caller {
     pub fn of(server: Arc<Server>, dialect: &'static str, wire: Wire) -> Self {
-        let tool = if dialect == "caliban" { "AgentTool" } else { "subagent" };
-        Self { server, wire, dialect, tool, session: SESSION, key: None, capabilities: json!({}) }
+        Self {
+            server,
+            wire,
+            dialect,
+            tool: tool_of(dialect),
+            session: SESSION,
+            key: None,
+            capabilities: json!({}),
+        }
     }
 
     /// In another session.
@@ -179,6 +193,15 @@ impl Caller {
     }
 }
 
+/// The one tool of a dialect.
+pub fn tool_of(dialect: &str) -> &'static str {
+    match dialect {
+        "caliban" => "AgentTool",
+        "weakincentives" => "dispatch_subagent",
+        _ => "subagent",
+    }
+}
+
 /// The value in a result of MCP's, after a look whether its other forms say the same.
 #[track_caller]
 pub fn checked(dialect: &str, result: &Value) -> Value {
@@ -186,12 +209,19 @@ pub fn checked(dialect: &str, result: &Value) -> Value {
     let content = result["content"].as_array().unwrap_or_else(|| panic!("no tool's answer: {result}"));
     assert_eq!((content.len(), &content[0]["type"]), (1, &json!("text")), "one block: {result}");
     let text = content[0]["text"].as_str().unwrap();
-    let is_error = if dialect == "caliban" {
-        assert_eq!(value["text"], text);
-        value["is_error"] == true
-    } else {
-        assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
-        value["success"] == false
+    let is_error = match dialect {
+        "caliban" => {
+            assert_eq!(value["text"], text);
+            value["is_error"] == true
+        }
+        "weakincentives" => {
+            assert_eq!(value["message"], text);
+            value["success"] == false
+        }
+        _ => {
+            assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
+            value["success"] == false
+        }
     };
     assert_eq!(result["isError"], is_error, "{result}");
     value
