@@ -1,6 +1,6 @@
 //! The dialect of seed 002.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adjutant_agent::dialects::ecs::{
     self, Call, Delegation, Lifecycle, Named, ReadMethod, Reading as Read, Record, Wait, bad_read_method,
@@ -166,30 +166,25 @@ async fn result(desk: &Desk, seat: &Seat<'_>, read: &Read) -> Result<Answer> {
     let Some(method) = ReadMethod::of(&read.read_method) else {
         return Ok(bad_read_method(&read.of.session_id, &read.read_method));
     };
-    let patience = patience(desk, read.timeout);
-    let deadline = Instant::now() + patience;
-    let mut watch = desk.hub.watch(seat.id);
+    let longest = longest(desk, read.timeout);
+    let mut vigil = desk.watch_for(seat.id, longest);
     loop {
+        let patience = vigil.patience();
         let Some(record) = found(desk, seat, &read.of).await? else {
             return Ok(no_session(&read.of.session_id));
         };
         if record.lifecycle.is_terminal() {
             return Ok(record.result(method));
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || desk.stopping.is_cancelled() {
-            return Ok(record.not_ready(method, patience));
+        if patience == Patience::LastLook {
+            return Ok(record.not_ready(method, longest));
         }
-        tokio::select! {
-            () = watch.changed() => {}
-            () = tokio::time::sleep(left) => {}
-            () = desk.stopping.cancelled() => {}
-        }
+        vigil.rest().await;
     }
 }
 
 /// As long as the caller says, and never longer than a call may take.
-fn patience(desk: &Desk, wanted: Option<Duration>) -> Duration {
+fn longest(desk: &Desk, wanted: Option<Duration>) -> Duration {
     let longest = desk.policy.dialects.longest_wait;
     wanted.map_or(longest, |wanted| wanted.min(longest))
 }
@@ -202,15 +197,12 @@ async fn wait_for_news(desk: &Desk, seat: &Seat<'_>, wait: &Wait) -> Result<Answ
             None => return Ok(no_session(&of.session_id)),
         }
     }
-    let patience = patience(desk, wait.timeout);
-    let deadline = Instant::now() + patience;
+    let longest = longest(desk, wait.timeout);
     let mut awaited = TaskNewsAwaited::of(tasks.as_deref());
-    let mut watch = desk.hub.watch(seat.id);
+    let mut vigil = desk.watch_for(seat.id, longest);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let is_last = left.is_zero() || desk.stopping.is_cancelled();
-        let look = if is_last { Patience::LastLook } else { Patience::LookAgain };
-        let news = desk.store.look_for_news(seat.id, &mut awaited, look).await?;
+        let patience = vigil.patience();
+        let news = desk.store.look_for_news(seat.id, &mut awaited, patience).await?;
         if !news.told.is_empty() {
             let records: Vec<Record> = news.told.into_iter().map(record).collect();
             return Ok(ecs::notification(&records));
@@ -218,16 +210,12 @@ async fn wait_for_news(desk: &Desk, seat: &Seat<'_>, wait: &Wait) -> Result<Answ
         if news.met {
             return nothing_to_tell(desk, seat, wait).await;
         }
-        if is_last {
-            let gives_up = wait.timeout.filter(|wanted| *wanted <= patience && !desk.stopping.is_cancelled());
+        if patience == Patience::LastLook {
+            let gives_up = wait.timeout.filter(|wanted| *wanted <= longest && !desk.stopping.is_cancelled());
             let active: Vec<TaskNumber> = awaited.active().collect();
             return Ok(gives_up.map_or_else(|| ecs::still_waiting(&active), ecs::wait_timed_out));
         }
-        tokio::select! {
-            () = watch.changed() => {}
-            () = tokio::time::sleep(left) => {}
-            () = desk.stopping.cancelled() => {}
-        }
+        vigil.rest().await;
     }
 }
 

@@ -18,6 +18,7 @@ mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod vigil;
 mod weakincentives;
 mod xzatoma;
 

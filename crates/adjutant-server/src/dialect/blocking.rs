@@ -1,11 +1,9 @@
 //! Calls that wait for the task that they make.
 
-use std::time::Instant;
-
 use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::dialects::{Answer, EndedTask};
 use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState};
-use adjutant_store::{IdempotencyKey, NewTask, TaskRecord};
+use adjutant_store::{IdempotencyKey, NewTask, Patience, TaskRecord};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -97,24 +95,18 @@ impl Desk {
         dialect: Dialect,
         task: TaskNumber,
     ) -> Result<Answer> {
-        let deadline = Instant::now() + self.policy.dialects.longest_wait;
-        // Before the first look: what changes after it is heard of.
-        let mut watch = self.hub.watch(seat.id);
+        let mut vigil = self.watch_for(seat.id, self.policy.dialects.longest_wait);
         loop {
+            let patience = vigil.patience();
             let progress = self.store.progress(seat.id, task).await.map_err(|error| gone(task, error))?;
             if progress.status.state.is_terminal() {
                 let record = self.store.task(seat.tenant, progress.status.id).await?;
                 return self.show_ended(seat, dialect, &record).await;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stopping.is_cancelled() {
+            if patience == Patience::LastLook {
                 return self.show_what_goes_on(seat, dialect, &progress).await;
             }
-            tokio::select! {
-                () = watch.changed() => {}
-                () = tokio::time::sleep(left) => {}
-                () = self.stopping.cancelled() => {}
-            }
+            vigil.rest().await;
         }
     }
 
