@@ -9,7 +9,7 @@ mod request;
 use adjutant_agent::dialects::{caliban, ecs, weakincentives, xzatoma};
 use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool};
 
-pub(crate) use begin::{Begun, Seat, key_of, said_by_tool};
+pub(crate) use begin::{Begun, Seat, said_by_tool};
 pub(crate) use blocking::{Made, Unnamed, ended_task};
 pub(crate) use request::Request;
 

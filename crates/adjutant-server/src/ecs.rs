@@ -11,13 +11,12 @@ use adjutant_agent::{
     AgentSpec, Equipment, ErrorCode, MissingSkill, OnWorkerLoss, Refusal, SUBAGENT, Skill, TaskNumber,
     ToolConflict,
 };
-use adjutant_store::{
-    IdempotencyKey, NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited, TaskRecord,
-};
+use adjutant_store::{NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited, TaskRecord};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::dialect::{Begun, Seat, key_of};
+use crate::dialect::{Begun, Seat};
+use crate::key::Key;
 use crate::spec::is_traceparent;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
@@ -75,8 +74,7 @@ async fn launch(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, new: &Delegation)
     };
     let agent = desk.store.agent_for(seat.id, &new.category, &operator).await?;
     check(desk, seat, equipment.add_to(agent.definition.spec), &missing_skills).await?;
-    let key = key_of(call, Dialect::Ecs)?;
-    let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+    let key = Key::of(call, Dialect::Ecs)?;
     let delegation = NewDelegation {
         task: NewTask {
             agent: new.category.clone(),
@@ -91,6 +89,7 @@ async fn launch(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, new: &Delegation)
         any_length: true,
         ..NewDelegation::default()
     };
+    let key = key.as_ref().map(Key::as_ref);
     let spawned = desk.store.delegate(seat.id, &delegation, &operator, key).await?;
     if !new.background {
         return Ok(Begun::Waits(spawned.number));

@@ -14,6 +14,7 @@ mod door;
 mod ecs;
 mod error;
 mod hub;
+mod key;
 mod note;
 mod rates;
 mod sessions;

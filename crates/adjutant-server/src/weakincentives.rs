@@ -3,10 +3,11 @@
 use adjutant_agent::dialects::Answer;
 use adjutant_agent::dialects::weakincentives::{self, Call, Dispatch};
 use adjutant_agent::{AgentSpec, ErrorCode, Refusal, check_agent_name, tools_used};
-use adjutant_store::{Agent, IdempotencyKey, NewTask, Progress, TaskContext, TaskRecord};
+use adjutant_store::{Agent, NewTask, Progress, TaskContext, TaskRecord};
 use serde::Deserialize;
 
-use crate::dialect::{Begun, Seat, ended_task, key_of};
+use crate::dialect::{Begun, Seat, ended_task};
+use crate::key::Key;
 use crate::spec::is_traceparent;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
@@ -16,8 +17,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         Call::GoOn(task) => return desk.begin_again(seat, *task).await,
         Call::New(new) => new,
     };
-    let key = key_of(call, Dialect::Weakincentives)?;
-    let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+    let key = Key::of(call, Dialect::Weakincentives)?;
     let agent = prompt(desk, seat, new).await?;
     let on_worker_loss = agent.definition.on_worker_loss;
     let task = NewTask {
@@ -33,7 +33,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         context: TaskContext::Snapshot,
         ..NewTask::default()
     };
-    let spawned = desk.store.spawn(seat.id, &[task], key).await?;
+    let spawned = desk.store.spawn(seat.id, &[task], key.as_ref().map(Key::as_ref)).await?;
     let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
     Ok(Begun::Waits(first.number))
 }

@@ -1,5 +1,5 @@
 use adjutant_agent::dialects::Answer;
-use adjutant_agent::{SessionId, TaskNumber, check_idempotency_key, request_body};
+use adjutant_agent::{SessionId, TaskNumber};
 use adjutant_store::{Progress, TaskRecord};
 
 use super::{Dialect, Request};
@@ -82,12 +82,4 @@ pub(crate) fn said_by_tool(request: &Request, error: Error) -> Result<Answer> {
         Error::Refused(refusal) => request.refused(&refusal).ok_or(Error::Refused(refusal)),
         error @ (Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_)) => Err(error),
     }
-}
-
-/// The key of a call that makes a task, and what it is compared by: the same arguments of another tool are another call.
-pub(crate) fn key_of(call: &ToolCall, dialect: Dialect) -> Result<Option<(String, String)>> {
-    let Some(key) = &call.idempotency_key else { return Ok(None) };
-    check_idempotency_key(key)?;
-    let body = format!("{} {} {}", dialect.as_str(), call.tool, request_body(&call.arguments));
-    Ok(Some((key.clone(), body)))
 }

@@ -3,12 +3,13 @@
 use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::dialects::{Answer, EndedTask};
 use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState};
-use adjutant_store::{IdempotencyKey, NewTask, Patience, TaskRecord};
+use adjutant_store::{NewTask, Patience, TaskRecord};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::begin::{Seat, key_of};
+use super::begin::Seat;
 use super::{Begun, Dialect};
+use crate::key::Key;
 use crate::spec::is_traceparent;
 use crate::{Desk, Error, Result, ToolCall};
 
@@ -53,8 +54,7 @@ impl Desk {
         dialect: Dialect,
         new: Unnamed,
     ) -> Result<Made> {
-        let key = key_of(call, dialect)?;
-        let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+        let key = Key::of(call, dialect)?;
         let id = TaskId::new();
         let task = NewTask {
             id: Some(id),
@@ -68,7 +68,7 @@ impl Desk {
             traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
             ..NewTask::default()
         };
-        let spawned = self.store.spawn(seat.id, &[task], key).await?;
+        let spawned = self.store.spawn(seat.id, &[task], key.as_ref().map(Key::as_ref)).await?;
         let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
         Ok(Made { task: first.number, is_new: first.id == id })
     }

@@ -12,12 +12,12 @@ mod status;
 mod wait;
 
 use adjutant_agent::{
-    ContextCall, ErrorCode, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId, SubagentCall,
-    check_idempotency_key, request_body,
+    ContextCall, ErrorCode, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId, SubagentCall, request_body,
 };
 use adjutant_store::IdempotencyKey;
 use serde_json::Value;
 
+use crate::key::Key;
 use crate::{Desk, Result, ToolCall};
 
 pub(crate) use wait::{Begun, Look, News, as_wait};
@@ -32,11 +32,6 @@ pub(crate) struct Request {
 enum Call {
     Subagent(SubagentCall),
     Context(ContextCall),
-}
-
-struct Key {
-    key: String,
-    body: String,
 }
 
 impl Request {
@@ -80,7 +75,7 @@ impl Request {
     }
 
     fn key(&self) -> Option<IdempotencyKey<'_>> {
-        self.key.as_ref().map(|key| IdempotencyKey { key: &key.key, body: key.body.as_bytes() })
+        self.key.as_ref().map(Key::as_ref)
     }
 }
 
@@ -105,8 +100,7 @@ fn key(call: &ToolCall, parsed: &SubagentCall) -> std::result::Result<Option<Key
         (Some(key), _) | (None, Some(key)) => key,
         (None, None) => return Ok(None),
     };
-    check_idempotency_key(key)?;
-    Ok(Some(Key { key: key.clone(), body: request_body(&call.arguments) }))
+    Key::new(key, request_body(&call.arguments)).map(Some)
 }
 
 /// Whether it looks like one of W3C's; what does not is left out, as the standard says.
