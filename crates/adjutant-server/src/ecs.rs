@@ -17,7 +17,6 @@ use uuid::Uuid;
 
 use crate::dialect::{Begun, Seat};
 use crate::key::Key;
-use crate::spec::is_traceparent;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
 /// Sessions in the table of all.
@@ -134,7 +133,7 @@ async fn check(desk: &Desk, seat: &Seat<'_>, mut spec: AgentSpec, missing_skills
 
 /// The trace of the caller, or one of its own: both ends of a delegation tell the same.
 fn traceparent(call: &ToolCall) -> String {
-    call.traceparent.clone().filter(|parent| is_traceparent(parent)).unwrap_or_else(|| {
+    call.traceparent().unwrap_or_else(|| {
         let (trace, span) = (Uuid::new_v4().simple().to_string(), Uuid::new_v4().simple().to_string());
         format!("00-{trace}-{}-01", &span[..16])
     })

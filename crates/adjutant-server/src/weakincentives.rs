@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use crate::dialect::{Begun, Seat, ended_task};
 use crate::key::Key;
-use crate::spec::is_traceparent;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
 /// Makes a task with a snapshot of the session's shared context. It waits for room in its session, as its caller waits anyway.
@@ -29,7 +28,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         metadata: new.metadata(),
         queue: true,
         on_worker_loss,
-        traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
+        traceparent: call.traceparent(),
         context: TaskContext::Snapshot,
         ..NewTask::default()
     };

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use super::begin::Seat;
 use super::{Begun, Dialect};
 use crate::key::Key;
-use crate::spec::is_traceparent;
 use crate::{Desk, Error, Result, ToolCall};
 
 /// A task of a dialect's that names no agent of ours.
@@ -65,7 +64,7 @@ impl Desk {
             metadata: new.metadata,
             queue: true,
             quota: self.quota_of(dialect),
-            traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
+            traceparent: call.traceparent(),
             ..NewTask::default()
         };
         let spawned = self.store.spawn(seat.id, &[task], key.as_ref().map(Key::as_ref)).await?;
