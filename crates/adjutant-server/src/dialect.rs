@@ -11,6 +11,7 @@ use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool
 
 pub(crate) use begin::{Begun, Seat, said_by_tool};
 pub(crate) use blocking::{Made, Unnamed, ended_task};
+pub(crate) use parent::Parent;
 pub(crate) use request::Request;
 
 /// A front door that renders one source's tool contract.

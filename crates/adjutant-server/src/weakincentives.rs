@@ -59,9 +59,9 @@ fn start(text: &str) -> String {
 }
 
 async fn spec(desk: &Desk, seat: &Seat<'_>, new: &Dispatch, agent: AgentSpec) -> Result<AgentSpec> {
-    let model =
-        if agent.model.is_empty() { desk.child_model(seat, None).await? } else { agent.model.clone() };
-    Ok(new.spec(agent, desk.parent_tools(seat).await?, model))
+    let parent = desk.parent(seat).await?;
+    let model = if agent.model.is_empty() { parent.model } else { agent.model.clone() };
+    Ok(new.spec(agent, parent.tools, model))
 }
 
 pub(crate) async fn ended(desk: &Desk, record: &TaskRecord) -> Result<Answer> {
