@@ -11,7 +11,7 @@ use adjutant_agent::{
     AgentSpec, Equipment, ErrorCode, MissingSkill, OnWorkerLoss, Refusal, SUBAGENT, Skill, TaskNumber,
     ToolConflict,
 };
-use adjutant_store::{NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited, TaskRecord};
+use adjutant_store::{NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
@@ -140,8 +140,7 @@ fn traceparent(call: &ToolCall) -> String {
 }
 
 /// What a call in the foreground answers when its task has ended. Who is told that is told no more of it.
-pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, ended: &TaskRecord) -> Result<Answer> {
-    let task = ended.entry.task_id.parse().map_err(|error| Error::bug(&error))?;
+pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, task: TaskNumber) -> Result<Answer> {
     let answer = record(desk.store.reading(seat.id, task).await?).ended();
     desk.store.told_of(seat.id, task).await?;
     Ok(answer)

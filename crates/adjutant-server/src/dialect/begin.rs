@@ -1,6 +1,6 @@
 use adjutant_agent::dialects::Answer;
 use adjutant_agent::{SessionId, TaskNumber};
-use adjutant_store::{Progress, TaskRecord};
+use adjutant_store::{Progress, Status};
 
 use super::{Dialect, Request};
 use crate::{Desk, Error, Result, ToolCall, caliban, ecs, weakincentives, xzatoma};
@@ -43,13 +43,15 @@ impl Desk {
         &self,
         seat: &Seat<'_>,
         dialect: Dialect,
-        record: &TaskRecord,
+        ended: &Status,
     ) -> Result<Answer> {
+        // Read only by those who await it.
+        let record = self.store.task(seat.tenant, ended.id);
         match dialect {
-            Dialect::Caliban => caliban::ended(record),
-            Dialect::Ecs => ecs::ended(self, seat, record).await,
-            Dialect::Xzatoma => xzatoma::ended(self, seat, record).await,
-            Dialect::Weakincentives => weakincentives::ended(self, record).await,
+            Dialect::Caliban => caliban::ended(&record.await?),
+            Dialect::Ecs => ecs::ended(self, seat, ended.number).await,
+            Dialect::Xzatoma => xzatoma::ended(self, seat, &record.await?).await,
+            Dialect::Weakincentives => weakincentives::ended(self, &record.await?).await,
             Dialect::Spec => Err(no_wait(dialect)),
         }
     }

@@ -99,8 +99,7 @@ impl Desk {
             let patience = vigil.patience();
             let progress = self.store.progress(seat.id, task).await.map_err(|error| gone(task, error))?;
             if progress.status.state.is_terminal() {
-                let record = self.store.task(seat.tenant, progress.status.id).await?;
-                return self.show_ended(seat, dialect, &record).await;
+                return self.show_ended(seat, dialect, &progress.status).await;
             }
             if patience == Patience::LastLook {
                 return self.show_what_goes_on(seat, dialect, &progress).await;
@@ -113,8 +112,7 @@ impl Desk {
     pub(crate) async fn look_at(&self, seat: &Seat<'_>, dialect: Dialect, task: TaskNumber) -> Result<Look> {
         let status = self.store.progress(seat.id, task).await?.status;
         let answer = if status.state.is_terminal() {
-            let record = self.store.task(seat.tenant, status.id).await?;
-            Some(self.show_ended(seat, dialect, &record).await?)
+            Some(self.show_ended(seat, dialect, &status).await?)
         } else {
             None
         };
