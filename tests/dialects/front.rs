@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{AgentSpec, ToolDefinition};
+use adjutant_agent::AgentSpec;
 use adjutant_server::ToolCall;
 use adjutant_store::{Claim, Ending, Worker};
 use serde::Deserialize;
@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 
 use crate::http::client::Answer;
 use crate::http::server::Server;
-use crate::mcp::client::{NEWEST, call, params};
+use crate::mcp::client::{call, modern, params, post_to};
 use crate::spec::office::CONFIG;
-use crate::world::{World, until};
+use crate::world::{World, tool, until};
 
 pub const SESSION: &str = "s";
 
@@ -169,27 +169,10 @@ impl Caller {
     }
 
     /// Any request of MCP's; the whole answer.
-    pub async fn request(&self, method: &str, mut params: Value) -> Value {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": NEWEST,
-            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        });
-        for (name, value) in meta.as_object().unwrap() {
-            params["_meta"][name] = value.clone();
-        }
-        let name = ["name", "taskId"].iter().find_map(|name| params[*name].as_str()).map(str::to_owned);
-        let mut headers = vec![
-            "Content-Type: application/json".to_owned(),
-            "Accept: application/json, text/event-stream".to_owned(),
-            format!("MCP-Protocol-Version: {NEWEST}"),
-            format!("Mcp-Method: {method}"),
-        ];
-        headers.extend(name.map(|name| format!("Mcp-Name: {name}")));
-        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    pub async fn request(&self, method: &str, params: Value) -> Value {
         let path = format!("/mcp?dialect={}", self.dialect);
-        self.server.request("POST", &path, &headers, &body).await.json()
+        let (headers, body) = modern(method, params, &self.capabilities);
+        post_to(&self.server, &path, None, &headers, &body).await.json()
     }
 }
 
@@ -225,13 +208,4 @@ pub fn checked(dialect: &str, result: &Value) -> Value {
     };
     assert_eq!(result["isError"], is_error, "{result}");
     value
-}
-
-fn tool(name: &str) -> ToolDefinition {
-    ToolDefinition {
-        name: name.to_owned(),
-        description: name.to_owned(),
-        input_schema: json!({"type": "object"}),
-        replay: Default::default(),
-    }
 }
