@@ -7,7 +7,7 @@ use adjutant_agent::{
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
 use serde_json::json;
 
-use crate::world::{World, assert_refused};
+use crate::world::{World, assert_refused, tool};
 
 fn agent(name: &str, prompt: &str) -> AgentDefinition {
     let draft = AgentDraft {
@@ -18,15 +18,6 @@ fn agent(name: &str, prompt: &str) -> AgentDefinition {
         ..AgentDraft::default()
     };
     draft.check(&DefinitionLimits::default()).unwrap()
-}
-
-fn tool(name: &str) -> ToolDefinition {
-    ToolDefinition {
-        name: name.to_owned(),
-        description: "A tool".to_owned(),
-        input_schema: json!({"type": "object"}),
-        replay: Default::default(),
-    }
 }
 
 async fn names(world: &World, session: adjutant_agent::SessionId) -> Vec<(String, i32)> {

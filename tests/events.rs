@@ -3,6 +3,5 @@
 pub mod front;
 mod history;
 mod hub;
-mod load;
 mod streams;
 mod text;

@@ -66,6 +66,50 @@ async fn a_key_is_forgotten_after_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_the_same_after_23_hours_and_free_after_24() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let first = world.store.spawn(session, &[queued()], Some(KEY)).await.unwrap();
+    let other = IdempotencyKey { body: b"other", ..KEY };
+    make_older(&world, "23 hours 59 minutes").await;
+    world.store.tidy().await.unwrap();
+    assert_eq!(world.store.spawn(session, &[queued()], Some(KEY)).await.unwrap(), first);
+    assert_refused(
+        world.store.spawn(session, &[queued()], Some(other)).await,
+        ErrorCode::IdempotencyConflict,
+    );
+    make_older(&world, "1 minute").await;
+    // Free even before it is tidied away, and for another request too.
+    let second = world.store.spawn(session, &[queued()], Some(other)).await.unwrap();
+    assert_ne!(first, second);
+    assert_eq!(world.store.spawn(session, &[queued()], Some(other)).await.unwrap(), second, "for a day");
+    make_older(&world, "24 hours").await;
+    world.store.tidy().await.unwrap();
+    assert_eq!(world.count("select count(*) from idempotency").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collect_is_answered_again_for_23_hours_and_not_after_24() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let number = world.spawn(session, 1).await[0].number;
+    world.drain(&world.worker().await).await;
+    let first = world.store.collect(session, number, Some(KEY)).await.unwrap();
+    make_older(&world, "23 hours 59 minutes").await;
+    assert_eq!(world.store.collect(session, number, Some(KEY)).await.unwrap(), first);
+    make_older(&world, "1 minute").await;
+    assert_refused(world.store.collect(session, number, Some(KEY)).await, ErrorCode::TaskNotFound);
+}
+
+async fn make_older(world: &World, by: &str) {
+    sqlx::query("update idempotency set created_at = created_at - $1::text::interval")
+        .bind(by)
+        .execute(&world.sql)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_empty_too_long_or_has_a_nul_is_refused() {
     let world = World::new().await;
     let session = world.session().await;

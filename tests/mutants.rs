@@ -189,6 +189,8 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("depend_1", " and n.dependency < s.next_number", "")],
     },
     Mutant { name: "keys_shared_by_parents", edits: &[("spawn_1", "coalesce(p_parent || '/', '') || p_key", "p_key")] },
+    Mutant { name: "keys_forgotten_early", edits: &[("answered_1", "interval '24 hours'", "interval '23 hours'")] },
+    Mutant { name: "keys_kept_too_long", edits: &[("answered_1", "interval '24 hours'", "interval '25 hours'")] },
     Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },
     Mutant {
         name: "sweep_without_second_look",

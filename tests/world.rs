@@ -6,8 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use adjutant_agent::{Answer, ErrorCode, LeaseId, SessionId, TaskId, TaskNumber, TaskState, Turn, Usage};
+use adjutant_agent::{
+    Answer, ErrorCode, LeaseId, SessionId, TaskId, TaskNumber, TaskState, ToolDefinition, Turn, Usage,
+};
 use adjutant_store::{Claim, Error, Lease, NewSession, NewTask, NewWorker, Spawned, Store, Worker};
+use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 use uuid::Uuid;
@@ -198,6 +201,16 @@ pub fn completion(lease: &Lease) -> String {
     format!(
         "array[{slot}], array['{task}'::uuid], array['{lease}'::uuid], array['completed'], array['done'], array[null::jsonb]"
     )
+}
+
+/// A tool of some worker's.
+pub fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        description: format!("What {name} does"),
+        input_schema: json!({"type": "object"}),
+        replay: Default::default(),
+    }
 }
 
 pub fn queued() -> NewTask {

@@ -3,7 +3,7 @@
 use adjutant_agent::FailureKind;
 use serde_json::{Value, json};
 
-use super::front::{Caller, Front, SESSION, Wire, checked};
+use super::front::{Caller, Front, SESSION, Wire, checked, tool_of};
 use super::over_both_wires;
 use crate::mcp::client::{StdioClient, mcp};
 use crate::world::until;
@@ -11,13 +11,28 @@ use crate::world::until;
 const SHORT: &str = "[dialects]\nlongest_wait_s = 0.2\n";
 
 /// The dialects whose calls wait, and a call of each.
-fn calls() -> [(&'static str, Value); 2] {
-    [("caliban", json!({"prompt": "Look."})), ("xzatoma", json!({"label": "look", "task_prompt": "Look."}))]
+fn calls() -> [(&'static str, Value); 3] {
+    let dispatch =
+        json!({"mode": "ad_hoc", "prompt_ns": "research", "prompt_key": "logs", "instructions": "Look."});
+    [
+        ("caliban", json!({"prompt": "Look."})),
+        ("xzatoma", json!({"label": "look", "task_prompt": "Look."})),
+        ("weakincentives", dispatch),
+    ]
+}
+
+/// The argument that says what is to be done.
+fn assignment(dialect: &str) -> &'static str {
+    match dialect {
+        "caliban" => "prompt",
+        "xzatoma" => "task_prompt",
+        _ => "instructions",
+    }
 }
 
 /// What the child said, wherever the dialect has it.
 fn text(answer: &Value) -> &str {
-    answer["text"].as_str().or(answer["output"].as_str()).unwrap()
+    answer["text"].as_str().or(answer["output"].as_str()).or(answer["message"].as_str()).unwrap()
 }
 
 fn task_id(answer: &Value) -> &str {
@@ -65,7 +80,7 @@ async fn row_g_32_the_same_key_finds_the_same_task_and_waits_again(wire: Wire) {
         assert_eq!(task_id(&front.caller.with_key("other").call(call.clone()).await), "t_02");
         assert_eq!(front.tasks().await, 2);
         let mut other = call;
-        other[if dialect == "caliban" { "prompt" } else { "task_prompt" }] = json!("Something else.");
+        other[assignment(dialect)] = json!("Something else.");
         let refused = Caller::of(front.server.clone(), dialect, Wire::Http).with_key("k").post(other).await;
         refused.refused(409, "IDEMPOTENCY_CONFLICT");
     }
@@ -124,7 +139,7 @@ async fn a_call_of_a_client_that_knows_tasks_is_a_task_at_once_and_ends_in_the_d
 async fn row_g_36_only_what_no_tool_can_answer_is_an_error_of_http() {
     for (dialect, call) in calls() {
         let front = Front::of(dialect, Wire::Http).await;
-        let (server, tool) = (&front.server, if dialect == "caliban" { "AgentTool" } else { "subagent" });
+        let (server, tool) = (&front.server, tool_of(dialect));
         let post =
             async |path: &str, body: &str| server.post(&format!("{path}?dialect={dialect}"), body).await;
         let path = format!("/v1/sessions/{SESSION}/tools/{tool}");
@@ -158,6 +173,21 @@ async fn each_dialect_has_its_tools_in_the_form_of_each_vendor_and_over_mcp() {
             "subagent",
             json!(["label", "task_prompt"]),
             &["allowed_tools", "label", "max_turns", "summary_prompt", "task_id", "task_prompt"][..],
+        ),
+        (
+            "weakincentives",
+            "dispatch_subagent",
+            json!(["mode", "prompt_ns", "prompt_key", "instructions"]),
+            &[
+                "expected_artifacts",
+                "instructions",
+                "mode",
+                "plan_step_id",
+                "prompt_key",
+                "prompt_ns",
+                "snapshot_version",
+                "task_id",
+            ][..],
         ),
     ] {
         let of = async |format: &str| {

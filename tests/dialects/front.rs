@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{AgentSpec, ToolDefinition};
+use adjutant_agent::AgentSpec;
 use adjutant_server::ToolCall;
 use adjutant_store::{Claim, Ending, Worker};
 use serde::Deserialize;
@@ -11,11 +11,18 @@ use tokio::task::JoinHandle;
 
 use crate::http::client::Answer;
 use crate::http::server::Server;
-use crate::mcp::client::{NEWEST, call, params};
+use crate::mcp::client::{call, modern, params, post_to};
 use crate::spec::office::CONFIG;
-use crate::world::{World, until};
+use crate::world::{World, tool, until};
 
 pub const SESSION: &str = "s";
+
+/// An agent for the dialect that names one.
+const PROMPT: &str = "
+[agents.research--logs]
+description = 'Reads logs'
+system_prompt = 'You read logs.'
+";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
@@ -52,7 +59,7 @@ impl Front {
         let world = World::new().await;
         world.store.set_cap(30).await.unwrap();
         world.store.publish_tools(&["fetch", "grep", "AgentTool", "subagent"].map(tool)).await.unwrap();
-        let server = Arc::new(Server::of(&world, &format!("{CONFIG}{more}")));
+        let server = Arc::new(Server::of(&world, &format!("{CONFIG}{PROMPT}{more}")));
         server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
         let worker = world.worker().await;
         let caller = Caller::of(server.clone(), dialect, wire);
@@ -109,8 +116,15 @@ impl Front {
 
 impl Caller {
     pub fn of(server: Arc<Server>, dialect: &'static str, wire: Wire) -> Self {
-        let tool = if dialect == "caliban" { "AgentTool" } else { "subagent" };
-        Self { server, wire, dialect, tool, session: SESSION, key: None, capabilities: json!({}) }
+        Self {
+            server,
+            wire,
+            dialect,
+            tool: tool_of(dialect),
+            session: SESSION,
+            key: None,
+            capabilities: json!({}),
+        }
     }
 
     /// In another session.
@@ -155,27 +169,19 @@ impl Caller {
     }
 
     /// Any request of MCP's; the whole answer.
-    pub async fn request(&self, method: &str, mut params: Value) -> Value {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": NEWEST,
-            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        });
-        for (name, value) in meta.as_object().unwrap() {
-            params["_meta"][name] = value.clone();
-        }
-        let name = ["name", "taskId"].iter().find_map(|name| params[*name].as_str()).map(str::to_owned);
-        let mut headers = vec![
-            "Content-Type: application/json".to_owned(),
-            "Accept: application/json, text/event-stream".to_owned(),
-            format!("MCP-Protocol-Version: {NEWEST}"),
-            format!("Mcp-Method: {method}"),
-        ];
-        headers.extend(name.map(|name| format!("Mcp-Name: {name}")));
-        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    pub async fn request(&self, method: &str, params: Value) -> Value {
         let path = format!("/mcp?dialect={}", self.dialect);
-        self.server.request("POST", &path, &headers, &body).await.json()
+        let (headers, body) = modern(method, params, &self.capabilities);
+        post_to(&self.server, &path, None, &headers, &body).await.json()
+    }
+}
+
+/// The one tool of a dialect.
+pub fn tool_of(dialect: &str) -> &'static str {
+    match dialect {
+        "caliban" => "AgentTool",
+        "weakincentives" => "dispatch_subagent",
+        _ => "subagent",
     }
 }
 
@@ -186,22 +192,20 @@ pub fn checked(dialect: &str, result: &Value) -> Value {
     let content = result["content"].as_array().unwrap_or_else(|| panic!("no tool's answer: {result}"));
     assert_eq!((content.len(), &content[0]["type"]), (1, &json!("text")), "one block: {result}");
     let text = content[0]["text"].as_str().unwrap();
-    let is_error = if dialect == "caliban" {
-        assert_eq!(value["text"], text);
-        value["is_error"] == true
-    } else {
-        assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
-        value["success"] == false
+    let is_error = match dialect {
+        "caliban" => {
+            assert_eq!(value["text"], text);
+            value["is_error"] == true
+        }
+        "weakincentives" => {
+            assert_eq!(value["message"], text);
+            value["success"] == false
+        }
+        _ => {
+            assert_eq!(value, serde_json::from_str::<Value>(text).unwrap());
+            value["success"] == false
+        }
     };
     assert_eq!(result["isError"], is_error, "{result}");
     value
-}
-
-fn tool(name: &str) -> ToolDefinition {
-    ToolDefinition {
-        name: name.to_owned(),
-        description: name.to_owned(),
-        input_schema: json!({"type": "object"}),
-        replay: Default::default(),
-    }
 }

@@ -1,12 +1,12 @@
 //! Where an orchestrator of the source works in a test: a server, a session, and a worker in the hands of the test.
 
-use adjutant_agent::{FailureKind, ToolDefinition};
+use adjutant_agent::FailureKind;
 use adjutant_store::{Claim, Worker};
 use serde_json::{Value, json};
 
 use crate::http::client::Answer;
 use crate::http::server::Server;
-use crate::world::World;
+use crate::world::{World, tool};
 
 pub const CONFIG: &str = "
 [models.main]
@@ -55,13 +55,7 @@ impl Place {
     pub async fn with(more: &str) -> Self {
         let world = World::new().await;
         let server = Server::of(&world, &format!("{CONFIG}{more}"));
-        let fetch = ToolDefinition {
-            name: "fetch".to_owned(),
-            description: "Fetches".to_owned(),
-            input_schema: json!({"type": "object"}),
-            replay: Default::default(),
-        };
-        world.store.publish_tools(&[fetch]).await.unwrap();
+        world.store.publish_tools(&[tool("fetch")]).await.unwrap();
         let worker = world.worker().await;
         let place = Self { world, server, worker };
         place.server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);

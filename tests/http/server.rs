@@ -48,11 +48,16 @@ impl Server {
 
     /// With this config and no other.
     pub fn of(world: &World, text: &str) -> Self {
+        Self::at(world.url(), text)
+    }
+
+    /// As [`Server::of`], on whatever is behind this URL.
+    pub fn at(url: &str, text: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("adjutant.toml");
         fs::write(&config, text).unwrap();
         let said = tempfile::NamedTempFile::new().unwrap();
-        let mut child = serve(world.url())
+        let mut child = serve(url)
             .arg("--config")
             .arg(config)
             .stdout(Stdio::piped())

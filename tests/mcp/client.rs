@@ -214,20 +214,9 @@ impl Modern {
         self
     }
 
-    pub async fn post(&self, method: &str, mut params: Value) -> Answer {
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": NEWEST,
-            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        });
-        for (name, value) in meta.as_object().unwrap() {
-            params["_meta"][name] = value.clone();
-        }
-        let name = ["name", "uri", "taskId"].iter().find_map(|name| params[*name].as_str());
-        let mut headers = vec![format!("MCP-Protocol-Version: {NEWEST}"), format!("Mcp-Method: {method}")];
-        headers.extend(name.map(|name| format!("Mcp-Name: {name}")));
+    pub async fn post(&self, method: &str, params: Value) -> Answer {
+        let (mut headers, body) = modern(method, params, &self.capabilities);
         headers.extend(self.headers.iter().cloned());
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         post(&self.server, self.key.as_deref(), &headers, &body).await
     }
 
@@ -260,11 +249,38 @@ impl Modern {
     }
 }
 
+/// A request of the newest revision: the headers that only it has, and its body.
+pub fn modern(method: &str, mut params: Value, capabilities: &Value) -> (Vec<String>, String) {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": NEWEST,
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    for (name, value) in meta.as_object().unwrap() {
+        params["_meta"][name] = value.clone();
+    }
+    let name = ["name", "uri", "taskId"].iter().find_map(|name| params[*name].as_str());
+    let mut headers = vec![format!("MCP-Protocol-Version: {NEWEST}"), format!("Mcp-Method: {method}")];
+    headers.extend(name.map(|name| format!("Mcp-Name: {name}")));
+    (headers, json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
+}
+
 /// One message, with these headers and those that all have.
 pub async fn post(server: &Server, key: Option<&str>, headers: &[String], body: &str) -> Answer {
+    post_to(server, "/mcp", key, headers, body).await
+}
+
+/// As [`post`], at this path.
+pub async fn post_to(
+    server: &Server,
+    path: &str,
+    key: Option<&str>,
+    headers: &[String],
+    body: &str,
+) -> Answer {
     let key = key.map(|key| format!("Authorization: Bearer {key}"));
     let mut all = vec!["Content-Type: application/json", "Accept: application/json, text/event-stream"];
     all.extend(key.as_deref());
     all.extend(headers.iter().map(String::as_str));
-    server.request("POST", "/mcp", &all, body).await
+    server.request("POST", path, &all, body).await
 }

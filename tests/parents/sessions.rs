@@ -1,11 +1,10 @@
 //! What a session carries, over HTTP.
 
-use adjutant_agent::ToolDefinition;
 use serde_json::{Value, json};
 
 use crate::http::client::Answer;
 use crate::http::server::Server;
-use crate::world::World;
+use crate::world::{World, tool};
 
 const SKILL: &str =
     "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 'Count first.'\ntools = ['fetch']\n";
@@ -13,13 +12,7 @@ const SKILL: &str =
 async fn opened() -> (World, Server) {
     let world = World::new().await;
     let server = Server::with(&world, SKILL);
-    let fetch = ToolDefinition {
-        name: "fetch".to_owned(),
-        description: "Fetches".to_owned(),
-        input_schema: json!({"type": "object"}),
-        replay: Default::default(),
-    };
-    world.store.publish_tools(&[fetch]).await.unwrap();
+    world.store.publish_tools(&[tool("fetch")]).await.unwrap();
     (world, server)
 }
 

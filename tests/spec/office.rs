@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, FailureKind, SessionId, ToolDefinition};
+use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, FailureKind, SessionId};
 use adjutant_server::{Caller, Desk, Dialect, Error, Hub, Policy, Scope, ToolCall};
 use adjutant_store::{Claim, NewKey, NewSession, Operator, Worker};
 use futures::future::BoxFuture;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::http::server::Server;
 use crate::mcp::client::{Modern, StdioClient, mcp};
-use crate::world::World;
+use crate::world::{World, tool};
 
 /// One call: a session's name, a tool and its arguments; the answer is a status as HTTP has it and a body.
 pub type Wire = Arc<dyn Fn(String, ToolCall) -> BoxFuture<'static, (u16, Value)> + Send + Sync>;
@@ -71,13 +71,7 @@ impl Office {
             draft.check(&DefinitionLimits::default()).unwrap()
         });
         world.store.publish_agents(&agents).await.unwrap();
-        let fetch = ToolDefinition {
-            name: "fetch".to_owned(),
-            description: "Fetches".to_owned(),
-            input_schema: json!({"type": "object"}),
-            replay: Default::default(),
-        };
-        world.store.publish_tools(&[fetch]).await.unwrap();
+        world.store.publish_tools(&[tool("fetch")]).await.unwrap();
         let worker = world.worker().await;
         let office = Self { world, wire, worker };
         office.open(SESSION).await;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::agents_at_work::workplace::Workplace;
 use crate::fleet::process::WorkerProcess;
 use crate::http::server::Server;
-use crate::mcp::client::{NEWEST, StdioClient, call, mcp, params};
+use crate::mcp::client::{StdioClient, call, mcp, modern, params, post_to};
 use crate::shared_context;
 use crate::spec::office::key;
 
@@ -176,26 +176,11 @@ async fn mcp_http_wire(work: &Workplace) -> Wire {
     let secret = key(&work.world, "tenant", "delegate").await;
     let server = Arc::new(server(work));
     Box::new(move |call| {
-        let (server, authorization) = (server.clone(), format!("Authorization: Bearer {secret}"));
+        let (server, secret) = (server.clone(), secret.clone());
         Box::pin(async move {
-            let mut params = params(Some(SESSION), &call);
-            let meta = &mut params["_meta"];
-            meta["io.modelcontextprotocol/protocolVersion"] = json!(NEWEST);
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
-            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1"});
-            let body =
-                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
-            let version = format!("MCP-Protocol-Version: {NEWEST}");
-            let headers = [
-                "Content-Type: application/json",
-                "Accept: application/json, text/event-stream",
-                authorization.as_str(),
-                version.as_str(),
-                "Mcp-Method: tools/call",
-                "Mcp-Name: dispatch_subagent",
-            ];
-            let answer = server.request("POST", "/mcp?dialect=weakincentives", &headers, &body).await.json();
-            said(&answer["result"])
+            let (headers, body) = modern("tools/call", params(Some(SESSION), &call), &json!({}));
+            let path = "/mcp?dialect=weakincentives";
+            said(&post_to(&server, path, Some(&secret), &headers, &body).await.json()["result"])
         })
     })
 }

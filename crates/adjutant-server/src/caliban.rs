@@ -4,7 +4,7 @@ use adjutant_agent::dialects::Answer;
 use adjutant_agent::dialects::caliban::{self, Call};
 use adjutant_store::{Progress, TaskRecord};
 
-use crate::dialect::{Begun, Made, Seat, Unnamed, ended_task};
+use crate::dialect::{Begun, Made, Parent, Seat, Unnamed, ended_task};
 use crate::{Desk, Dialect, Result, ToolCall};
 
 pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: &Call) -> Result<Begun> {
@@ -12,8 +12,11 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         Call::GoOn(task) => return desk.begin_again(seat, *task).await,
         Call::New(new) => new,
     };
-    let tools = desk.parent_tools(seat).await?;
-    let model = desk.child_model(seat, new.model.as_deref()).await?;
+    let Parent { tools, model } = desk.parent(seat).await?;
+    let model = match &new.model {
+        Some(name) => desk.policy.model(name)?.to_owned(),
+        None => model,
+    };
     let task = Unnamed {
         agent: "agent-tool",
         spec: new.spec(&tools, model),

@@ -7,13 +7,12 @@ use adjutant_agent::{
     DefinitionLimits, ErrorCode, LONGEST_WAIT, Reach, Refusal, SessionId, Skill, TaskNumber, Webhook,
 };
 use adjutant_store::{Operator, Store, TenantLimits};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::dialect::{Begun, Request, Seat, said_by_tool};
 use crate::sessions::Sessions;
 use crate::xzatoma::Told;
-use crate::{Caller, Dialect, Hub, Result, note};
+use crate::{Caller, Dialect, Hub, Result, ToolCall, note};
 
 /// What the operator's config says that a call has to know.
 #[derive(Debug, Clone, Default)]
@@ -101,16 +100,6 @@ pub struct Desk {
     sessions: Arc<Sessions>,
     /// The process is about to end: what waits answers now, and its caller goes on elsewhere.
     pub(crate) stopping: CancellationToken,
-}
-
-/// A tool called by an orchestrator, as its source writes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolCall {
-    pub tool: String,
-    pub arguments: Value,
-    /// From the wire's header, if it has one; the argument of the same name counts as well.
-    pub idempotency_key: Option<String>,
-    pub traceparent: Option<String>,
 }
 
 impl Desk {

@@ -9,8 +9,9 @@ mod request;
 use adjutant_agent::dialects::{caliban, ecs, weakincentives, xzatoma};
 use adjutant_agent::{Refusal, ToolDefinition, shared_context_tool, subagent_tool};
 
-pub(crate) use begin::{Begun, Seat, key_of, said_by_tool};
+pub(crate) use begin::{Begun, Seat, said_by_tool};
 pub(crate) use blocking::{Made, Unnamed, ended_task};
+pub(crate) use parent::Parent;
 pub(crate) use request::Request;
 
 /// A front door that renders one source's tool contract.
@@ -31,9 +32,6 @@ pub enum Dialect {
 
 impl Dialect {
     pub const ALL: [Self; 5] = [Self::Spec, Self::Caliban, Self::Ecs, Self::Xzatoma, Self::Weakincentives];
-
-    /// Those that are in this release.
-    pub const SERVED: [Self; 5] = Self::ALL;
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,15 +67,9 @@ impl std::str::FromStr for Dialect {
     type Err = Refusal;
 
     fn from_str(word: &str) -> Result<Self, Refusal> {
-        let known = Self::ALL.into_iter().find(|dialect| dialect.as_str() == word);
-        let served: Vec<_> = Self::SERVED.iter().map(|dialect| dialect.as_str()).collect();
-        match known {
-            Some(dialect) if Self::SERVED.contains(&dialect) => Ok(dialect),
-            Some(_) => Err(Refusal::invalid(
-                "dialect",
-                format_args!("{word} is not in this release; there are: {}", served.join(", ")),
-            )),
-            None => Err(Refusal::invalid("dialect", format_args!("must be one of: {}", served.join(", ")))),
-        }
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == word).ok_or_else(|| {
+            let known = Self::ALL.map(Self::as_str).join(", ");
+            Refusal::invalid("dialect", format_args!("must be one of: {known}"))
+        })
     }
 }

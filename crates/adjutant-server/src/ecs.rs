@@ -1,6 +1,6 @@
 //! The dialect of seed 002.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use adjutant_agent::dialects::ecs::{
     self, Call, Delegation, Lifecycle, Named, ReadMethod, Reading as Read, Record, Wait, bad_read_method,
@@ -11,14 +11,12 @@ use adjutant_agent::{
     AgentSpec, Equipment, ErrorCode, MissingSkill, OnWorkerLoss, Refusal, SUBAGENT, Skill, TaskNumber,
     ToolConflict,
 };
-use adjutant_store::{
-    IdempotencyKey, NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited, TaskRecord,
-};
+use adjutant_store::{NewDelegation, NewTask, Operator, Patience, Reading, TaskNewsAwaited};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
-use crate::dialect::{Begun, Seat, key_of};
-use crate::spec::is_traceparent;
+use crate::dialect::{Begun, Seat};
+use crate::key::Key;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
 /// Sessions in the table of all.
@@ -75,8 +73,7 @@ async fn launch(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, new: &Delegation)
     };
     let agent = desk.store.agent_for(seat.id, &new.category, &operator).await?;
     check(desk, seat, equipment.add_to(agent.definition.spec), &missing_skills).await?;
-    let key = key_of(call, Dialect::Ecs)?;
-    let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+    let key = Key::of(call, Dialect::Ecs)?;
     let delegation = NewDelegation {
         task: NewTask {
             agent: new.category.clone(),
@@ -91,6 +88,7 @@ async fn launch(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, new: &Delegation)
         any_length: true,
         ..NewDelegation::default()
     };
+    let key = key.as_ref().map(Key::as_ref);
     let spawned = desk.store.delegate(seat.id, &delegation, &operator, key).await?;
     if !new.background {
         return Ok(Begun::Waits(spawned.number));
@@ -135,15 +133,14 @@ async fn check(desk: &Desk, seat: &Seat<'_>, mut spec: AgentSpec, missing_skills
 
 /// The trace of the caller, or one of its own: both ends of a delegation tell the same.
 fn traceparent(call: &ToolCall) -> String {
-    call.traceparent.clone().filter(|parent| is_traceparent(parent)).unwrap_or_else(|| {
+    call.traceparent().unwrap_or_else(|| {
         let (trace, span) = (Uuid::new_v4().simple().to_string(), Uuid::new_v4().simple().to_string());
         format!("00-{trace}-{}-01", &span[..16])
     })
 }
 
 /// What a call in the foreground answers when its task has ended. Who is told that is told no more of it.
-pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, ended: &TaskRecord) -> Result<Answer> {
-    let task = ended.entry.task_id.parse().map_err(|error| Error::bug(&error))?;
+pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, task: TaskNumber) -> Result<Answer> {
     let answer = record(desk.store.reading(seat.id, task).await?).ended();
     desk.store.told_of(seat.id, task).await?;
     Ok(answer)
@@ -166,30 +163,25 @@ async fn result(desk: &Desk, seat: &Seat<'_>, read: &Read) -> Result<Answer> {
     let Some(method) = ReadMethod::of(&read.read_method) else {
         return Ok(bad_read_method(&read.of.session_id, &read.read_method));
     };
-    let patience = patience(desk, read.timeout);
-    let deadline = Instant::now() + patience;
-    let mut watch = desk.hub.watch(seat.id);
+    let longest = longest(desk, read.timeout);
+    let mut vigil = desk.watch_for(seat.id, longest);
     loop {
+        let patience = vigil.patience();
         let Some(record) = found(desk, seat, &read.of).await? else {
             return Ok(no_session(&read.of.session_id));
         };
         if record.lifecycle.is_terminal() {
             return Ok(record.result(method));
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || desk.stopping.is_cancelled() {
-            return Ok(record.not_ready(method, patience));
+        if patience == Patience::LastLook {
+            return Ok(record.not_ready(method, longest));
         }
-        tokio::select! {
-            () = watch.changed() => {}
-            () = tokio::time::sleep(left) => {}
-            () = desk.stopping.cancelled() => {}
-        }
+        vigil.rest().await;
     }
 }
 
 /// As long as the caller says, and never longer than a call may take.
-fn patience(desk: &Desk, wanted: Option<Duration>) -> Duration {
+fn longest(desk: &Desk, wanted: Option<Duration>) -> Duration {
     let longest = desk.policy.dialects.longest_wait;
     wanted.map_or(longest, |wanted| wanted.min(longest))
 }
@@ -202,15 +194,12 @@ async fn wait_for_news(desk: &Desk, seat: &Seat<'_>, wait: &Wait) -> Result<Answ
             None => return Ok(no_session(&of.session_id)),
         }
     }
-    let patience = patience(desk, wait.timeout);
-    let deadline = Instant::now() + patience;
+    let longest = longest(desk, wait.timeout);
     let mut awaited = TaskNewsAwaited::of(tasks.as_deref());
-    let mut watch = desk.hub.watch(seat.id);
+    let mut vigil = desk.watch_for(seat.id, longest);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let is_last = left.is_zero() || desk.stopping.is_cancelled();
-        let look = if is_last { Patience::LastLook } else { Patience::LookAgain };
-        let news = desk.store.look_for_news(seat.id, &mut awaited, look).await?;
+        let patience = vigil.patience();
+        let news = desk.store.look_for_news(seat.id, &mut awaited, patience).await?;
         if !news.told.is_empty() {
             let records: Vec<Record> = news.told.into_iter().map(record).collect();
             return Ok(ecs::notification(&records));
@@ -218,16 +207,12 @@ async fn wait_for_news(desk: &Desk, seat: &Seat<'_>, wait: &Wait) -> Result<Answ
         if news.met {
             return nothing_to_tell(desk, seat, wait).await;
         }
-        if is_last {
-            let gives_up = wait.timeout.filter(|wanted| *wanted <= patience && !desk.stopping.is_cancelled());
+        if patience == Patience::LastLook {
+            let gives_up = wait.timeout.filter(|wanted| *wanted <= longest && !desk.stopping.is_cancelled());
             let active: Vec<TaskNumber> = awaited.active().collect();
             return Ok(gives_up.map_or_else(|| ecs::still_waiting(&active), ecs::wait_timed_out));
         }
-        tokio::select! {
-            () = watch.changed() => {}
-            () = tokio::time::sleep(left) => {}
-            () = desk.stopping.cancelled() => {}
-        }
+        vigil.rest().await;
     }
 }
 

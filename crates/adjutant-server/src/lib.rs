@@ -14,18 +14,22 @@ mod door;
 mod ecs;
 mod error;
 mod hub;
+mod key;
 mod note;
 mod rates;
 mod sessions;
 mod spec;
+mod tool_call;
+mod vigil;
 mod weakincentives;
 mod xzatoma;
 
 pub use caller::{Caller, Scope};
-pub use desk::{Desk, Dialects, Policy, SessionLimits, ToolCall};
+pub use desk::{Desk, Dialects, Policy, SessionLimits};
 pub use dialect::Dialect;
 pub use door::{Door, DoorSettings, EventStreams, StreamLimits, event_routes};
 pub use error::Error;
 pub use hub::{Hub, Subscription, TextWatch, Watch};
+pub use tool_call::ToolCall;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

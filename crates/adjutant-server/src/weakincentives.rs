@@ -3,11 +3,11 @@
 use adjutant_agent::dialects::Answer;
 use adjutant_agent::dialects::weakincentives::{self, Call, Dispatch};
 use adjutant_agent::{AgentSpec, ErrorCode, Refusal, check_agent_name, tools_used};
-use adjutant_store::{Agent, IdempotencyKey, NewTask, Progress, TaskContext, TaskRecord};
+use adjutant_store::{Agent, NewTask, Progress, TaskContext, TaskRecord};
 use serde::Deserialize;
 
-use crate::dialect::{Begun, Seat, ended_task, key_of};
-use crate::spec::is_traceparent;
+use crate::dialect::{Begun, Seat, ended_task};
+use crate::key::Key;
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
 /// Makes a task with a snapshot of the session's shared context. It waits for room in its session, as its caller waits anyway.
@@ -16,8 +16,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         Call::GoOn(task) => return desk.begin_again(seat, *task).await,
         Call::New(new) => new,
     };
-    let key = key_of(call, Dialect::Weakincentives)?;
-    let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+    let key = Key::of(call, Dialect::Weakincentives)?;
     let agent = prompt(desk, seat, new).await?;
     let on_worker_loss = agent.definition.on_worker_loss;
     let task = NewTask {
@@ -29,11 +28,11 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         metadata: new.metadata(),
         queue: true,
         on_worker_loss,
-        traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
+        traceparent: call.traceparent(),
         context: TaskContext::Snapshot,
         ..NewTask::default()
     };
-    let spawned = desk.store.spawn(seat.id, &[task], key).await?;
+    let spawned = desk.store.spawn(seat.id, &[task], key.as_ref().map(Key::as_ref)).await?;
     let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
     Ok(Begun::Waits(first.number))
 }
@@ -60,9 +59,9 @@ fn start(text: &str) -> String {
 }
 
 async fn spec(desk: &Desk, seat: &Seat<'_>, new: &Dispatch, agent: AgentSpec) -> Result<AgentSpec> {
-    let model =
-        if agent.model.is_empty() { desk.child_model(seat, None).await? } else { agent.model.clone() };
-    Ok(new.spec(agent, desk.parent_tools(seat).await?, model))
+    let parent = desk.parent(seat).await?;
+    let model = if agent.model.is_empty() { parent.model } else { agent.model.clone() };
+    Ok(new.spec(agent, parent.tools, model))
 }
 
 pub(crate) async fn ended(desk: &Desk, record: &TaskRecord) -> Result<Answer> {

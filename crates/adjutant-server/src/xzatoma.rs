@@ -7,7 +7,7 @@ use adjutant_agent::dialects::xzatoma::{self, Call, Event, OVER_QUOTA, Wrong};
 use adjutant_agent::{ErrorCode, Refusal};
 use adjutant_store::{Progress, TaskRecord};
 
-use crate::dialect::{Begun, Made, Seat, Unnamed, ended_task};
+use crate::dialect::{Begun, Made, Parent, Seat, Unnamed, ended_task};
 use crate::{Desk, Dialect, Error, Result, ToolCall};
 
 pub(crate) use telemetry::Told;
@@ -21,8 +21,7 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
         Call::New(new) => new,
     };
     let settings = &desk.policy.dialects.xzatoma;
-    let tools = desk.parent_tools(seat).await?;
-    let model = desk.child_model(seat, None).await?;
+    let Parent { tools, model } = desk.parent(seat).await?;
     let spec = new.spec(&tools, model, settings).map_err(refusal)?;
     let events = telemetry::Events::of(settings, &new.label);
     let begins = Event::of_spawn(&spec, 1, desk.policy.operator.max_turns_ceiling);

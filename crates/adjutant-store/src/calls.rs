@@ -14,6 +14,10 @@ use crate::{Error, Result};
 /// After this long a connection is closed, and what the server keeps for it is freed.
 const LONGEST_LIFE: Duration = Duration::from_secs(1800);
 
+/// How long a call waits for a new connection. A server that refuses one is asked again and again by sqlx, for as long as it may;
+/// whoever called has a time-out of its own, and can do better with an answer.
+const NEW_CONNECTION: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub(crate) struct Calls {
     pool: PgPool,
@@ -67,7 +71,7 @@ impl Calls {
     async fn connection(&self) -> Result<(PoolConnection<Postgres>, Instant)> {
         loop {
             let Some(mut last) = self.resting().pop() else {
-                return Ok((self.pool.acquire().await?, Instant::now()));
+                return Ok((timeout(NEW_CONNECTION, self.pool.acquire()).await?, Instant::now()));
             };
             if last.since.elapsed() < self.fresh || timeout(CONNECT, last.connection.ping()).await.is_ok() {
                 return Ok((last.connection, last.opened_at));

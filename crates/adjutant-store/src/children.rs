@@ -11,8 +11,7 @@ use crate::batch::check_batch;
 use crate::delegate::{check_task, json as json_of, row};
 use crate::spawn::{Made, to_row};
 use crate::status::known;
-use crate::text::storable_json;
-use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned};
+use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned, tool_result};
 
 /// What `task_history` gives for a child.
 macro_rules! child_of {
@@ -158,10 +157,6 @@ impl Lease {
 
     /// Hands a child's outcome over, as the result of a call of the last turn: both are stored, or neither.
     pub async fn collect_child(&self, number: TaskNumber, result: &ToolResult) -> Result<()> {
-        let ToolResult { call, content, is_error, duration_ms } = result;
-        let body = storable_json(json!({
-            "call": call, "content": content, "is_error": is_error, "duration_ms": duration_ms,
-        }));
         self.store
             .call(async |connection| {
                 sqlx::query!(
@@ -172,7 +167,7 @@ impl Lease {
                     self.id.0,
                     self.answers,
                     number.0,
-                    body
+                    tool_result::row(result)
                 )
                 .execute(connection)
                 .await

@@ -1,6 +1,6 @@
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode, MAX_TASK_TOKENS,
-    Refusal, SessionId, check_agent_name, estimate_tokens,
+    AgentDefinition, AgentSpec, BatchItem, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode,
+    MAX_TASK_TOKENS, Refusal, SessionId, TaskOptions, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::delegate_together::Plain;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::spawn::{Made, to_row};
 use crate::text::{refuse_nul, refuse_nul_in};
-use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
+use crate::{Dependency, Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +28,37 @@ pub struct NewDelegation {
     pub equipment: Equipment,
     /// Its assignment may be longer than `spec` takes.
     pub any_length: bool,
+}
+
+impl NewDelegation {
+    /// What a call says of a task for this agent.
+    pub fn of(agent: &str, assignment: &str, options: &TaskOptions) -> Self {
+        Self {
+            task: NewTask {
+                agent: agent.to_owned(),
+                assignment: assignment.to_owned(),
+                label: options.label.clone(),
+                metadata: options.metadata.clone(),
+                priority: options.priority,
+                delay: options.delay,
+                queue: options.queue,
+                webhook: options.webhook.clone(),
+                ..NewTask::default()
+            },
+            timeout_s: options.timeout_s,
+            budget: options.budget,
+            summary_prompt: options.summary_prompt.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&BatchItem> for NewDelegation {
+    fn from(item: &BatchItem) -> Self {
+        let mut new = Self::of(&item.agent, &item.task, &item.options);
+        new.task.depends_on = item.depends_on.iter().copied().map(Dependency::from).collect();
+        new
+    }
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::dialects::xzatoma::Quota;
-use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
+use adjutant_agent::{
+    ItemDependency, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -90,6 +92,15 @@ impl Default for NewTask {
 pub enum Dependency {
     Task(TaskNumber),
     InBatch(usize),
+}
+
+impl From<ItemDependency> for Dependency {
+    fn from(dependency: ItemDependency) -> Self {
+        match dependency {
+            ItemDependency::Task(number) => Self::Task(number),
+            ItemDependency::Item(place) => Self::InBatch(place),
+        }
+    }
 }
 
 /// A task that was made. It is durable when this is returned.

@@ -3,9 +3,12 @@ use crate::{Result, Store};
 /// The weeks for which there are partitions, besides this one.
 const WEEKS_AHEAD: i32 = 5;
 
+/// The most that is deleted at once, as the statements say: no spawn waits for a long delete.
+const BATCH: u64 = 1000;
+
 impl Store {
-    /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were
-    /// never heard of again, drafts of leases that are no more, deliveries that are over, and idempotency keys past their day.
+    /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were never heard of again, drafts
+    /// of leases that are no more, secrets that are good no longer, deliveries that are over, and idempotency keys past their day.
     pub async fn tidy(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -25,16 +28,16 @@ impl Store {
         .execute(&self.pool)
         .await?;
         self.forget_drafts().await?;
-        self.forget_deliveries().await?;
-        self.forget_keys().await
+        sqlx::query!("delete from webhook_secret where expires_at < now()").execute(&self.pool).await?;
+        while self.forget_some_deliveries().await? >= BATCH {}
+        while self.forget_some_keys().await? >= BATCH {}
+        Ok(())
     }
 
-    /// What was delivered goes sooner than what somebody may still want to send again; and so do secrets that are good no longer.
-    async fn forget_deliveries(&self) -> Result<()> {
-        sqlx::query!("delete from webhook_secret where expires_at < now()").execute(&self.pool).await?;
-        loop {
-            let gone = sqlx::query!(
-                "delete from webhook_delivery
+    /// What was delivered goes sooner than what somebody may still want to send again.
+    async fn forget_some_deliveries(&self) -> Result<u64> {
+        let gone = sqlx::query!(
+            "delete from webhook_delivery
                  where id in (
                      select id
                      from webhook_delivery
@@ -43,20 +46,15 @@ impl Store {
                      limit 1000
                      for update skip locked
                  )"
-            )
-            .execute(&self.pool)
-            .await?;
-            if gone.rows_affected() < 1000 {
-                return Ok(());
-            }
-        }
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(gone.rows_affected())
     }
 
-    /// In small batches, so that no spawn waits for a long delete.
-    async fn forget_keys(&self) -> Result<()> {
-        loop {
-            let gone = sqlx::query!(
-                "delete from idempotency
+    async fn forget_some_keys(&self) -> Result<u64> {
+        let gone = sqlx::query!(
+            "delete from idempotency
                  where (session, action, key) in (
                      select session, action, key
                      from idempotency
@@ -64,13 +62,10 @@ impl Store {
                      limit 1000
                      for update skip locked
                  )"
-            )
-            .execute(&self.pool)
-            .await?;
-            if gone.rows_affected() < 1000 {
-                return Ok(());
-            }
-        }
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(gone.rows_affected())
     }
 }
 

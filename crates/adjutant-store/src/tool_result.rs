@@ -1,5 +1,5 @@
 use adjutant_agent::ToolResult;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::text::storable_json;
 use crate::{Lease, Result};
@@ -8,10 +8,6 @@ impl Lease {
     /// Stores what a call of `tool` in the last turn gave, with its event, and renews the lease. The first result of a call
     /// stays. Without a name the tool is one that the agent does not have.
     pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<()> {
-        let ToolResult { call, content, is_error, duration_ms } = result;
-        let body = storable_json(json!({
-            "call": call, "content": content, "is_error": is_error, "duration_ms": duration_ms,
-        }));
         self.store
             .call(async |connection| {
                 sqlx::query!(
@@ -22,7 +18,7 @@ impl Lease {
                     self.id.0,
                     self.answers,
                     tool,
-                    body
+                    row(result)
                 )
                 .execute(connection)
                 .await
@@ -31,4 +27,12 @@ impl Lease {
         self.store.audience.happened([self.session]);
         Ok(())
     }
+}
+
+/// A result as the functions read it that store one.
+pub(crate) fn row(result: &ToolResult) -> Value {
+    let ToolResult { call, content, is_error, duration_ms } = result;
+    storable_json(json!({
+        "call": call, "content": content, "is_error": is_error, "duration_ms": duration_ms,
+    }))
 }

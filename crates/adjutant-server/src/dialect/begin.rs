@@ -1,6 +1,6 @@
 use adjutant_agent::dialects::Answer;
-use adjutant_agent::{SessionId, TaskNumber, check_idempotency_key, request_body};
-use adjutant_store::{Progress, TaskRecord};
+use adjutant_agent::{SessionId, TaskNumber};
+use adjutant_store::{Progress, Status};
 
 use super::{Dialect, Request};
 use crate::{Desk, Error, Result, ToolCall, caliban, ecs, weakincentives, xzatoma};
@@ -43,13 +43,15 @@ impl Desk {
         &self,
         seat: &Seat<'_>,
         dialect: Dialect,
-        record: &TaskRecord,
+        ended: &Status,
     ) -> Result<Answer> {
+        // Read only by those who await it.
+        let record = self.store.task(seat.tenant, ended.id);
         match dialect {
-            Dialect::Caliban => caliban::ended(record),
-            Dialect::Ecs => ecs::ended(self, seat, record).await,
-            Dialect::Xzatoma => xzatoma::ended(self, seat, record).await,
-            Dialect::Weakincentives => weakincentives::ended(self, record).await,
+            Dialect::Caliban => caliban::ended(&record.await?),
+            Dialect::Ecs => ecs::ended(self, seat, ended.number).await,
+            Dialect::Xzatoma => xzatoma::ended(self, seat, &record.await?).await,
+            Dialect::Weakincentives => weakincentives::ended(self, &record.await?).await,
             Dialect::Spec => Err(no_wait(dialect)),
         }
     }
@@ -82,12 +84,4 @@ pub(crate) fn said_by_tool(request: &Request, error: Error) -> Result<Answer> {
         Error::Refused(refusal) => request.refused(&refusal).ok_or(Error::Refused(refusal)),
         error @ (Error::TooOften(_) | Error::Unavailable(_) | Error::Internal(_)) => Err(error),
     }
-}
-
-/// The key of a call that makes a task, and what it is compared by: the same arguments of another tool are another call.
-pub(crate) fn key_of(call: &ToolCall, dialect: Dialect) -> Result<Option<(String, String)>> {
-    let Some(key) = &call.idempotency_key else { return Ok(None) };
-    check_idempotency_key(key)?;
-    let body = format!("{} {} {}", dialect.as_str(), call.tool, request_body(&call.arguments));
-    Ok(Some((key.clone(), body)))
 }

@@ -1,17 +1,15 @@
 //! Calls that wait for the task that they make.
 
-use std::time::Instant;
-
 use adjutant_agent::dialects::xzatoma::Quota;
 use adjutant_agent::dialects::{Answer, EndedTask};
 use adjutant_agent::{AgentSpec, ErrorCode, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState};
-use adjutant_store::{IdempotencyKey, NewTask, TaskRecord};
+use adjutant_store::{NewTask, Patience, TaskRecord};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::begin::{Seat, key_of};
+use super::begin::Seat;
 use super::{Begun, Dialect};
-use crate::spec::is_traceparent;
+use crate::key::Key;
 use crate::{Desk, Error, Result, ToolCall};
 
 /// A task of a dialect's that names no agent of ours.
@@ -55,8 +53,7 @@ impl Desk {
         dialect: Dialect,
         new: Unnamed,
     ) -> Result<Made> {
-        let key = key_of(call, dialect)?;
-        let key = key.as_ref().map(|(key, body)| IdempotencyKey { key, body: body.as_bytes() });
+        let key = Key::of(call, dialect)?;
         let id = TaskId::new();
         let task = NewTask {
             id: Some(id),
@@ -67,10 +64,10 @@ impl Desk {
             metadata: new.metadata,
             queue: true,
             quota: self.quota_of(dialect),
-            traceparent: call.traceparent.clone().filter(|parent| is_traceparent(parent)),
+            traceparent: call.traceparent(),
             ..NewTask::default()
         };
-        let spawned = self.store.spawn(seat.id, &[task], key).await?;
+        let spawned = self.store.spawn(seat.id, &[task], key.as_ref().map(Key::as_ref)).await?;
         let first = spawned.first().ok_or_else(|| Error::bug(&"a spawn of one made none"))?;
         Ok(Made { task: first.number, is_new: first.id == id })
     }
@@ -97,24 +94,17 @@ impl Desk {
         dialect: Dialect,
         task: TaskNumber,
     ) -> Result<Answer> {
-        let deadline = Instant::now() + self.policy.dialects.longest_wait;
-        // Before the first look: what changes after it is heard of.
-        let mut watch = self.hub.watch(seat.id);
+        let mut vigil = self.watch_for(seat.id, self.policy.dialects.longest_wait);
         loop {
+            let patience = vigil.patience();
             let progress = self.store.progress(seat.id, task).await.map_err(|error| gone(task, error))?;
             if progress.status.state.is_terminal() {
-                let record = self.store.task(seat.tenant, progress.status.id).await?;
-                return self.show_ended(seat, dialect, &record).await;
+                return self.show_ended(seat, dialect, &progress.status).await;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stopping.is_cancelled() {
+            if patience == Patience::LastLook {
                 return self.show_what_goes_on(seat, dialect, &progress).await;
             }
-            tokio::select! {
-                () = watch.changed() => {}
-                () = tokio::time::sleep(left) => {}
-                () = self.stopping.cancelled() => {}
-            }
+            vigil.rest().await;
         }
     }
 
@@ -122,8 +112,7 @@ impl Desk {
     pub(crate) async fn look_at(&self, seat: &Seat<'_>, dialect: Dialect, task: TaskNumber) -> Result<Look> {
         let status = self.store.progress(seat.id, task).await?.status;
         let answer = if status.state.is_terminal() {
-            let record = self.store.task(seat.tenant, status.id).await?;
-            Some(self.show_ended(seat, dialect, &record).await?)
+            Some(self.show_ended(seat, dialect, &status).await?)
         } else {
             None
         };

@@ -5,6 +5,7 @@ mod events;
 mod health;
 mod mcp;
 mod openapi;
+mod page;
 mod request;
 mod session_body;
 mod sessions;

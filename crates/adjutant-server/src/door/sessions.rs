@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::page::{Page, one_more};
 use super::request::{Options, Parameters, PathOnly, Place};
 use super::{Shared, session_body};
 use crate::{Caller, Result, Scope};
@@ -198,13 +199,10 @@ pub(super) async fn list(
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    // One more than wanted tells whether there are more.
-    let mut entries = shared.desk.store.sessions(&caller.tenant, after.as_deref(), limit + 1).await?;
-    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = entries.len() > wanted;
-    entries.truncate(wanted);
-    let next_cursor = entries.last().filter(|_| more).map(|entry| entry.name.clone());
-    Ok(Json(Sessions { sessions: entries.into_iter().map(Into::into).collect(), next_cursor }))
+    let found = shared.desk.store.sessions(&caller.tenant, after.as_deref(), one_more(limit)).await?;
+    let page = Page::of(found, limit, |last| last.name.clone());
+    let sessions = page.entries.into_iter().map(Into::into).collect();
+    Ok(Json(Sessions { sessions, next_cursor: page.next_cursor }))
 }
 
 /// Show a session

@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::page::{Page, one_more};
 use super::request::{Arguments, Options, Parameters, PathOnly, Place};
 use super::sessions::Session;
 use super::{Shared, json as to_json};
@@ -202,13 +203,9 @@ pub(super) async fn list(
     };
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    // One more than wanted tells whether there are more.
-    let mut found = shared.desk.store.deliveries(&wanted, limit + 1).await?;
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = found.len() > most;
-    found.truncate(most);
-    let next_cursor = found.last().filter(|_| more).map(|last| last.id);
-    to_json(&json!({ "deliveries": found, "next_cursor": next_cursor }))
+    let found = shared.desk.store.deliveries(&wanted, one_more(limit)).await?;
+    let page = Page::of(found, limit, |last| last.id);
+    to_json(&json!({ "deliveries": page.entries, "next_cursor": page.next_cursor }))
 }
 
 /// Send a delivery once more

@@ -1,4 +1,5 @@
 use adjutant_agent::{ContinueCall, SessionId};
+use adjutant_store::NewDelegation;
 use serde_json::Value;
 
 use super::{Request, shown, spawn};
@@ -15,7 +16,7 @@ impl Desk {
         let webhook = call.options.webhook.iter();
         self.check_webhooks(session, webhook.map(|webhook| ("webhook".to_owned(), webhook))).await?;
         // Without a name: the agent that the task had, as it was.
-        let new = spawn::delegation(&call.options, request).of("", &call.task, Vec::new());
+        let new = spawn::traced(NewDelegation::of("", &call.task, &call.options), request);
         let operator = &self.policy.operator;
         let spawned = self.store.continue_task(session, call.task_id, &new, operator, request.key()).await?;
         let agent = self.store.progress(session, spawned.number).await?.status.agent;

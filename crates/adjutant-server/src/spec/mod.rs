@@ -12,12 +12,12 @@ mod status;
 mod wait;
 
 use adjutant_agent::{
-    ContextCall, ErrorCode, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId, SubagentCall,
-    check_idempotency_key, request_body,
+    ContextCall, ErrorCode, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId, SubagentCall, request_body,
 };
 use adjutant_store::IdempotencyKey;
 use serde_json::Value;
 
+use crate::key::Key;
 use crate::{Desk, Result, ToolCall};
 
 pub(crate) use wait::{Begun, Look, News, as_wait};
@@ -34,14 +34,8 @@ enum Call {
     Context(ContextCall),
 }
 
-struct Key {
-    key: String,
-    body: String,
-}
-
 impl Request {
     pub(crate) fn read(call: &ToolCall) -> std::result::Result<Self, Refusal> {
-        let traceparent = call.traceparent.clone().filter(|parent| is_traceparent(parent));
         let (parsed, key) = match call.tool.as_str() {
             SUBAGENT => {
                 let parsed = SubagentCall::parse(&call.arguments)?;
@@ -57,7 +51,7 @@ impl Request {
                 ));
             }
         };
-        Ok(Self { call: parsed, key, traceparent })
+        Ok(Self { call: parsed, key, traceparent: call.traceparent() })
     }
 
     /// Whether it makes sense in a session that has nothing in it yet.
@@ -80,7 +74,7 @@ impl Request {
     }
 
     fn key(&self) -> Option<IdempotencyKey<'_>> {
-        self.key.as_ref().map(|key| IdempotencyKey { key: &key.key, body: key.body.as_bytes() })
+        self.key.as_ref().map(Key::as_ref)
     }
 }
 
@@ -105,18 +99,7 @@ fn key(call: &ToolCall, parsed: &SubagentCall) -> std::result::Result<Option<Key
         (Some(key), _) | (None, Some(key)) => key,
         (None, None) => return Ok(None),
     };
-    check_idempotency_key(key)?;
-    Ok(Some(Key { key: key.clone(), body: request_body(&call.arguments) }))
-}
-
-/// Whether it looks like one of W3C's; what does not is left out, as the standard says.
-pub(crate) fn is_traceparent(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    parts.len() >= 4
-        && text.len() <= 255
-        && parts.iter().zip([2, 32, 16, 2]).all(|(part, length)| {
-            part.len() == length && part.chars().all(|c| c.is_ascii_hexdigit() && !c.is_ascii_uppercase())
-        })
+    Key::new(key, request_body(&call.arguments)).map(Some)
 }
 
 impl Desk {
@@ -177,14 +160,6 @@ mod tests {
         for tool in ["", "Subagent", "fetch"] {
             let refusal = read(tool, json!({}), None).err().unwrap();
             assert_eq!(refusal.code, ErrorCode::ToolNotFound);
-        }
-    }
-
-    #[test]
-    fn only_a_traceparent_is_one() {
-        assert!(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
-        for wrong in ["", "00", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "00-0-0-0", "\0"] {
-            assert!(!is_traceparent(wrong), "{wrong}");
         }
     }
 }

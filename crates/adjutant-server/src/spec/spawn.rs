@@ -1,5 +1,5 @@
-use adjutant_agent::{BatchCall, ItemDependency, SessionId, SpawnCall, TaskOptions};
-use adjutant_store::{Dependency, NewDelegation, NewTask};
+use adjutant_agent::{BatchCall, SessionId, SpawnCall};
+use adjutant_store::{Dependency, NewDelegation};
 use serde_json::{Value, json};
 
 use super::{Request, shown};
@@ -15,8 +15,8 @@ impl Desk {
     ) -> Result<Value> {
         let webhook = call.options.webhook.iter();
         self.check_webhooks(session, webhook.map(|webhook| ("webhook".to_owned(), webhook))).await?;
-        let depends_on = call.depends_on.iter().copied().map(Dependency::Task).collect();
-        let new = delegation(&call.options, request).of(&call.agent, &call.task, depends_on);
+        let mut new = traced(NewDelegation::of(&call.agent, &call.task, &call.options), request);
+        new.task.depends_on = call.depends_on.iter().copied().map(Dependency::Task).collect();
         let spawned = self.store.delegate(session, &new, &self.policy.operator, request.key()).await?;
         Ok(Value::Object(shown::spawned(&spawned, &call.agent, &call.options)))
     }
@@ -32,13 +32,7 @@ impl Desk {
             Some((format!("tasks[{place}].webhook"), item.options.webhook.as_ref()?))
         });
         self.check_webhooks(session, webhooks).await?;
-        let new = call.tasks.iter().map(|item| {
-            let depends_on = item.depends_on.iter().map(|dependency| match dependency {
-                ItemDependency::Task(number) => Dependency::Task(*number),
-                ItemDependency::Item(place) => Dependency::InBatch(*place),
-            });
-            delegation(&item.options, request).of(&item.agent, &item.task, depends_on.collect())
-        });
+        let new = call.tasks.iter().map(|item| traced(item.into(), request));
         let new: Vec<NewDelegation> = new.collect();
         let spawned = self.store.delegate_all(session, &new, &self.policy.operator, request.key()).await?;
         let tasks = call.tasks.iter().zip(&spawned).map(|(item, spawned)| {
@@ -52,33 +46,8 @@ impl Desk {
     }
 }
 
-/// A delegation that has all but its agent and its assignment.
-pub(super) struct Unassigned(NewDelegation);
-
-pub(super) fn delegation(options: &TaskOptions, request: &Request) -> Unassigned {
-    Unassigned(NewDelegation {
-        task: NewTask {
-            label: options.label.clone(),
-            metadata: options.metadata.clone(),
-            priority: options.priority,
-            delay: options.delay,
-            queue: options.queue,
-            traceparent: request.traceparent.clone(),
-            webhook: options.webhook.clone(),
-            ..NewTask::default()
-        },
-        timeout_s: options.timeout_s,
-        budget: options.budget,
-        summary_prompt: options.summary_prompt.clone(),
-        ..NewDelegation::default()
-    })
-}
-
-impl Unassigned {
-    pub(super) fn of(mut self, agent: &str, assignment: &str, depends_on: Vec<Dependency>) -> NewDelegation {
-        self.0.task.agent = agent.to_owned();
-        self.0.task.assignment = assignment.to_owned();
-        self.0.task.depends_on = depends_on;
-        self.0
-    }
+/// A delegation in the trace of the request that asks for it.
+pub(super) fn traced(mut new: NewDelegation, request: &Request) -> NewDelegation {
+    new.task.traceparent = request.traceparent.clone();
+    new
 }

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use adjutant_agent::{SUBAGENT, SessionId, SubagentCall, TaskNumber, TaskState, WaitCall};
 use adjutant_store::{Ends, EndsAwaited, Patience};
 use chrono::{DateTime, Utc};
@@ -48,27 +46,18 @@ pub(crate) struct Look {
 impl Desk {
     /// Waits until tasks have ended, or for as long as it may; answers with those that have.
     pub(super) async fn wait(&self, session: SessionId, call: &WaitCall) -> Result<Value> {
-        let deadline = Instant::now() + call.timeout;
         let mut awaited = awaited(call);
-        // Before the first look: what changes after it is heard of.
-        let mut watch = self.hub.watch(session);
+        let mut vigil = self.watch_for(session, call.timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // A process that is about to end answers early, and its caller goes on at another.
-            let is_last = left.is_zero() || self.stopping.is_cancelled();
-            let patience = if is_last { Patience::LastLook } else { Patience::LookAgain };
+            let patience = vigil.patience();
             let ends = self.store.look_for_ends(session, &mut awaited, patience).await?;
             if ends.met || patience == Patience::LastLook {
                 return Ok(waited(&ends));
             }
-            // Whichever comes first: the next look finds out what it was.
-            tokio::select! {
-                () = watch.changed() => {}
-                () = tokio::time::sleep(left) => {}
-                () = self.stopping.cancelled() => {}
-            }
+            vigil.rest().await;
         }
     }
+
     /// The first look of somebody who comes again.
     pub(crate) async fn begin_wait(&self, session: SessionId, call: &WaitCall) -> Result<Begun> {
         let mut awaited = awaited(call);

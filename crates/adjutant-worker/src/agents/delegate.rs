@@ -6,10 +6,9 @@ use std::time::Instant;
 use adjutant_agent::dialects::{spec, xzatoma};
 use adjutant_agent::{
     AgentSpec, BatchItem, CancelCall, Child, ChildCall, CollectCall, DEFAULT_MAX_DEPTH, Delegation,
-    DelegationForm, ErrorCode, ItemDependency, ReadCall, Refusal, StatusCall, TaskNumber, TaskState,
-    ToolResult, ToolUse,
+    DelegationForm, ErrorCode, ReadCall, Refusal, StatusCall, TaskNumber, TaskState, ToolResult, ToolUse,
 };
-use adjutant_store::{Agent, Assignment, Dependency, Error, NewDelegation, NewTask, Operator};
+use adjutant_store::{Agent, Assignment, Error, NewDelegation, Operator};
 use serde_json::{Value, json};
 
 use super::use_tools::{Bench, error, refused};
@@ -163,26 +162,7 @@ fn not_found(number: TaskNumber) -> Stop {
 
 /// A child runs in the pool of its parent, whose workers have what its tree needs.
 fn delegation(item: &BatchItem, pool: &str) -> NewDelegation {
-    let options = &item.options;
-    let depends_on = item.depends_on.iter().map(|dependency| match dependency {
-        ItemDependency::Task(number) => Dependency::Task(*number),
-        ItemDependency::Item(place) => Dependency::InBatch(*place),
-    });
-    NewDelegation {
-        task: NewTask {
-            agent: item.agent.clone(),
-            assignment: item.task.clone(),
-            label: options.label.clone(),
-            metadata: options.metadata.clone(),
-            pool: pool.to_owned(),
-            priority: options.priority,
-            delay: options.delay,
-            depends_on: depends_on.collect(),
-            ..NewTask::default()
-        },
-        timeout_s: options.timeout_s,
-        budget: options.budget,
-        summary_prompt: options.summary_prompt.clone(),
-        ..NewDelegation::default()
-    }
+    let mut new = NewDelegation::from(item);
+    new.task.pool = pool.to_owned();
+    new
 }

@@ -68,7 +68,7 @@ fn instructions(dialect: Dialect) -> &'static str {
 /// The route, for those who have been let in.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
     let revoked = Arc::<Revoked>::default();
-    let services = Dialect::SERVED
+    let services = Dialect::ALL
         .map(|dialect| (dialect, service(Mcp { shared: shared.clone(), revoked: revoked.clone(), dialect })));
     Router::new().route("/mcp", post(answer)).with_state(Arc::new(At { shared, revoked, services }))
 }
@@ -91,7 +91,7 @@ struct At {
     shared: Arc<Shared>,
     revoked: Arc<Revoked>,
     /// What a client sees of a server differs from dialect to dialect.
-    services: [(Dialect, Service); Dialect::SERVED.len()],
+    services: [(Dialect, Service); Dialect::ALL.len()],
 }
 
 impl At {

@@ -73,7 +73,7 @@ impl WaitId {
         let parts: Vec<&str> = id.split('.').collect();
         let [first, since, mode, tasks, session] = parts[..] else { return None };
         let tasks = tasks.split('+').map(str::parse).collect::<Result<Vec<TaskNumber>, _>>().ok()?;
-        let kinds = Dialect::SERVED.into_iter().flat_map(|it| [(it, Awaits::Named), (it, Awaits::Session)]);
+        let kinds = Dialect::ALL.into_iter().flat_map(|it| [(it, Awaits::Named), (it, Awaits::Session)]);
         let (dialect, awaits) =
             kinds.into_iter().find(|(dialect, awaits)| word(*dialect, *awaits) == first)?;
         let read = Self {

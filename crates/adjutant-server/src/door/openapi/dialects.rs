@@ -8,7 +8,7 @@ use crate::Dialect;
 /// Adds their tools to the paths of tools, of which each is made from `call`. A path is one tool of several dialects, if they call
 /// theirs the same.
 pub(super) fn add(paths: &mut Map<String, Value>, call: &Value) {
-    let others = Dialect::SERVED.into_iter().filter(|dialect| *dialect != Dialect::Spec);
+    let others = Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Spec);
     let tools = others.flat_map(|dialect| dialect.tools().into_iter().map(move |tool| (dialect, tool)));
     for (dialect, tool) in tools {
         let mut body = tool.input_schema;
@@ -33,8 +33,8 @@ pub(super) fn at(path: &str) -> Vec<Dialect> {
     let has = |dialect: &Dialect| {
         dialect.tools().iter().any(|tool| TOOL_PATH.replace("{tool}", &tool.name) == path)
     };
-    let dialects: Vec<Dialect> = Dialect::SERVED.into_iter().filter(has).collect();
-    if dialects.is_empty() { Dialect::SERVED.to_vec() } else { dialects }
+    let dialects: Vec<Dialect> = Dialect::ALL.into_iter().filter(has).collect();
+    if dialects.is_empty() { Dialect::ALL.to_vec() } else { dialects }
 }
 
 /// What a tool answers in each of the other dialects that have it.
