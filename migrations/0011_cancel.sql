@@ -1,9 +1,9 @@
 -- cancel: the task and everything below it, at once. A worker that runs one of them is fenced off in the same
--- transaction; the answer names those leases. A task that has ended stays as it is, and the answer says what that is; but
+-- transaction; the answer names those leases, and the tasks that it ended. A task that has ended stays as it is, and the answer says what that is; but
 -- what it left running below it is cancelled all the same. The partial result of a task that was running is its draft, if it has
 -- one of an answer that was never stored.
 create function cancel_1(p_task uuid)
-returns table (state text, cancelled boolean, partial_result text, leases uuid[], delivers boolean) language plpgsql as $$
+returns table (state text, cancelled boolean, partial_result text, leases uuid[], delivers boolean, ended uuid[]) language plpgsql as $$
 #variable_conflict use_column
 declare
     target task;
@@ -47,7 +47,7 @@ begin
     perform conclude_1(idle, 'cancelled', null, null);
     perform emit_1(idle, array_fill('cancelled'::text, array[cardinality(idle)]));
     perform follow_up_1(array[target.session], tree, '{}');
-    return query select t.state::text, p_task = any(tree), t.partial_result, fenced, delivers_1() from task t where t.id = p_task;
+    return query select t.state::text, p_task = any(tree), t.partial_result, fenced, delivers_1(), tree from task t where t.id = p_task;
 end $$;
 
 select plan_by_index('cancel_1');

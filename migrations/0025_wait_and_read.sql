@@ -99,7 +99,7 @@ end $$;
 
 -- cancel, by the number that an orchestrator knows. One that was collected is gone for it.
 create function cancel_by_number_1(p_session bigint, p_number integer)
-returns table (cancelled boolean, partial_result text, leases uuid[], delivers boolean, progress jsonb) language plpgsql as $$
+returns table (cancelled boolean, partial_result text, leases uuid[], delivers boolean, ended uuid[], progress jsonb) language plpgsql as $$
 #variable_conflict use_column
 declare
     target uuid;
@@ -110,7 +110,7 @@ begin
     if not found then
         perform no_task_1(p_session, p_number);
     end if;
-    select c.cancelled, c.partial_result, c.leases, c.delivers into cancelled, partial_result, leases, delivers
+    select c.cancelled, c.partial_result, c.leases, c.delivers, c.ended into cancelled, partial_result, leases, delivers, ended
     from cancel_1(target) c;
     progress := (select to_jsonb(p) from task_progress p where p.session = p_session and p.number = p_number);
     return next;

@@ -5,6 +5,7 @@ mod caliban;
 mod doors;
 mod examples;
 pub mod front;
+pub mod telemetry;
 mod xzatoma;
 
 /// Makes a test of each case over HTTP and over MCP.

@@ -5,6 +5,7 @@ mod bounds;
 mod calls;
 mod deaths;
 pub mod family;
+mod prompts;
 mod trees;
 mod waits;
 mod xzatoma;

@@ -1,10 +1,14 @@
 //! `subagent` of seed 003.
 
+use adjutant_agent::dialects::xzatoma::{Call, Settings};
 use adjutant_agent::{Answer, FailureKind, Turn, TurnKind, Usage};
+use adjutant_store::{NewTask, Operator};
 use serde_json::{Value, json};
 
 use super::front::{Front, SESSION, Wire};
 use super::over_both_wires;
+use super::telemetry::{events_in, name_of};
+use crate::world::until;
 
 fn asked() -> Value {
     json!({"label": "look", "task_prompt": "Look around."})
@@ -210,49 +214,54 @@ async fn row_3_15_and_g_map_a_failure_has_an_error_and_no_output(wire: Wire) {
     assert_eq!(begun.await.unwrap(), expected("Subagent execution failed: Task cancelled"));
 }
 
-async fn row_3_16_what_becomes_of_subagents_is_told_in_the_log_unless_that_is_turned_off(wire: Wire) {
+async fn row_3_16_a_server_tells_of_what_it_spawns_and_cancels_unless_that_is_turned_off(wire: Wire) {
     let front = Front::of("xzatoma", wire).await;
-    front.says(asked_with("allowed_tools", json!(["fetch"])), &"x".repeat(5_000)).await;
-    front.ends(asked(), |claim| claim.lease.fail(FailureKind::MaxTurns, "Max turns".to_owned(), None)).await;
-    front.ends(asked(), |claim| claim.lease.fail(FailureKind::Model, "the secret".to_owned(), None)).await;
-    let said = front.server.said();
-    let events: Vec<Value> = said
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|line| line["subagent.event"].is_string())
-        .collect();
-    let names: Vec<&str> = events.iter().map(|event| event["subagent.event"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        ["spawn", "truncation", "complete", "spawn", "max_turns_exceeded", "complete", "spawn", "error"]
-    );
-    assert!(events.iter().all(|event| event["subagent.label"] == "look"));
-    for (nth, field, value) in [
-        (0, "depth", json!(1)),
-        (0, "max_turns", json!(10)),
-        (0, "allowed_tools", json!("fetch")),
-        (1, "original_size", json!(5_000)),
-        (1, "truncated_size", json!(4_096)),
-        (2, "turns_used", json!(1)),
-        (2, "tokens_consumed", json!(0)),
-        (2, "status", json!("complete")),
-        (4, "max_turns", json!(10)),
-        (5, "status", json!("incomplete")),
-        (7, "error", json!("model")),
-    ] {
-        assert_eq!(events[nth][format!("subagent.{field}")], value, "{field} of {}", events[nth]);
+    let begun = front.begin(asked_with("allowed_tools", json!(["fetch"])));
+    let claim = front.claim().await;
+    // One below it, as its agent would make it.
+    let Ok(Call::New(new)) = Call::parse(&asked_with("label", json!("below"))) else { panic!() };
+    let spec = new.spec(&[], "main".to_owned(), &Settings::default()).unwrap();
+    let below = NewTask {
+        agent: "subagent".to_owned(),
+        config: Operator::default().config_of(spec).unwrap(),
+        assignment: new.task_prompt.clone(),
+        label: Some(new.label.clone()),
+        metadata: new.metadata(),
+        ..NewTask::default()
+    };
+    claim.lease.spawn_by_call("call", &[below]).await.unwrap();
+    until("the spawn is told", async || !events_of(&front).is_empty()).await;
+    let cancel = format!("/v1/tasks/{}/cancel", claim.lease.task());
+    for _ in 0..2 {
+        front.server.post(&cancel, "{}").await.ok(200);
     }
-    assert!(!said.contains("the secret") && !said.contains("Look around"), "{said}");
+    begun.await.unwrap();
+    let said = front.server.said();
+    let told: Vec<Value> = events_in(&said).iter().map(fields).collect();
+    let expected = [
+        json!({"event": "spawn", "label": "look", "depth": 1, "max_turns": 10, "allowed_tools": "fetch"}),
+        json!({"event": "error", "label": "look", "depth": 1, "error": "cancelled"}),
+        json!({"event": "error", "label": "below", "depth": 2, "error": "cancelled"}),
+    ];
+    assert_eq!(told, expected);
+    assert!(!said.contains("Look around"), "{said}");
+
     let front = Front::with("xzatoma", wire, "[dialects.xzatoma]\ntelemetry_enabled = false\n").await;
-    front.says(asked(), "done").await;
+    let begun = front.begin(asked());
+    front.server.post(&format!("/v1/tasks/{}/cancel", front.claim().await.lease.task()), "{}").await.ok(200);
+    begun.await.unwrap();
     assert!(!front.server.said().contains("subagent.event"));
+}
+
+/// What an event says of its subagent.
+fn fields(event: &Value) -> Value {
+    let fields = event.as_object().unwrap().iter();
+    fields.filter_map(|(name, value)| Some((name.strip_prefix("subagent.")?, value.clone()))).collect()
 }
 
 /// The names of the events that a server has told.
 fn events_of(front: &Front) -> Vec<String> {
-    let said = front.server.said();
-    let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter_map(|line| line["subagent.event"].as_str().map(str::to_owned)).collect()
+    events_in(&front.server.said()).iter().map(name_of).collect()
 }
 
 async fn row_3_16_what_is_shown_again_is_not_told_again(wire: Wire) {
@@ -261,7 +270,7 @@ async fn row_3_16_what_is_shown_again_is_not_told_again(wire: Wire) {
     let first = keyed.says(asked_with("max_turns", json!(50)), "done").await;
     assert_eq!(keyed.call(asked_with("max_turns", json!(50))).await, first);
     keyed.call(json!({"task_id": "t_01"})).await;
-    assert_eq!(events_of(&keyed), ["spawn", "complete"]);
+    assert_eq!(events_of(&keyed), ["spawn"]);
     let said = keyed.server.said();
     assert!(said.contains(r#""subagent.max_turns":25"#), "{said}");
 
@@ -272,7 +281,7 @@ async fn row_3_16_what_is_shown_again_is_not_told_again(wire: Wire) {
         let got = poller.caller.request("tasks/get", json!({"taskId": begun["taskId"]})).await;
         assert_eq!(got["result"]["status"], "completed", "{got}");
     }
-    assert_eq!(events_of(&poller), ["spawn", "complete", "spawn", "complete"]);
+    assert_eq!(events_of(&poller), ["spawn", "spawn"]);
 }
 
 async fn row_3_16_only_a_quota_that_is_used_up_is_told_as_one(wire: Wire) {
@@ -280,13 +289,13 @@ async fn row_3_16_only_a_quota_that_is_used_up_is_told_as_one(wire: Wire) {
     let begun = front.begin(asked());
     let claim = front.claim().await;
     assert_eq!(front.call(asked()).await["success"], false);
-    assert_eq!(events_of(&front), ["spawn"]);
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     begun.await.unwrap();
+    assert_eq!(events_of(&front), ["spawn"]);
     let front = Front::with("xzatoma", wire, "[dialects.xzatoma]\nmax_executions = 1\n").await;
     front.says(asked(), "done").await;
     front.call(asked()).await;
-    assert_eq!(events_of(&front), ["spawn", "complete", "quota_exceeded"]);
+    assert_eq!(events_of(&front), ["spawn", "quota_exceeded"]);
 }
 
 async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(wire: Wire) {
@@ -383,7 +392,7 @@ over_both_wires!(
     row_3_13_and_g_7_a_child_out_of_turns_is_a_success_that_is_incomplete,
     row_3_14_an_output_of_4096_bytes_is_whole_and_a_longer_one_is_cut_between_characters,
     row_3_15_and_g_map_a_failure_has_an_error_and_no_output,
-    row_3_16_what_becomes_of_subagents_is_told_in_the_log_unless_that_is_turned_off,
+    row_3_16_a_server_tells_of_what_it_spawns_and_cancels_unless_that_is_turned_off,
     row_3_16_what_is_shown_again_is_not_told_again,
     row_3_16_only_a_quota_that_is_used_up_is_told_as_one,
     row_3_17_conversations_are_stored_with_their_depth_and_their_times,

@@ -6,8 +6,9 @@ use adjutant_script::{Answer, Script, When, text, tool_call};
 use adjutant_store::{NewTask, Operator};
 use serde_json::{Value, json};
 
-use super::family::{home, results};
+use super::family::{home, home_with, results};
 use crate::agents_at_work::workplace::Workplace;
+use crate::dialects::telemetry::events_in;
 use crate::world::until;
 
 fn call(label: &str, prompt: &str) -> Answer {
@@ -79,6 +80,46 @@ async fn row_3_6_a_call_waits_for_its_child_and_three_levels_nest_where_the_oper
     );
     let offered = last.requests[0].body.as_ref().unwrap()["tools"].to_string();
     assert!(offered.contains("lookup") && !offered.contains("task_prompt"), "{offered}");
+    place.close().await;
+}
+
+/// What is told of subagents: the event, its label and how deep it says that they are.
+fn told(said: &str) -> Vec<String> {
+    let events = events_in(said);
+    let told = events.iter().map(|event| {
+        let depth =
+            event.get("subagent.depth").or(event.get("subagent.current_depth")).unwrap_or(&Value::Null);
+        format!("{} {} {depth}", event["subagent.event"], event["subagent.label"]).replace('"', "")
+    });
+    told.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_3_16_subagents_below_others_are_told_once_with_their_depth_and_so_is_the_depth_limit() {
+    let place = home(script(), 10).await;
+    let mut doomed = place.doomed("default", "delegated:kill");
+    let top = give(&place, "dig").await;
+    doomed.killed_itself().await;
+    assert_eq!(told(&doomed.said()), ["spawn below 2"]);
+    let rescuer = place.worker();
+    place.done(top).await;
+    rescuer.says(r#""subagent.label":"top""#).await;
+    let expected =
+        ["spawn below 3", "depth_limit below 3", "complete below 3", "complete below 2", "complete top 1"];
+    assert_eq!(told(&rescuer.said()), expected);
+    let limit = events_in(&rescuer.said()).remove(1);
+    assert_eq!(limit["subagent.max_depth"], 3);
+    place.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_3_16_a_quota_that_a_nested_call_finds_used_up_is_told() {
+    let place = home_with(script(), 10, "[dialects.xzatoma]\nmax_executions = 2").await;
+    let worker = place.worker();
+    place.done(give(&place, "dig").await).await;
+    worker.says(r#""subagent.label":"top""#).await;
+    let expected = ["spawn below 2", "quota_exceeded below null", "complete below 2", "complete top 1"];
+    assert_eq!(told(&worker.said()), expected);
     place.close().await;
 }
 

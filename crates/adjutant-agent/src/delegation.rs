@@ -64,7 +64,7 @@ impl AgentSpec {
     pub fn delegation(&self, tasks_above: i16, max_depth: i16) -> Delegation {
         let max_depth = self.max_depth.map_or(max_depth, |own| own.min(max_depth));
         let depth = tasks_above.saturating_add(1);
-        match self.may_delegate {
+        match self.may_delegate && self.permits(SUBAGENT) {
             false => Delegation::Never,
             true if depth < max_depth => Delegation::Here,
             true => Delegation::TooDeep { depth, max_depth },

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::inventory::Inventory;
 use crate::words::words;
 use crate::{AgentSpec, ErrorCode, Refusal, SUBAGENT, Skill, inventory, prompts};
 
@@ -117,6 +118,17 @@ impl AgentSpec {
     /// Makes the prompt and the tools of a task: the agent's, those of its skills, and what it inherits. The same for the same
     /// snapshot, so that going on after a crash is going on with the same agent.
     pub fn equipped(&self) -> Result<Equipped, Refusal> {
+        self.equipped_with("")
+    }
+
+    /// Whether its prompt has a place for the subagents that it may call.
+    pub fn names_subagents(&self) -> bool {
+        let inherited = self.parent.as_ref().and_then(|parent| parent.system_prompt.as_deref());
+        [Some(self.system_prompt.as_str()), inherited].into_iter().flatten().any(inventory::names_subagents)
+    }
+
+    /// As [`AgentSpec::equipped`], for one that may call these subagents, a line each.
+    pub fn equipped_with(&self, subagents: &str) -> Result<Equipped, Refusal> {
         let mut made = Making {
             prompt: self.system_prompt.clone(),
             tools: self.tools.clone(),
@@ -141,7 +153,7 @@ impl AgentSpec {
         };
         let tools: Vec<&str> = spec.allowed_tools().collect();
         let mut prompt = inventory::with_sections(&made.prompt, self.sections, &made.skills);
-        prompt = inventory::render(&prompt, &tools, &made.skills);
+        prompt = Inventory { tools: &tools, skills: &made.skills, subagents }.fill(&prompt);
         if self.envelope {
             prompt = join(&prompt, prompts::ENVELOPE);
         }

@@ -20,9 +20,15 @@ pub(crate) fn with_sections(prompt: &str, sections: bool, skills: &[Skill]) -> S
     prompt.trim_start_matches('\n').to_owned()
 }
 
-/// An agent's prompt with its placeholders filled in; it has no agents of its own.
-pub(crate) fn render(prompt: &str, tools: &[&str], skills: &[Skill]) -> String {
-    Inventory { tools, skills, subagents: "" }.fill(prompt)
+/// Whether a prompt has a place for subagents.
+pub(crate) fn names_subagents(prompt: &str) -> bool {
+    prompt.contains(SUBAGENTS)
+}
+
+/// Subagents by their names and descriptions, a line each, as a prompt lists them.
+pub fn subagent_lines<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let lines = agents.into_iter().map(|(name, description)| format!("- {name}: {description}"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// An orchestrator's prompt with its placeholders filled in, and a section on its subagents if it has no place for them.
@@ -101,7 +107,8 @@ mod tests {
     }
 
     fn shown(prompt: &str, sections: bool, skills: &[Skill]) -> String {
-        render(&with_sections(prompt, sections, skills), &["fetch", "query"], skills)
+        let inventory = Inventory { tools: &["fetch", "query"], skills, subagents: "" };
+        inventory.fill(&with_sections(prompt, sections, skills))
     }
 
     #[test]
@@ -132,9 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn row_2_34_a_subagent_has_no_subagents_and_other_dollars_stay() {
+    fn row_2_34_without_subagents_there_are_none_and_other_dollars_stay() {
         let prompt = "${_installed_subagents} ${_installed_other} ${HOME} $";
-        assert_eq!(render(prompt, &[], &[]), "(none) ${_installed_other} ${HOME} $");
+        let nothing = Inventory { tools: &[], skills: &[], subagents: "" };
+        assert_eq!(nothing.fill(prompt), "(none) ${_installed_other} ${HOME} $");
         let subagents = "- researcher: Investigates";
         assert_eq!(
             Inventory { tools: &[], skills: &[], subagents }.fill(prompt).lines().next(),

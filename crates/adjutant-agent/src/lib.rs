@@ -60,6 +60,7 @@ pub use event::EventKind;
 pub use fields::{Fields, text_in, whole_in};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use inheritance::{Equipment, Equipped, InheritancePolicy, MissingSkill, Parent, ToolConflict};
+pub use inventory::subagent_lines;
 pub use key::{check_agent_name, check_key};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, TaskState};

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::DelegationForm;
+use crate::dialects::xzatoma::Telemetry;
 use crate::tool_schemas::SUBAGENT;
 use crate::{InheritancePolicy, Parent, Permissions, Skill};
 
@@ -54,6 +55,9 @@ pub struct AgentSpec {
     /// Of the dialect that it was spawned in, where that allows less than the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<i16>,
+    /// Of a dialect that tells of its subagents: what whoever ends the task tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<Telemetry>,
 }
 
 impl Default for AgentSpec {
@@ -75,6 +79,7 @@ impl Default for AgentSpec {
             may_delegate: false,
             delegation: DelegationForm::default(),
             max_depth: None,
+            telemetry: None,
         }
     }
 }

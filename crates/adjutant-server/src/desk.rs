@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dialect::{Begun, Request, Seat, said_by_tool};
 use crate::sessions::Sessions;
-use crate::xzatoma::Told;
 use crate::{Caller, Dialect, Hub, Result, ToolCall, note};
 
 /// What the operator's config says that a call has to know.
@@ -96,7 +95,6 @@ pub struct Desk {
     pub(crate) store: Store,
     pub(crate) policy: Arc<Policy>,
     pub(crate) hub: Hub,
-    pub(crate) told: Arc<Told>,
     sessions: Arc<Sessions>,
     /// The process is about to end: what waits answers now, and its caller goes on elsewhere.
     pub(crate) stopping: CancellationToken,
@@ -109,7 +107,6 @@ impl Desk {
             store,
             hub,
             policy: Arc::new(policy),
-            told: Arc::default(),
             sessions: Arc::default(),
             stopping: CancellationToken::new(),
         }

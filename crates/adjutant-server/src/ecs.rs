@@ -231,6 +231,7 @@ async fn cancel(desk: &Desk, seat: &Seat<'_>, of: &Named) -> Result<Answer> {
         return Ok(record.already_terminal());
     }
     let cancelled = desk.store.cancel_by_number(seat.id, record.number).await?;
+    desk.tell_cancelled(&cancelled.ended).await;
     if cancelled.changed {
         return Ok(record.cancelled());
     }

@@ -1,16 +1,12 @@
 //! The dialect of seed 003.
 
-mod telemetry;
-
 use adjutant_agent::dialects::Answer;
 use adjutant_agent::dialects::xzatoma::{self, Call, Event, OVER_QUOTA, Wrong};
-use adjutant_agent::{ErrorCode, Refusal};
-use adjutant_store::{Progress, TaskRecord};
+use adjutant_agent::{ErrorCode, Refusal, TaskId};
+use adjutant_store::{EndedSubagent, Progress, TaskRecord};
 
 use crate::dialect::{Begun, Made, Parent, Seat, Unnamed, ended_task};
 use crate::{Desk, Dialect, Error, Result, ToolCall};
-
-pub(crate) use telemetry::Told;
 
 /// What stands where a task has its agent.
 const AGENT: &str = "subagent";
@@ -23,7 +19,6 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
     let settings = &desk.policy.dialects.xzatoma;
     let Parent { tools, model } = desk.parent(seat).await?;
     let spec = new.spec(&tools, model, settings).map_err(refusal)?;
-    let events = telemetry::Events::of(settings, &new.label);
     let begins = Event::of_spawn(&spec, 1, desk.policy.operator.max_turns_ceiling);
     let task = Unnamed {
         agent: AGENT,
@@ -34,10 +29,11 @@ pub(crate) async fn begin(desk: &Desk, seat: &Seat<'_>, call: &ToolCall, asked: 
     };
     let made = desk.begin_unnamed(seat, call, Dialect::Xzatoma, task).await;
     match &made {
-        Ok(made) if made.is_new => events.tell(&begins),
+        _ if !settings.telemetry_enabled => {}
+        Ok(made) if made.is_new => begins.tell(&new.label),
         // A session that is full is refused with the same code.
         Err(Error::Refused(refusal)) if refusal.message.starts_with(OVER_QUOTA) => {
-            events.tell(&Event::QuotaExceeded);
+            Event::QuotaExceeded.tell(&new.label);
         }
         Ok(_) | Err(_) => {}
     }
@@ -52,20 +48,26 @@ fn refusal(Wrong(message): Wrong) -> Refusal {
 pub(crate) async fn ended(desk: &Desk, seat: &Seat<'_>, record: &TaskRecord) -> Result<Answer> {
     let settings = &desk.policy.dialects.xzatoma;
     let task = ended_task(record)?;
-    let label = task.label.as_deref().unwrap_or_default();
-    let events = telemetry::Events::of(settings, label).if_first(&desk.told, record.entry.id);
     if let (Some(_), Some(at)) = (settings.quota.max_total_tokens, record.entry.finished_at) {
         let used = desk.store.tokens_until(seat.id, Dialect::Xzatoma.as_str(), at).await?;
         if let Err(wrong) = settings.quota.check_tokens(used) {
-            events.tell(&Event::QuotaExceeded);
             return Ok(xzatoma::over_quota(&task, &wrong));
         }
     }
-    let max_turns = record.config["max_turns"].as_i64().and_then(|turns| turns.try_into().ok()).unwrap_or(0);
-    for event in xzatoma::of_end(&task, max_turns, settings) {
-        events.tell(&event);
-    }
     Ok(xzatoma::ended(&task, settings))
+}
+
+impl Desk {
+    /// Tells of those of these tasks whose ends are told, as the cancel has ended them: workers tell of what they end.
+    pub(crate) async fn tell_cancelled(&self, tasks: &[TaskId]) {
+        if tasks.is_empty() {
+            return;
+        }
+        match self.store.ended_subagents(tasks).await {
+            Ok(ended) => ended.iter().for_each(EndedSubagent::tell),
+            Err(error) => tracing::warn!("cannot tell of subagents that were cancelled: {error}"),
+        }
+    }
 }
 
 pub(crate) fn goes_on(progress: &Progress) -> Answer {

@@ -14,6 +14,8 @@ pub struct Cancelled {
     pub partial_result: Option<String>,
     /// Leases that this call took away; their workers have yet to notice.
     pub leases: Vec<LeaseId>,
+    /// What this call cancelled, of the task and all below it.
+    pub ended: Vec<TaskId>,
 }
 
 /// A task that was to be cancelled, as it is now.
@@ -23,6 +25,8 @@ pub struct CancelledTask {
     /// Whether this call cancelled it; a task that had ended stays as it was.
     pub changed: bool,
     pub partial_result: Option<String>,
+    /// What this call cancelled, of the task and all below it.
+    pub ended: Vec<TaskId>,
 }
 
 impl Store {
@@ -32,7 +36,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                        progress as "progress!: Json<Progress>"
+                        ended as "ended!", progress as "progress!: Json<Progress>"
                        from cancel_by_number_1($1, $2)"#,
                     session.0,
                     number.0
@@ -50,6 +54,7 @@ impl Store {
             progress: row.progress.0,
             changed: row.cancelled,
             partial_result: row.partial_result,
+            ended: row.ended.into_iter().map(TaskId).collect(),
         })
     }
 
@@ -59,7 +64,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
             r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                (select session from task where id = $1) as session
+                ended as "ended!", (select session from task where id = $1) as session
                from cancel_1($1)"#,
             task.0
         )
@@ -77,6 +82,7 @@ impl Store {
             changed: row.cancelled,
             partial_result: row.partial_result,
             leases,
+            ended: row.ended.into_iter().map(TaskId).collect(),
         })
     }
 }

@@ -13,8 +13,9 @@ mod xzatoma;
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentSpec, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition, ToolResult,
-    Window, delegation_tool, give_up, next, prompts, shared_context_tool,
+    AgentSpec, Conversation, Delegation, DelegationForm, FailureKind, Next, Outcome, StoredTurn,
+    ToolDefinition, ToolResult, Window, delegation_tool, give_up, next, prompts, shared_context_tool,
+    subagent_lines,
 };
 use serde::Deserialize;
 use tracing::Span;
@@ -102,6 +103,18 @@ impl Agents {
         task.unless_leaving(self.toolbox.ready_for(names)).await
     }
 
+    /// Those that it may call, a line each, if its prompt names them. They are those that its session has when the attempt begins.
+    async fn subagents(&self, task: &Task, agent: &AgentSpec) -> Result<String, Stop> {
+        let calls_by_name = agent.delegation == DelegationForm::Spec
+            && self.delegating.of(agent, task.assignment()) == Delegation::Here;
+        if !calls_by_name || !agent.names_subagents() {
+            return Ok(String::new());
+        }
+        let agents = task.agents().await?;
+        let definitions = agents.iter().map(|agent| &agent.definition);
+        Ok(subagent_lines(definitions.map(|agent| (agent.name.as_str(), agent.description.as_str()))))
+    }
+
     /// Tools of servers come and go, so this is asked before every call.
     fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools());
@@ -121,7 +134,8 @@ impl Handler for Agents {
             Ok(agent) => agent,
             Err(error) => return Ok(failed(FailureKind::Internal, format!("The task's config: {error}"))),
         };
-        let agent = match agent.equipped() {
+        let subagents = self.subagents(task, &agent).await?;
+        let agent = match agent.equipped_with(&subagents) {
             Ok(equipped) => {
                 report::missed(task, &equipped.missing);
                 equipped.spec

@@ -10,8 +10,8 @@ use tracing::Instrument;
 
 use crate::claim::Claimed;
 use crate::handler::{End, Handler, Stop, ending};
-use crate::station::Station;
-use crate::{Task, report};
+use crate::station::{Station, Written};
+use crate::{Task, report, tell_ends};
 
 pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, claimed: Claimed) {
     let hold = claimed.hold.clone();
@@ -36,8 +36,14 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
     let completed = report::Completed::of(&task, end.as_ref());
     match end {
         Some(end) => {
-            station.end(ending(task.lease, end)).await;
-            completed.into_iter().for_each(report::Completed::tell);
+            let (id, is_told) = (task.id(), tell_ends::is_told(&task));
+            let written = station.end(ending(task.lease, end)).await;
+            if let (Written::Stored, Some(completed)) = (written, completed) {
+                completed.tell();
+                if is_told {
+                    tell_ends::tell_ends(&station.store, &[id]).await;
+                }
+            }
         }
         // Somebody else has ended it or goes on with it: there is nothing to write.
         None => {

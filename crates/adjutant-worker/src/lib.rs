@@ -40,6 +40,7 @@ mod saying;
 mod settings;
 mod station;
 mod task;
+mod tell_ends;
 mod telling;
 pub mod tools;
 pub mod trace;

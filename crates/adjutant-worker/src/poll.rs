@@ -10,6 +10,7 @@ use rand::RngExt;
 use crate::fault;
 use crate::held::lock;
 use crate::station::Station;
+use crate::tell_ends;
 
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
 
@@ -52,7 +53,9 @@ async fn act_on(station: &Arc<Station>, look: Look) {
     for stray in look.strays {
         tracing::info!(task.id = %stray.task(), "task {} was claimed without our knowing: it is given back", stray.task());
         let station = station.clone();
-        tokio::spawn(async move { station.end(stray).await });
+        tokio::spawn(async move {
+            station.end(stray).await;
+        });
     }
     if station.draining.is_cancelled() {
         return;
@@ -83,6 +86,10 @@ async fn sweep(station: &Station) {
                 tracing::warn!(task.id = %task, "task {task} lost its worker and {what}");
             }
             station.store.tell(adjutant_store::Whom::All);
+            let ended: Vec<_> = swept.iter().filter(|swept| swept.ended).map(|swept| swept.task).collect();
+            if !ended.is_empty() {
+                tell_ends::tell_ends(&station.store, &ended).await;
+            }
             if let Err(error) = station.store.forget_drafts().await {
                 tracing::warn!("cannot forget what lost workers left: {error}");
             }

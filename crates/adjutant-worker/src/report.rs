@@ -167,7 +167,7 @@ impl Completed {
     pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>) -> Option<Self> {
         let success = match end {
             Some(Ok(End::Completed { .. })) => true,
-            Some(Ok(End::Failed { .. })) => false,
+            Some(Ok(End::Failed { .. }) | Err(Stop::Store(_))) => false,
             _ => return None,
         };
         Some(Self {

@@ -40,17 +40,27 @@ pub(crate) struct Station {
     pub(crate) endings: mpsc::UnboundedSender<Ended>,
 }
 
-/// An ending to be written, and who waits for it.
-pub(crate) type Ended = (Ending, oneshot::Sender<()>);
+/// An ending to be written, and who waits to hear what became of it.
+pub(crate) type Ended = (Ending, oneshot::Sender<Written>);
+
+/// What became of an ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is stored, and by this worker.
+    Stored,
+    /// Somebody else has ended the task or goes on with it.
+    TooLate,
+}
 
 impl Station {
     /// Returns when the ending is written, or is known to have come too late.
-    pub(crate) async fn end(&self, ending: Ending) {
+    pub(crate) async fn end(&self, ending: Ending) -> Written {
         let (written, wait) = oneshot::channel();
-        if self.endings.send((ending, written)).is_ok() {
-            // Whoever writes goes away only with the process.
-            let _ = wait.await;
+        // Whoever writes goes away only with the process: then it is not known what became of it.
+        if self.endings.send((ending, written)).is_err() {
+            return Written::TooLate;
         }
+        wait.await.unwrap_or(Written::TooLate)
     }
 
     /// A slot is free: this worker takes the next task itself, and tells whoever else may want it.

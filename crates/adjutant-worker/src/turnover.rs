@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::TaskId;
-use adjutant_store::{Ending, Error, Store};
+use adjutant_store::{Ending, Error, Store, Unwritten};
 use tokio::sync::mpsc;
 
 use crate::claim::{Claimed, hand_on};
 use crate::end;
 use crate::fault;
-use crate::station::{Ended, Station, backoff};
+use crate::station::{Ended, Station, Written, backoff};
 
 /// More at once would hold many sessions for long.
 const BATCH: usize = 50;
@@ -76,9 +75,9 @@ impl Calls {
         if !endings.is_empty() {
             fault::point("before_end");
         }
-        let (busy, claimed) = match claims {
+        let (unwritten, claimed) = match claims {
             Some(claims) => match self.end_and_claim(&endings, claims).await {
-                Ok(busy) => (busy, Ok(())),
+                Ok(unwritten) => (unwritten, Ok(())),
                 Err(error) => (self.end(&endings).await, Err(error)),
             },
             None => (self.end(&endings).await, Ok(())),
@@ -89,27 +88,28 @@ impl Calls {
         fault::point("after_end");
         let mut left = Vec::new();
         for (ending, written) in endings.into_iter().zip(waiting) {
-            if busy.contains(&ending.task()) {
+            if unwritten.busy.contains(&ending.task()) {
                 left.push((ending, written));
                 continue;
             }
             self.station.held.remove(ending.lease());
+            let is_lost = unwritten.lost.contains(&ending.task());
             // Who was cut off does not wait any more.
-            let _ = written.send(());
+            let _ = written.send(if is_lost { Written::TooLate } else { Written::Stored });
         }
         self.station.tell_others();
         (left, claimed)
     }
 
-    async fn end(&self, endings: &[Ending]) -> Vec<TaskId> {
-        if endings.is_empty() { Vec::new() } else { end::write(&self.line, endings).await }
+    async fn end(&self, endings: &[Ending]) -> Unwritten {
+        if endings.is_empty() { Unwritten::default() } else { end::write(&self.line, endings).await }
     }
 
     async fn end_and_claim(
         &self,
         endings: &[Ending],
         claims: &mpsc::UnboundedSender<Claimed>,
-    ) -> Result<Vec<TaskId>, Error> {
+    ) -> Result<Unwritten, Error> {
         let room = self.station.held.room();
         let worker = &self.station.worker;
         let _known = self.station.claiming.read().await;
@@ -118,11 +118,12 @@ impl Calls {
             if room.size > 0 {
                 hand_on(&self.station, worker.claim(room.size).await?, asked_at, claims);
             }
-            return Ok(Vec::new());
+            return Ok(Unwritten::default());
         }
         let turnover = worker.turn_over(endings, room.size).await?;
         hand_on(&self.station, turnover.claims, asked_at, claims);
-        Ok(end::busy(turnover.unwritten))
+        end::say_what_is_lost(&turnover.unwritten);
+        Ok(turnover.unwritten)
     }
 }
 

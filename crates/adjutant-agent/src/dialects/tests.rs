@@ -39,7 +39,7 @@ fn a_subagent_of_a_subagent_says_how_deep_it_is() {
 
 #[test]
 fn what_ends_is_told_once_and_by_its_kind() {
-    let events = |outcome| xzatoma::of_end(&ended(outcome), 8, &Settings::default());
+    let events = |outcome| xzatoma::of_end(&ended(outcome), 8, &Settings::default().telemetry().unwrap());
     let complete = |status| Event::Complete { depth: 2, turns_used: 3, tokens_consumed: 120, status };
     let long = "x".repeat(4_097);
     assert_eq!(

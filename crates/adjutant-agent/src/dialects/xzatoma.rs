@@ -3,10 +3,12 @@
 mod answers;
 mod events;
 mod settings;
+mod telemetry;
 
 pub use answers::{ended, goes_on, over_quota, refused};
 pub use events::{Event, of_end};
 pub use settings::{OVER_QUOTA, Quota, Settings};
+pub use telemetry::Telemetry;
 
 use serde_json::{Map, Value, json};
 
@@ -115,6 +117,7 @@ impl Delegation {
             may_delegate: true,
             delegation: DelegationForm::Xzatoma,
             max_depth: i16::try_from(settings.max_depth).ok(),
+            telemetry: settings.telemetry(),
             ..AgentSpec::default()
         })
     }

@@ -179,7 +179,8 @@ pub(super) async fn cancel(
     let id = id(&place)?;
     // Whose it is, before anything is done to it.
     shared.desk.store.find_task(&caller.tenant, id).await?;
-    shared.desk.store.cancel(id).await?;
+    let cancelled = shared.desk.store.cancel(id).await?;
+    shared.desk.tell_cancelled(&cancelled.ended).await;
     json(&shared.desk.store.task(&caller.tenant, id).await?)
 }
 

@@ -9,6 +9,7 @@ impl Desk {
     /// Stops a task and everything below it, and answers with what it had said; one that has ended stays as it is.
     pub(super) async fn cancel(&self, session: SessionId, call: &CancelCall) -> Result<Value> {
         let cancelled = self.store.cancel_by_number(session, call.task_id).await?;
+        self.tell_cancelled(&cancelled.ended).await;
         let mut answer = shown::progress(&cancelled.progress);
         answer.insert("cancelled".to_owned(), json!(cancelled.changed));
         match &cancelled.partial_result {

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use adjutant_agent::dialects::xzatoma::{self, Call, Delegation, Wrong};
+use adjutant_agent::dialects::xzatoma::{self, Call, Event, OVER_QUOTA, Wrong};
 use adjutant_agent::dialects::{Answer, EndedTask};
-use adjutant_agent::{TaskNumber, ToolResult, ToolUse, WaitMode};
+use adjutant_agent::{Delegation, TaskId, TaskNumber, ToolResult, ToolUse, WaitMode};
 use adjutant_store::{Error, NewTask};
 use serde_json::{Map, Value};
 
@@ -25,19 +25,26 @@ impl Bench<'_> {
         match self.spawn_one(call, &new).await {
             Ok(number) => self.look_at(call, number).await,
             Err(Stop::Store(Error::Refused(refusal))) => {
+                if refusal.message.starts_with(OVER_QUOTA) {
+                    self.tell(&Event::QuotaExceeded, &new.label);
+                }
                 Ok(Wait::Over(told(call, xzatoma::refused(&Wrong(refusal.message), Some(&new.label)))))
             }
             Err(stop) => Err(stop),
         }
     }
 
-    async fn spawn_one(&self, call: &ToolUse, new: &Delegation) -> Result<TaskNumber, Stop> {
+    async fn spawn_one(&self, call: &ToolUse, new: &xzatoma::Delegation) -> Result<TaskNumber, Stop> {
         let settings = &self.delegating.xzatoma;
         let tools: Vec<String> = self.agent.allowed_tools().map(str::to_owned).collect();
         let spec = new.spec(&tools, self.agent.model.clone(), settings).map_err(|wrong| refusal(&wrong))?;
+        let operator = &self.delegating.operator;
+        let begins = Event::of_spawn(&spec, self.depth() + 1, operator.max_turns_ceiling);
+        let id = TaskId::new();
         let task = NewTask {
+            id: Some(id),
             agent: AGENT.to_owned(),
-            config: self.delegating.operator.config_of(spec).map_err(Stop::Store)?,
+            config: operator.config_of(spec).map_err(Stop::Store)?,
             assignment: new.task_prompt.clone(),
             label: Some(new.label.clone()),
             metadata: new.metadata(),
@@ -47,9 +54,15 @@ impl Bench<'_> {
         };
         fault::point("delegating");
         let spawned = self.task.spawn_by_call(&call.id, &[task]).await?;
+        let first = spawned.first();
+        // A call that is made again finds its child.
+        if first.is_some_and(|first| first.id == id) {
+            self.tell(&begins, &new.label);
+        }
         fault::point("delegated");
-        let first = spawned.first().map(|spawned| spawned.number);
-        first.ok_or_else(|| refusal(&Wrong("Subagent execution failed: it was not begun".to_owned())))
+        first
+            .map(|spawned| spawned.number)
+            .ok_or_else(|| refusal(&Wrong("Subagent execution failed: it was not begun".to_owned())))
     }
 
     async fn look_at(&self, call: &ToolUse, number: TaskNumber) -> Result<Wait, Stop> {
@@ -75,12 +88,30 @@ impl Bench<'_> {
 
     /// The answer to a call that makes no child.
     pub(super) fn not_begun(&self, call: &ToolUse, arguments: &Value) -> ToolResult {
-        let wrong = match (self.delegation.refusal(), Call::parse(arguments)) {
+        let asked = Call::parse(arguments);
+        if let Delegation::TooDeep { depth, max_depth } = self.delegation {
+            // What is no call has no label, but whatever text the model wrote there.
+            let label = if let Ok(Call::New(new)) = &asked { &new.label } else { "" };
+            let (current_depth, max_depth) = (depth.into(), max_depth.into());
+            self.tell(&Event::DepthLimit { current_depth, max_depth }, label);
+        }
+        let wrong = match (self.delegation.refusal(), asked) {
             (Some(why), _) => Wrong(why),
             (None, Err(wrong)) => wrong,
             (None, Ok(_)) => Wrong("Invalid input: task_id: there is nothing to go on with".to_owned()),
         };
         told(call, xzatoma::refused(&wrong, arguments["label"].as_str()))
+    }
+
+    /// How deep the source says that this task is: 0 is an orchestrator.
+    fn depth(&self) -> i32 {
+        i32::from(self.task.assignment().depth) + 1
+    }
+
+    fn tell(&self, event: &Event, label: &str) {
+        if self.delegating.xzatoma.telemetry_enabled {
+            event.tell(label);
+        }
     }
 }
 

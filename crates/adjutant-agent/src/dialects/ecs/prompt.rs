@@ -1,4 +1,4 @@
-use crate::{Parent, inventory};
+use crate::{Parent, inventory, subagent_lines};
 
 /// Whom a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +14,9 @@ pub fn orchestrator_prompt<'a>(
     agents: impl IntoIterator<Item = (&'a str, &'a str)>,
     categories: Categories,
 ) -> String {
-    let mut lines: Vec<String> =
-        agents.into_iter().map(|(name, description)| format!("- {name}: {description}")).collect();
-    if categories == Categories::AnyName {
-        lines.push("- any other name of a-z, 0-9, _ and -: a specialist of that name is made up".to_owned());
-    }
-    inventory::render_for_orchestrator(parent, &lines.join("\n"))
+    let made_up = ("any other name of a-z, 0-9, _ and -", "a specialist of that name is made up");
+    let made_up = (categories == Categories::AnyName).then_some(made_up);
+    inventory::render_for_orchestrator(parent, &subagent_lines(agents.into_iter().chain(made_up)))
 }
 
 #[cfg(test)]

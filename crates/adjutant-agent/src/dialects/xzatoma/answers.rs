@@ -13,7 +13,9 @@ const CANCELLED: &str = "Task cancelled";
 /// How it went. A task that ran out of turns is a success that is incomplete.
 pub fn ended(task: &EndedTask, settings: &Settings) -> Answer {
     match output(task) {
-        Ok((output, completion)) => success(&settings.view().of(output).text, how_far(task, completion)),
+        Ok((output, completion)) => {
+            success(&view(settings.output_max_size).of(output).text, how_far(task, completion))
+        }
         Err(error) => {
             failure(&format!("Subagent execution failed: {error}"), who(task.label.as_deref(), task.depth))
         }
@@ -108,10 +110,8 @@ fn failure(error: &str, metadata: Map<String, Value>) -> Answer {
     Answer::json(json!({"success": false, "output": "", "error": error, "metadata": metadata})).as_error()
 }
 
-impl Settings {
-    /// How much of an output is shown.
-    pub(super) fn view(&self) -> View {
-        let most = Length::Bytes(self.output_max_size);
-        View { longest: most, kept: most, notice: TRUNCATED }
-    }
+/// How much of an output is shown.
+pub(super) fn view(output_max_size: usize) -> View {
+    let most = Length::Bytes(output_max_size);
+    View { longest: most, kept: most, notice: TRUNCATED }
 }

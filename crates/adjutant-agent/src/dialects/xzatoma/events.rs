@@ -1,7 +1,7 @@
-//! What the source tells of its subagents, as data: whoever has a log writes it there.
+//! What the source tells of its subagents, as data.
 
-use super::Settings;
-use super::answers::{output, tokens, user_messages};
+use super::Telemetry;
+use super::answers::{output, tokens, user_messages, view};
 use crate::dialects::EndedTask;
 use crate::{AgentSpec, Outcome};
 
@@ -60,7 +60,7 @@ impl Event {
 }
 
 /// What there is to tell of a task that has ended, which had so many turns.
-pub fn of_end(task: &EndedTask, max_turns: i32, settings: &Settings) -> Vec<Event> {
+pub fn of_end(task: &EndedTask, max_turns: i32, telemetry: &Telemetry) -> Vec<Event> {
     let depth = i32::from(task.depth) + 1;
     let mut events = Vec::new();
     let Ok((text, completion)) = output(task) else {
@@ -73,8 +73,8 @@ pub fn of_end(task: &EndedTask, max_turns: i32, settings: &Settings) -> Vec<Even
     if matches!(task.outcome, Outcome::Failed { .. }) {
         events.push(Event::MaxTurnsExceeded { depth, max_turns });
     }
-    if text.len() > settings.output_max_size {
-        let kept = settings.view().kept.start_of(text);
+    if text.len() > telemetry.output_max_size {
+        let kept = view(telemetry.output_max_size).kept.start_of(text);
         events.push(Event::Truncation { original_size: text.len(), truncated_size: kept.len() });
     }
     events.push(Event::Complete {
