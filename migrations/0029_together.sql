@@ -34,8 +34,9 @@ begin
                 order by u.number
                 limit 1
             ), 0) as room
-        from unnest(p_sessions, p_ids, p_agents, p_assignments, p_pools, p_priorities, p_options)
-            with ordinality t (session, id, agent, assignment, pool, priority, options, place)
+        -- Not the assignments, which would be copied with every step.
+        from unnest(p_sessions, p_ids, p_agents, p_pools, p_priorities, p_options)
+            with ordinality t (session, id, agent, pool, priority, options, place)
         join session s on s.id = t.session
         left join lateral (
             select a.version from agent a where a.session = t.session and a.name = t.agent order by a.version desc limit 1
@@ -81,7 +82,7 @@ begin
         )
         select
             f.id, f.session, f.number, f.id, 0, f.options ->> 'label', coalesce(f.options -> 'metadata', '{}'), f.agent, f.version,
-            equip_1(f.config, f.parent, f.permissions), f.assignment, f.pool, f.priority, f.on_worker_loss,
+            equip_1(f.config, f.parent, f.permissions), p_assignments[f.place], f.pool, f.priority, f.on_worker_loss,
             coalesce((f.options ->> 'max_failures')::smallint, 3::smallint), f.options ->> 'traceparent', 'queued'
         from fit f
     ), emitted as (

@@ -61,10 +61,11 @@ async fn who_guesses_keys_is_slowed_down_and_who_has_one_is_not() {
     let guesses: Vec<String> = guesses.collect();
     let guesses = guesses.iter().map(|key| async { server.request("GET", "/v1/sessions", &[key], "").await });
     let answers = futures::future::join_all(guesses).await;
-    let slowed = answers.iter().find(|answer| answer.status == 429).expect("nobody was slowed down");
+    assert!(answers.iter().any(|answer| answer.status == 401));
+    // However many of them were under way at once.
+    let slowed = get("adj_another").await;
     slowed.refused(429, "RATE_LIMITED");
     assert!(slowed.header("retry-after").is_some());
-    assert!(answers.iter().any(|answer| answer.status == 401));
     get(&good).await.ok(200);
 }
 

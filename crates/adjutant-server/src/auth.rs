@@ -97,8 +97,10 @@ impl Keys {
         }
         let Some(key) = self.store.key(secret).await? else {
             self.lock().remove(secret);
-            // Whether that was the last one that it had is for the next request to hear.
-            let _ = peer.map(|peer| self.wrong.take(peer));
+            // Many guesses at the same moment may all have been let through: the next ones wait the longer.
+            if let Some(peer) = peer {
+                self.wrong.charge(peer);
+            }
             return Err(unknown());
         };
         let until = now + trusted_for(key.expires_at, Utc::now());

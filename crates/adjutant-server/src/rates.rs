@@ -54,6 +54,16 @@ impl<K: Eq + Hash> Rate<K> {
 
     /// Takes one of `key`'s, or says how long to wait for the next.
     pub(crate) fn take(&self, key: K) -> Result<(), Duration> {
+        self.change(key, |tokens| self.enough(tokens))
+    }
+
+    /// Takes one of `key`'s whether it has one or not: what many do at once has to be made up for.
+    pub(crate) fn charge(&self, key: K) {
+        // It may always.
+        let _ = self.change(key, |_| Ok(()));
+    }
+
+    fn change(&self, key: K, may: impl FnOnce(f64) -> Result<(), Duration>) -> Result<(), Duration> {
         let now = Instant::now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MANY && !buckets.contains_key(&key) {
@@ -61,7 +71,7 @@ impl<K: Eq + Hash> Rate<K> {
         }
         let bucket = buckets.entry(key).or_insert(Bucket { tokens: self.capacity(), at: now });
         let tokens = self.tokens(bucket, now);
-        self.enough(tokens)?;
+        may(tokens)?;
         *bucket = Bucket { tokens: tokens - 1.0, at: now };
         Ok(())
     }
@@ -90,6 +100,18 @@ mod tests {
             3,
             "a minute's quiet saves a second's worth"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_charged_at_once_is_made_up_for() {
+        let rate = Rate::new(10.0);
+        for _ in 0..30 {
+            rate.charge("one");
+        }
+        let wait = rate.check(&"one").unwrap_err();
+        assert!(wait > Duration::from_secs(2) && wait < Duration::from_millis(2_200), "{wait:?}");
+        tokio::time::advance(wait + Duration::from_millis(1)).await;
+        assert_eq!(rate.check(&"one"), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

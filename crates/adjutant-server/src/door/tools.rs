@@ -56,6 +56,8 @@ pub(super) async fn call(
         idempotency_key: idempotency_key(&headers)?.map(str::to_owned),
         traceparent: headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()).map(str::to_owned),
     };
+    // They are part of the buffer that the request was read into, which a call that waits would keep for as long.
+    drop(headers);
     shared.allow_status(&caller, session, &call)?;
     shared.desk.call(&caller, session, call, dialect).await.map(|answer| Json(answer.value))
 }
