@@ -8,6 +8,7 @@ mod failover;
 mod history;
 mod keys;
 mod limits;
+mod operations;
 mod outages;
 pub mod server;
 mod sessions;

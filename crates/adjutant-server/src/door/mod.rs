@@ -1,9 +1,11 @@
 //! The routes, and what they have in common.
 
 mod connections;
+mod dashboard;
 mod events;
 mod health;
 mod mcp;
+mod metrics;
 mod openapi;
 mod page;
 mod request;
@@ -126,6 +128,8 @@ fn router(shared: Arc<Shared>) -> Router {
     let for_callers = for_callers.layer(from_fn_with_state(shared.clone(), know_caller));
     Router::new()
         .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(dashboard::routes())
         .merge(openapi::routes())
         .merge(sessions::routes())
         .merge(tools::routes())

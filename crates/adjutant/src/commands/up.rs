@@ -156,6 +156,7 @@ impl Everything {
 fn next(url: &str) -> String {
     format!(
         "Try it:  curl -s {url}/v1/sessions -H 'Content-Type: application/json' -d '{{\"session_id\": \"first\"}}'\n\
+         Look:    {url}/ in a browser\n\
          Then:    {url}/openapi.json says what there is; GET {url}/v1/tools has the tools for your model"
     )
 }
