@@ -60,7 +60,7 @@ fn publish(board: &Board, newest: &[(SessionId, i64)]) {
 
 /// Spread out, so that servers that started together do not ask together.
 fn pause(board: &Board) -> Duration {
-    if board.listening.load(Ordering::Relaxed) { soon() * 4 } else { soon() }
+    if board.listening.load(Ordering::Relaxed) { soon() * 8 } else { soon() }
 }
 
 fn soon() -> Duration {
