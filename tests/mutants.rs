@@ -88,7 +88,6 @@ pub const MUTANTS: &[Mutant] = &[
             "limit cardinality(tasks) - cardinality(p_kept)",
         )],
     },
-    Mutant { name: "closed_slots_kept", edits: &[("end_1", "p_keep and x.open as is_kept", "p_keep as is_kept")] },
     Mutant {
         name: "kept_slots_not_freed",
         edits: &[("claim_1", "if closing > 0 or cardinality(tasks) < cardinality(p_kept) then", "if false then")],

@@ -1,6 +1,6 @@
 //! Ending and claiming in one call: what a worker does between two tasks of a slot.
 
-use crate::world::{World, completion};
+use crate::world::{World, completion, queued};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_is_turned_over_never_stands_empty_and_never_holds_two() {
@@ -86,4 +86,34 @@ async fn what_it_ends_is_on_disk_when_it_answers_though_a_claim_need_not_be() {
         .await
         .unwrap();
     assert_eq!(durability, "on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_slot_does_not_go_from_one_task_to_the_next() {
+    let world = World::new().await;
+    world.store.set_cap(2).await.unwrap();
+    let session = world.session().await;
+    world.spawn(session, 4).await;
+    let worker = world.worker().await;
+    let mut running = worker.claim(2).await.unwrap();
+    world.store.set_cap(1).await.unwrap();
+    running.sort_by_key(|claim| claim.lease.slot());
+    let ending = running.remove(1).lease.complete("done".to_owned(), None);
+    assert_eq!(worker.turn_over(&[ending], 5).await.unwrap().claims.len(), 0, "one runs, which is the cap");
+    let ending = running.remove(0).lease.complete("done".to_owned(), None);
+    assert_eq!(worker.turn_over(&[ending], 5).await.unwrap().claims.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_let_in_by_an_end_gets_its_slot_in_the_same_call() {
+    let world = World::new().await;
+    let session = world.session_with(|new| new.max_active = Some(1)).await;
+    world.spawn_one(session, queued()).await;
+    world.spawn_one(session, queued()).await;
+    let worker = world.worker().await;
+    let first = worker.claim(5).await.unwrap().remove(0);
+    let slot = first.lease.slot();
+    let ending = first.lease.complete("done".to_owned(), None);
+    let next = worker.turn_over(&[ending], 0).await.unwrap().claims;
+    assert_eq!(next.iter().map(|claim| claim.lease.slot()).collect::<Vec<_>>(), [slot]);
 }
