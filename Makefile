@@ -1,7 +1,8 @@
 # Everything here runs as root and as an ordinary user, and sets up what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real test-api test-clients lint soak mutants bench sqlx build setup setup-clients
+.PHONY: help demo test check test-real test-api test-clients lint soak mutants bench sqlx build \
+    build-tests run-tests install-clients run-clients setup setup-clients
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
@@ -16,18 +17,28 @@ CLIENTS := $(CURDIR)/target/clients
 CAN_INSTALL_CLIENTS := python3 -c 'import ensurepip, venv' 2>/dev/null && command -v npm >/dev/null
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
+# Most tests wait for processes and leases, so two of them share a core.
+THREADS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
+# Runs two targets side by side: other people's clients are fetched while Rust compiles, and both
+# kinds of tests spend most of their time waiting. Cargo must not take its jobs from this make.
+BESIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=line
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: build ## Show delegation at work, on a throwaway PostgreSQL and a scripted model
 	@$(ADJUTANT) demo
 
-test: lint setup-clients ## Check and test everything (about 8 minutes when built)
-	$(CARGO) build --workspace --all-targets
-	$(WITH_SERVER) $(CARGO) $(TESTS) --workspace
-	@if $(CAN_INSTALL_CLIENTS); then $(MAKE) test-clients IS_BUILT=yes; \
-	else echo "Left out: make test-clients, which needs npm, and python3 with venv" >&2; fi
+test: setup setup-clients ## Check and test everything (about 5 minutes when built)
+	@if $(CAN_INSTALL_CLIENTS); then \
+	    $(BESIDE) install-clients build-tests && $(BESIDE) run-clients run-tests; \
+	else \
+	    $(MAKE) build-tests run-tests && \
+	    echo "Left out: make test-clients, which needs npm, and python3 with venv" >&2; \
+	fi
+
+check: lint ## The inner loop: format, lints, unit tests (less than a minute when built)
+	$(CARGO) $(TESTS) --workspace --lib --bins --test repository $(if $(NEXTEST),--filterset 'not package(adjutant-model)')
 
 test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
 	sh tests/real/install.sh $(REAL)
@@ -37,16 +48,14 @@ test-api: build ## Hold a real server to its OpenAPI document with schemathesis 
 	sh tests/api/install.sh $(API)
 	$(ADJUTANT) postgres --throwaway -- sh tests/api/run.sh $(ADJUTANT) $(API)
 
-test-clients: build setup-clients ## Run clients that nobody here wrote against a real server (about 3 minutes when built, fetches 500 MB once)
-	sh tests/clients/install.sh $(CLIENTS)
-	cd tests/clients && ADJUTANT_BIN=$(CURDIR)/$(ADJUTANT) ADJUTANT_CLIENTS=$(CLIENTS) PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/python/bin/python -m pytest
+test-clients: build setup-clients install-clients run-clients ## Run clients that other projects wrote against a real server (about 3 minutes when built, fetches 500 MB once)
 
 lint: setup
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets -- -D warnings
 
 soak: build ## Run the random driver for 10 minutes
-	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant driver:: $(if $(NEXTEST),--no-capture,-- --nocapture)
+	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant store::driver:: $(if $(NEXTEST),--no-capture,-- --nocapture)
 
 mutants: build ## Break each guard on purpose and see that a test notices (about 20 minutes)
 	$(WITH_SERVER) sh tests/mutants.sh
@@ -57,11 +66,23 @@ bench: setup ## Measure the life of tasks against PostgreSQL's own limits (about
 sqlx: ## Renew the data that queries are checked against, after a change of SQL (needs psql and an earlier build)
 	$(ADJUTANT) postgres --throwaway -- sh migrations/prepare.sh
 
-# For itself the package is built with other features than in the workspace, and so anew: who has just built all says IS_BUILT.
 build: setup
-	$(if $(IS_BUILT),,$(CARGO) build --package adjutant)
+	$(CARGO) build --package adjutant
 
-# A PostgreSQL is found or fetched by adjutant itself; only a bare Debian as root, without npm, gets its package here.
+build-tests: lint
+	MAKEFLAGS= $(CARGO) build --workspace --all-targets
+
+run-tests:
+	MAKEFLAGS= $(WITH_SERVER) $(CARGO) $(TESTS) --workspace $(if $(NEXTEST),--test-threads $(THREADS))
+
+install-clients:
+	sh tests/clients/install.sh $(CLIENTS)
+
+run-clients:
+	cd tests/clients && ADJUTANT_BIN=$(CURDIR)/$(ADJUTANT) ADJUTANT_CLIENTS=$(CLIENTS) PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/python/bin/python -m pytest
+
+# A PostgreSQL is found or fetched by adjutant itself; only a bare Debian as root, without npm, gets
+# its package here.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: https://rustup.rs"; exit 1; }
 	@command -v cc >/dev/null || { echo "A C compiler is missing. Debian, Ubuntu: apt-get install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install"; exit 1; }

@@ -1,12 +1,14 @@
-//! The dialects of the other sources, row by row: the id of the contract's row is at the start of each case's name. The server is a
-//! process; the test itself is the worker, but where a whole loop is shown.
+//! The dialects, row by row: the id of the specification's row is at the start of each test's name.
+//! The server is a process; the test itself is the worker, except where a whole loop is shown.
 
-mod caliban;
-mod doors;
-mod examples;
-pub mod front;
-pub mod telemetry;
-mod xzatoma;
+pub mod blocking_calls;
+pub mod caliban;
+pub mod client_cancels;
+pub mod ecs;
+pub mod examples;
+pub mod spec;
+pub mod weakincentives;
+pub mod xzatoma;
 
 /// Makes a test of each case over HTTP and over MCP.
 macro_rules! over_both_wires {
@@ -15,7 +17,7 @@ macro_rules! over_both_wires {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::dialects::front::Wire::Http).await;
+                    super::$case(crate::support::tool_client::Wire::Http).await;
                 }
             )+
         }
@@ -24,7 +26,7 @@ macro_rules! over_both_wires {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::dialects::front::Wire::Mcp).await;
+                    super::$case(crate::support::tool_client::Wire::McpHttp).await;
                 }
             )+
         }

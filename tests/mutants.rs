@@ -1,9 +1,9 @@
-//! Guards, broken on purpose. `make mutants` runs the tests against each of them and expects a failure; here it is only
-//! seen to that each still fits the functions that it breaks.
+//! Guards, broken on purpose. `make mutants` runs the tests against each of them and expects a
+//! failure; here it is only seen to that each still fits the functions that it breaks.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::world::World;
+use crate::support::world::World;
 
 pub struct Mutant {
     pub name: &'static str,
@@ -23,7 +23,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant { name: "tool_result_without_fence", edits: &[("tool_result_1", " and lease = p_lease", "")] },
     Mutant { name: "children_without_fence", edits: &[("spawn_1", " and slot.lease = p_lease", "")] },
-    Mutant { name: "children_handled_without_fence", edits: &[("hold_lease_1", " and lease = p_lease", "")] },
+    Mutant { name: "children_handled_without_fence", edits: &[("check_lease_1", " and lease = p_lease", "")] },
     Mutant {
         name: "children_delegated_again",
         edits: &[("delegate_children_1", "t.parent = p_task and t.call = p_call", "false")],
@@ -34,7 +34,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "timed_waits_never_end",
-        edits: &[("let_in_due_1", "waiting_for in ('all_children', 'any_child')", "false")],
+        edits: &[("admit_due_1", "waiting_for in ('all_children', 'any_child')", "false")],
     },
     Mutant { name: "session_lock_dropped", edits: &[("lock_sessions_1", " for no key update", "")] },
     Mutant { name: "session_lock_dropped_by_spawn", edits: &[("spawn_1", " for no key update", "")] },
@@ -88,13 +88,14 @@ pub const MUTANTS: &[Mutant] = &[
             "limit cardinality(tasks) - cardinality(p_kept)",
         )],
     },
+    Mutant { name: "closed_slots_kept", edits: &[("end_1", "p_keep and x.open as is_kept", "p_keep as is_kept")] },
     Mutant {
         name: "kept_slots_not_freed",
         edits: &[("claim_1", "if closing > 0 or cardinality(tasks) < cardinality(p_kept) then", "if false then")],
     },
     Mutant {
         name: "kept_slots_counted_as_running",
-        edits: &[("let_in_1", " and x.task <> all(p_left)", "")],
+        edits: &[("admit_1", " and x.task <> all(p_left)", "")],
     },
     Mutant { name: "closed_slots_claimed", edits: &[("claim_1", "slot.task is null and open", "slot.task is null")] },
     Mutant {
@@ -112,8 +113,8 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "end_1",
-                "perform follow_up_1(sessions, ended, parked);",
-                "if seen then perform follow_up_1(sessions, ended, parked); end if;",
+                "perform settle_and_admit_1(sessions, ended, parked);",
+                "if seen then perform settle_and_admit_1(sessions, ended, parked); end if;",
             ),
         ],
     },
@@ -134,9 +135,9 @@ pub const MUTANTS: &[Mutant] = &[
             ),
             (
                 "end_1",
-                "perform follow_up_1(sessions, ended, parked);",
-                "if last then perform follow_up_1(sessions, ended, parked);
-                 else perform let_in_1(sessions); end if;",
+                "perform settle_and_admit_1(sessions, ended, parked);",
+                "if last then perform settle_and_admit_1(sessions, ended, parked);
+                 else perform admit_1(sessions); end if;",
             ),
         ],
     },
@@ -156,12 +157,12 @@ pub const MUTANTS: &[Mutant] = &[
         name: "window_counted_in_two_statements",
         edits: &[
             (
-                "let_in_1",
+                "admit_1",
                 "begin\n",
                 "declare seen uuid[] := array(select x.task from slot x where x.session = any(p_sessions));\nbegin\n",
             ),
             (
-                "let_in_1",
+                "admit_1",
                 "where x.session = any(p_sessions) and x.task <> all(p_left)",
                 "where x.session = any(p_sessions) and x.task <> all(p_left) and x.task = any(seen)",
             ),
@@ -169,11 +170,11 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "window_ignored",
-        edits: &[("let_in_1", "greatest(0, s.max_active - cardinality(hot.tasks))", "s.max_active")],
+        edits: &[("admit_1", "greatest(0, s.max_active - cardinality(hot.tasks))", "s.max_active")],
     },
     Mutant {
         name: "front_forgotten",
-        edits: &[("let_in_1", " - case when next.attempt > 0 then 1::bigint << 62 else 0 end", "")],
+        edits: &[("admit_1", " - case when next.attempt > 0 then 1::bigint << 62 else 0 end", "")],
     },
     Mutant {
         name: "failure_not_passed_on",
@@ -185,11 +186,11 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "future_numbers_known",
-        edits: &[("depend_1", " and n.dependency < s.next_number", "")],
+        edits: &[("record_dependencies_1", " and n.dependency < s.next_number", "")],
     },
     Mutant { name: "keys_shared_by_parents", edits: &[("spawn_1", "coalesce(p_parent || '/', '') || p_key", "p_key")] },
-    Mutant { name: "keys_forgotten_early", edits: &[("answered_1", "interval '24 hours'", "interval '23 hours'")] },
-    Mutant { name: "keys_kept_too_long", edits: &[("answered_1", "interval '24 hours'", "interval '25 hours'")] },
+    Mutant { name: "keys_forgotten_early", edits: &[("find_answer_1", "interval '24 hours'", "interval '23 hours'")] },
+    Mutant { name: "keys_kept_too_long", edits: &[("find_answer_1", "interval '24 hours'", "interval '25 hours'")] },
     Mutant { name: "sweep_by_anyone", edits: &[("sweep_1", " and renewals >= 2", "")] },
     Mutant {
         name: "sweep_without_second_look",
@@ -203,30 +204,30 @@ pub const MUTANTS: &[Mutant] = &[
         name: "claim_in_any_order",
         edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
     },
-    Mutant { name: "news_told_without_the_lock", edits: &[("read_news_1", "    perform lock_sessions_1(array[p_session]);\n", "")] },
-    Mutant { name: "news_stay_unread", edits: &[("read_news_1", "set read_at = now()", "set read_at = null")] },
+    Mutant { name: "news_told_without_the_lock", edits: &[("take_notifications_1", "    perform lock_sessions_1(array[p_session]);\n", "")] },
+    Mutant { name: "news_stay_unread", edits: &[("take_notifications_1", "set read_at = now()", "set read_at = null")] },
     Mutant { name: "cancelled_wakes_nobody", edits: &[("wait_1", "t.state = 'cancelled' and", "false and")] },
     Mutant { name: "collected_waited_for", edits: &[("wait_1", "t.number = n and t.collected_at is null", "t.number = n")] },
     Mutant { name: "collected_cancelled", edits: &[("cancel_by_number_1", " and t.collected_at is null", "")] },
     Mutant {
         name: "together_waits_for_the_busy",
-        edits: &[("delegate_together_1", "for no key update skip locked", "for no key update")],
+        edits: &[("delegate_concurrent_1", "for no key update skip locked", "for no key update")],
     },
     Mutant {
         name: "together_beyond_the_window",
-        edits: &[("delegate_together_1", "where f.k <= f.room", "where true")],
+        edits: &[("delegate_concurrent_1", "where f.k <= f.room", "where true")],
     },
     Mutant {
         name: "together_for_the_archived",
-        edits: &[("delegate_together_1", " and s.archived_at is null", "")],
+        edits: &[("delegate_concurrent_1", " and s.archived_at is null", "")],
     },
     Mutant {
         name: "together_numbers_given_twice",
-        edits: &[("delegate_together_1", "partition by t.session order by t.place", "partition by t.place")],
+        edits: &[("delegate_concurrent_1", "partition by t.session order by t.place", "partition by t.place")],
     },
     Mutant { name: "answer_lost_with_its_agent", edits: &[("delegate_1", "i.key = p_key", "false")] },
     Mutant { name: "turned_over_lazily", edits: &[("commit_lazily_1", " and pg_current_xact_id_if_assigned() is null", "")] },
-    Mutant { name: "busy_places_filled", edits: &[("turn_over_1", "        room := room - 1;\n", "")] },
+    Mutant { name: "busy_places_filled", edits: &[("end_and_claim_1", "        room := room - 1;\n", "")] },
     Mutant { name: "context_without_fence", edits: &[("task_context_1", " and lease = p_lease", "")] },
     Mutant { name: "context_written_again", edits: &[("task_context_1", " and r.call = p_call_id", " and false")] },
     Mutant { name: "context_slot_before_session", edits: &[("task_context_1", "perform lock_sessions_1(array[p_session]);", "null;")] },
@@ -237,16 +238,16 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "snapshot_forgotten", edits: &[("spawn_one_1", "p_tasks -> 0 ? 'snapshot'", "false")] },
     Mutant { name: "snapshot_without_labels", edits: &[("copy_context_1", "where c.session = p_context", "where false")] },
     Mutant { name: "overlay_kept_from_children", edits: &[("spawn_1", "else above.context end", "end")] },
-    Mutant { name: "overlay_taken_from_children", edits: &[("forget_overlay_1", "if not found then", "if true then")] },
-    Mutant { name: "overlay_left_behind", edits: &[("forget_overlay_1", "if not found then", "if false then")] },
+    Mutant { name: "overlay_taken_from_children", edits: &[("delete_overlay_1", "if not found then", "if true then")] },
+    Mutant { name: "overlay_left_behind", edits: &[("delete_overlay_1", "if not found then", "if false then")] },
     Mutant { name: "config_agents_replaced", edits: &[("define_1", "known.session is null or not p_replace", "not p_replace")] },
     Mutant { name: "agents_published_at_once", edits: &[("publish_agents_1", "perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));", "")] },
     Mutant { name: "gate_opened_early", edits: &[("close_gate_1", "\n    where g.closed_until < excluded.closed_until", "")] },
-    Mutant { name: "running_tasks_cost_nothing", edits: &[("clearance_1", "where x.session = p_session", "where false")] },
+    Mutant { name: "running_tasks_cost_nothing", edits: &[("preflight_1", "where x.session = p_session", "where false")] },
     Mutant { name: "deleted_session_not_cancelled", edits: &[("delete_session_1", "fenced := fenced || (select leases from cancel_1(unfinished));", "null;")] },
-    Mutant { name: "draft_without_fence", edits: &[("draft_1", "    where e.lease = any(held)\n", "")] },
+    Mutant { name: "draft_without_fence", edits: &[("save_drafts_1", "    where e.lease = any(held)\n", "")] },
     Mutant { name: "stored_answer_shown_as_draft", edits: &[("cancel_1", " and d.answer = x.answers + 1", "")] },
-    Mutant { name: "drafts_wait", edits: &[("draft_1", " skip locked", "")] },
+    Mutant { name: "drafts_wait", edits: &[("save_drafts_1", " skip locked", "")] },
     Mutant { name: "tenant_counted_without_its_lock", edits: &[("lock_tenant_1", "perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));", "")] },
     Mutant { name: "answers_refused_to_full_tenants", edits: &[("spawn_within_1", "    if first = (select s.next_number from session s where s.id = p_session) then\n        return;\n    end if;\n", "")] },
     Mutant { name: "revoked_keys_accepted", edits: &[("use_key_1", " and revoked_at is null", "")] },
@@ -255,24 +256,24 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "stats_of_all_tenants", edits: &[("stats_1", "s.tenant = p_tenant", "true")] },
     Mutant {
         name: "permissions_forgotten_by_spawn",
-        edits: &[("spawn_1", "equip_1(t.config, s.parent, s.permissions)", "t.config")],
+        edits: &[("spawn_1", "add_session_settings_1(t.config, s.parent, s.permissions)", "t.config")],
     },
     Mutant {
         name: "permissions_forgotten_by_a_plain_spawn",
-        edits: &[("spawn_one_1", "equip_1(a.config, s.parent, s.permissions)", "a.config")],
+        edits: &[("spawn_one_1", "add_session_settings_1(a.config, s.parent, s.permissions)", "a.config")],
     },
     Mutant {
         name: "permissions_forgotten_together",
-        edits: &[("delegate_together_1", "equip_1(f.config, f.parent, f.permissions)", "f.config")],
+        edits: &[("delegate_concurrent_1", "add_session_settings_1(f.config, f.parent, f.permissions)", "f.config")],
     },
-    Mutant { name: "news_out_of_scope", edits: &[("read_news_of_1", " and t.number = any(p_numbers)", "")] },
+    Mutant { name: "news_out_of_scope", edits: &[("take_notifications_of_1", " and t.number = any(p_numbers)", "")] },
     Mutant { name: "delivery_settled_without_lease", edits: &[("settle_delivery_1", "where id = p_id and lease = p_lease\n", "where id = p_id\n")] },
     Mutant { name: "delivery_claimed_twice", edits: &[("claim_deliveries_1", "next_try_at = now() + p_lease", "next_try_at = now()")] },
-    Mutant { name: "delivery_forgotten_by_events", edits: &[("emit_1", "if told is not null then", "if false then")] },
-    Mutant { name: "delivery_forgotten_by_ends", edits: &[("end_attempts_1", "if told is not null then", "if false then")] },
-    Mutant { name: "children_told_of", edits: &[("deliver_1", "case when t.parent is null then s.webhook end", "s.webhook")] },
-    Mutant { name: "gone_receivers_told", edits: &[("deliver_1", " and h.webhook ->> 'disabled_at' is null", "")] },
-    Mutant { name: "all_ends_told", edits: &[("deliver_1", "h.webhook -> 'events' ? ('task.' || e.kind)", "h.webhook is not null")] },
+    Mutant { name: "delivery_forgotten_by_events", edits: &[("record_events_1", "if to_deliver is not null then", "if false then")] },
+    Mutant { name: "delivery_forgotten_by_ends", edits: &[("end_attempts_1", "if to_deliver is not null then", "if false then")] },
+    Mutant { name: "children_told_of", edits: &[("create_deliveries_1", "case when t.parent is null then s.webhook end", "s.webhook")] },
+    Mutant { name: "gone_receivers_told", edits: &[("create_deliveries_1", " and h.webhook ->> 'disabled_at' is null", "")] },
+    Mutant { name: "all_ends_told", edits: &[("create_deliveries_1", "h.webhook -> 'events' ? ('task.' || e.kind)", "h.webhook is not null")] },
     Mutant { name: "old_secrets_sign", edits: &[("claim_deliveries_1", " and (w.expires_at is null or w.expires_at > now())", "")] },
     Mutant { name: "secrets_of_all_tenants_sign", edits: &[("claim_deliveries_1", "w.tenant = c.tenant and ", "")] },
     Mutant { name: "deliveries_of_all_tenants", edits: &[("deliveries_1", "h.tenant = p_tenant", "true")] },

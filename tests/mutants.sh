@@ -1,20 +1,21 @@
 #!/bin/sh
-# Breaks each guard of the protocol on purpose (tests/mutants.rs) and runs the tests against it: all of them must fail.
-# Needs ADJUTANT_TEST_SERVER; `make mutants` sets it. Arguments: names of mutants, all by default.
+# Breaks each guard of the protocol on purpose (tests/mutants.rs) and runs the tests against it: all
+# of them must fail. Needs ADJUTANT_TEST_SERVER; `make mutants` sets it. Arguments: names of
+# mutants, all by default.
 set -u
 here=$(dirname "$0")
 [ $# -gt 0 ] || set -- $(sed -n 's/.*name: "\([a-z_]*\)".*/\1/p' "$here/mutants.rs")
 export ADJUTANT_DRIVER_SECONDS="${ADJUTANT_DRIVER_SECONDS:-30}" RUST_BACKTRACE=0
 run() {
     cargo nextest run --profile mutants --package adjutant --test adjutant --color never \
-        --filterset "not (test(/^model/) | test(/^private_postgres/) | test(/^command/) | test(/^fleet/) | test(/^mutants/)) & ($1)"
+        --filterset "not (test(/^cli::private_postgres::/) | test(/^cli::operator_commands::/) | test(/^faults::/) | test(/^mutants::/)) & ($1)"
 }
 # The races that are placed come first: they say what broke. The random driver is for the rest.
 try() {
-    run 'not test(/^driver/)' && run 'test(/^driver/)'
+    run 'not test(/^store::driver::/)' && run 'test(/^store::driver::/)'
 }
 # A test that fails by itself catches nothing.
-if ! run 'not test(/^driver/)' >&2; then
+if ! run 'not test(/^store::driver::/)' >&2; then
     echo "the tests fail without any mutant; mend that first" >&2
     exit 2
 fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what `make test-api` runs, by name and version, into the folder that is given. Nothing is installed twice.
+# Installs what `make test-api` runs, by name and version, into the folder that is given. Nothing is
+# installed twice.
 set -eu
 
 folder=$1

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Holds a real server to its own /openapi.json, with a key. Needs DATABASE_URL, and what install.sh put into the folder given.
+# Holds a real server to its own /openapi.json, with a key. Needs DATABASE_URL, and what install.sh
+# put into the folder given.
 set -eu
 
 adjutant=$1
@@ -20,7 +21,7 @@ until [ -s "$scratch/ready" ]; do
     sleep 0.1
 done
 # So that tasks end, and nobody waits for them in vain.
-"$adjutant" work --rehearse --json >/dev/null 2>&1 &
+"$adjutant" work --simulate --json >/dev/null 2>&1 &
 working=$!
 url=$(sed 's/.*"url": *"\([^"]*\)".*/\1/' "$scratch/ready")
 # Two sessions, and tasks that have ended: their ids are the words of the dictionary `tasks`.

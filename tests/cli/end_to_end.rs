@@ -8,15 +8,15 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{code, stderr, stdout};
-use crate::agents_at_work::workplace::{KEY, model_config};
-use crate::private_postgres::process::{Running, assert_says, signal, wait_until};
+use crate::cli::client_commands::{code, stderr, stdout};
+use crate::support::fleet::{KEY, model_config};
+use crate::support::process::{Process, assert_says, signal, wait_until};
 
 /// Everything in one process, and what it needs.
-struct Place {
+struct Deployment {
     model: ScriptServer,
     folder: TempDir,
-    up: Option<Running>,
+    up: Option<Process>,
     /// Where the server listens, the same after a restart.
     url: String,
 }
@@ -29,7 +29,7 @@ tools = ["shared_context"]
 max_turns = 3
 "#;
 
-impl Place {
+impl Deployment {
     async fn new(script: Script) -> Result<Self> {
         let model = ScriptServer::start(script).await?;
         let folder = TempDir::new()?;
@@ -38,18 +38,25 @@ impl Place {
             folder.path().join("adjutant.toml"),
             format!("default_model = \"openai\"\n{models}{CONFIG}"),
         )?;
-        let mut place = Self { model, folder, up: None, url: "http://127.0.0.1:0".to_owned() };
-        place.start()?;
-        place.url = place.up.as_ref().and_then(|up| up.about["url"].as_str()).context("no url")?.to_owned();
-        Ok(place)
+        let mut deployment = Self { model, folder, up: None, url: "http://127.0.0.1:0".to_owned() };
+        deployment.start()?;
+        deployment.url = deployment
+            .up
+            .as_ref()
+            .and_then(|up| up.about["url"].as_str())
+            .context("no url")?
+            .to_owned();
+        Ok(deployment)
     }
 
     fn start(&mut self) -> Result<()> {
         let mut up = Command::new(env!("CARGO_BIN_EXE_adjutant"));
-        up.arg("up").args(["--listen", self.url.trim_start_matches("http://")]).env_remove("DATABASE_URL");
+        up.arg("up")
+            .args(["--listen", self.url.trim_start_matches("http://")])
+            .env_remove("DATABASE_URL");
         up.arg("--config").arg(self.folder.path().join("adjutant.toml"));
         up.arg("--data-dir").arg(self.folder.path().join("data")).env("MODEL_KEY", KEY);
-        self.up = Some(Running::start(&mut up)?);
+        self.up = Some(Process::start(&mut up)?);
         Ok(())
     }
 
@@ -59,7 +66,7 @@ impl Place {
     }
 
     fn adjutant(&self, line: &[&str]) -> Command {
-        super::adjutant(&self.url, line)
+        super::client_commands::adjutant(&self.url, line)
     }
 
     fn run(&self, line: &[&str]) -> Result<Output> {
@@ -96,87 +103,99 @@ fn script() -> Script {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_goes_from_spawn_to_its_result() -> Result<()> {
-    let place = Place::new(script()).await?;
-    assert_says(&place.said(&["agents"])?, &["clerk", "Does what it is told"]);
-    let id = place.said(&["spawn", "clerk", "Do it", "--label", "first"])?;
+    let deployment = Deployment::new(script()).await?;
+    assert_says(&deployment.said(&["agents"])?, &["clerk", "Does what it is told"]);
+    let id = deployment.said(&["spawn", "clerk", "Do it", "--label", "first"])?;
     assert_eq!(id, "t_01");
-    assert_eq!(place.said(&["wait", &id])?, "t_01 clerk completed after 1 turn");
-    assert_says(&place.said(&["status"])?, &["t_01", "completed", "first"]);
-    assert_eq!(place.said(&["collect", &id])?, "Done.");
-    assert_eq!(code(&place.run(&["collect", &id])?), Some(5));
-    assert_eq!(place.said(&["read", &id])?, "Done.");
-    assert_says(&place.said(&["tasks", "--state", "completed"])?, &["default", "t_01", "clerk", "first"]);
+    assert_eq!(deployment.said(&["wait", &id])?, "t_01 clerk completed after 1 turn");
+    assert_says(&deployment.said(&["status"])?, &["t_01", "completed", "first"]);
+    assert_eq!(deployment.said(&["collect", &id])?, "Done.");
+    assert_eq!(code(&deployment.run(&["collect", &id])?), Some(5));
+    assert_eq!(deployment.said(&["read", &id])?, "Done.");
     assert_says(
-        &place.said(&["tasks", "show", &id, "--turns"])?,
+        &deployment.said(&["tasks", "--state", "completed"])?,
+        &["default", "t_01", "clerk", "first"],
+    );
+    assert_says(
+        &deployment.said(&["tasks", "show", &id, "--turns"])?,
         &["assignment", "Do it", "Done.", "turn 1"],
     );
-    assert_eq!(place.said(&["tasks", "retry", &id])?, "t_02");
-    assert_eq!(place.said(&["collect", "t_02", "--wait"])?, "Done.");
+    assert_eq!(deployment.said(&["tasks", "retry", &id])?, "t_02");
+    assert_eq!(deployment.said(&["collect", "t_02", "--wait"])?, "Done.");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_survives_a_restart_of_everything_and_prints_the_result_once() -> Result<()> {
-    let mut place = Place::new(script()).await?;
-    let mut spawn = place.adjutant(&["spawn", "clerk", "Please take your time", "--wait"]);
+    let mut deployment = Deployment::new(script()).await?;
+    let mut spawn = deployment.adjutant(&["spawn", "clerk", "Please take your time", "--wait"]);
     let child = spawn.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    wait_until("it runs", || place.said(&["status"]).is_ok_and(|said| said.contains("running")))?;
-    place.restart()?;
+    wait_until("it runs", || {
+        deployment.said(&["status"]).is_ok_and(|said| said.contains("running"))
+    })?;
+    deployment.restart()?;
     let output = child.wait_with_output()?;
     assert_eq!((code(&output), stdout(&output).as_str()), (Some(0), "At last.\n"), "{output:?}");
-    assert_eq!(place.json(&["tasks", "--json"])?["tasks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(deployment.json(&["tasks", "--json"])?["tasks"].as_array().map(Vec::len), Some(1));
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_has_its_exit_code() -> Result<()> {
-    let place = Place::new(script()).await?;
-    let output = place.run(&["spawn", "clerk", "Please go round", "--wait"])?;
+async fn each_failure_has_its_exit_code() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    let output = deployment.run(&["spawn", "clerk", "Please go round", "--wait"])?;
     assert_eq!((code(&output), stdout(&output).as_str()), (Some(3), ""), "{output:?}");
     assert_says(&stderr(&output), &["Max turns exceeded"]);
-    let id = place.said(&["spawn", "clerk", "Please never end"])?;
-    assert_eq!(code(&place.run(&["collect", &id])?), Some(4));
-    assert_eq!(code(&place.run(&["wait", &id, "--timeout", "0.2"])?), Some(4));
-    assert_eq!(code(&place.run(&["status", "t_99"])?), Some(5));
-    assert_eq!(code(&place.run(&["spawn", "nobody", "x"])?), Some(5));
-    assert_eq!(code(&place.run(&["spawn", "clerk", ""])?), Some(2));
-    assert_eq!(code(&place.run(&["status", &id, "--session", "elsewhere"])?), Some(5));
-    assert_eq!(code(&place.run(&["cancel", &id])?), Some(0));
-    assert_eq!(code(&place.run(&["collect", &id])?), Some(3));
-    place.said(&["sessions", "archive", "default"])?;
-    assert_eq!(code(&place.run(&["spawn", "clerk", "x"])?), Some(6));
+    let id = deployment.said(&["spawn", "clerk", "Please never end"])?;
+    assert_eq!(code(&deployment.run(&["collect", &id])?), Some(4));
+    assert_eq!(code(&deployment.run(&["wait", &id, "--timeout", "0.2"])?), Some(4));
+    assert_eq!(code(&deployment.run(&["status", "t_99"])?), Some(5));
+    assert_eq!(code(&deployment.run(&["spawn", "nobody", "x"])?), Some(5));
+    assert_eq!(code(&deployment.run(&["spawn", "clerk", ""])?), Some(2));
+    assert_eq!(code(&deployment.run(&["status", &id, "--session", "elsewhere"])?), Some(5));
+    assert_eq!(code(&deployment.run(&["cancel", &id])?), Some(0));
+    assert_eq!(code(&deployment.run(&["collect", &id])?), Some(3));
+    deployment.said(&["sessions", "archive", "default"])?;
+    assert_eq!(code(&deployment.run(&["spawn", "clerk", "x"])?), Some(6));
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_result_is_printed_whole() -> Result<()> {
-    let place = Place::new(script()).await?;
+    let deployment = Deployment::new(script()).await?;
     let whole = "lots ".repeat(2000);
-    assert_eq!(place.said(&["spawn", "clerk", "Please write a lot", "--wait"])?, whole.trim_end());
-    let page = place.json(&["read", "t_01", "--offset", "9990", "--json"])?;
+    assert_eq!(
+        deployment.said(&["spawn", "clerk", "Please write a lot", "--wait"])?,
+        whole.trim_end()
+    );
+    let page = deployment.json(&["read", "t_01", "--offset", "9990", "--json"])?;
     assert_eq!((&page["next_offset"], &page["result_chars"]), (&Value::Null, &json!(10_000)));
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
-    let place = Place::new(script()).await?;
+    let deployment = Deployment::new(script()).await?;
     for (more, state) in [(&[][..], "running"), (&["--cancel-on-interrupt"], "cancelled")] {
-        let mut spawn = place.adjutant(&["spawn", "clerk", "Please never end", "--wait"]);
+        let mut spawn = deployment.adjutant(&["spawn", "clerk", "Please never end", "--wait"]);
         let child = spawn.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let newest = || place.json(&["tasks", "--json", "--limit", "1"]).map(|page| page["tasks"][0].clone());
+        let newest = || {
+            deployment
+                .json(&["tasks", "--json", "--limit", "1"])
+                .map(|page| page["tasks"][0].clone())
+        };
         wait_until("it runs", || newest().is_ok_and(|task| task["state"] == "running"))?;
         signal("INT", child.id())?;
         assert_eq!(code(&child.wait_with_output()?), Some(130));
         assert_eq!(newest()?["state"], state);
-        place.said(&["cancel", newest()?["task_id"].as_str().context("no id")?])?;
+        deployment.said(&["cancel", newest()?["task_id"].as_str().context("no id")?])?;
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_sessions_and_notes_are_made_and_listed() -> Result<()> {
-    let place = Place::new(script()).await?;
+async fn agents_sessions_and_notes_are_created_and_listed() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
     let line = [
         "agents",
         "define",
@@ -186,52 +205,71 @@ async fn agents_sessions_and_notes_are_made_and_listed() -> Result<()> {
         "--system-prompt",
         "You are a critic.",
     ];
-    place.said(&line)?;
-    assert_eq!(code(&place.run(&line)?), Some(6), "there is one already");
-    assert_says(&place.said(&["agents"])?, &["clerk", "critic"]);
-    assert_eq!(place.said(&["sessions", "create", "nightly"])?, "nightly");
-    assert_says(&place.said(&["sessions"])?, &["default", "nightly", "open"]);
-    assert!(!place.said(&["agents", "--session", "nightly"])?.contains("critic"));
-    place.said(&["context", "write", "goal", "Be quick", "--session", "nightly"])?;
-    assert_eq!(place.said(&["context", "read", "goal", "--session", "nightly"])?, "Be quick");
-    assert_says(&place.said(&["context", "keys", "--session", "nightly"])?, &["goal", "orchestrator"]);
-    place.said(&["sessions", "delete", "nightly", "--yes"])?;
-    assert_eq!(code(&place.run(&["context", "read", "goal", "--session", "nightly"])?), Some(5));
+    deployment.said(&line)?;
+    assert_eq!(code(&deployment.run(&line)?), Some(6), "there is one already");
+    assert_says(&deployment.said(&["agents"])?, &["clerk", "critic"]);
+    assert_eq!(deployment.said(&["sessions", "create", "nightly"])?, "nightly");
+    assert_says(&deployment.said(&["sessions"])?, &["default", "nightly", "open"]);
+    assert!(!deployment.said(&["agents", "--session", "nightly"])?.contains("critic"));
+    deployment.said(&["context", "write", "goal", "Be quick", "--session", "nightly"])?;
+    assert_eq!(deployment.said(&["context", "read", "goal", "--session", "nightly"])?, "Be quick");
+    assert_says(
+        &deployment.said(&["context", "keys", "--session", "nightly"])?,
+        &["goal", "orchestrator"],
+    );
+    deployment.said(&["sessions", "delete", "nightly", "--yes"])?;
+    assert_eq!(
+        code(&deployment.run(&["context", "read", "goal", "--session", "nightly"])?),
+        Some(5)
+    );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_and_the_watch_see_what_is_there() -> Result<()> {
-    let place = Place::new(script()).await?;
-    let data = place.folder.path().join("data");
-    let mut doctor = place.adjutant(&["doctor", "--config"]);
-    doctor.arg(place.folder.path().join("adjutant.toml")).arg("--data-dir").arg(&data).env("MODEL_KEY", KEY);
+async fn doctor_and_watch_show_the_state() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    let data = deployment.folder.path().join("data");
+    let mut doctor = deployment.adjutant(&["doctor", "--config"]);
+    doctor
+        .arg(deployment.folder.path().join("adjutant.toml"))
+        .arg("--data-dir")
+        .arg(&data)
+        .env("MODEL_KEY", KEY);
     let output = doctor.output()?;
     assert_eq!(code(&output), Some(0), "{output:?}");
-    assert_says(&stdout(&output), &["Nothing is wrong."]);
-    place.said(&["spawn", "clerk", "Do it", "--wait"])?;
-    assert_says(&place.said(&["watch", "--once"])?, &["1 worker", "0/5 slots", "t_01", "completed"]);
-    place.model.assert_nothing_answered_twice();
+    assert_says(&stdout(&output), &["Everything is fine."]);
+    deployment.said(&["spawn", "clerk", "Do it", "--wait"])?;
+    assert_says(
+        &deployment.said(&["watch", "--once"])?,
+        &["1 worker", "0/5 slots", "t_01", "completed"],
+    );
+    deployment.model.assert_nothing_answered_twice();
     Ok(())
 }
 
 // To be joined with the keys: mod keys in commands/mod.rs, Command::Keys in cli.rs and main.rs.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_key_closes_the_door_for_those_without() -> Result<()> {
-    let place = Place::new(script()).await?;
-    place.said(&["agents"])?;
-    let data = place.folder.path().join("data");
-    let keys = |line: &[&str]| place.adjutant(&["keys"]).args(line).arg("--data-dir").arg(&data).output();
+async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    deployment.said(&["agents"])?;
+    let data = deployment.folder.path().join("data");
+    let keys = |line: &[&str]| {
+        deployment.adjutant(&["keys"]).args(line).arg("--data-dir").arg(&data).output()
+    };
     let made: Value = serde_json::from_slice(&keys(&["create", "laptop", "--json"])?.stdout)?;
     let secret = made["secret"].as_str().context("no secret")?;
-    wait_until("the door is closed", || place.run(&["agents"]).is_ok_and(|output| code(&output) == Some(6)))?;
-    ensure!(place.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output()?.status.success());
+    wait_until("the door is closed", || {
+        deployment.run(&["agents"]).is_ok_and(|output| code(&output) == Some(6))
+    })?;
+    ensure!(
+        deployment.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output()?.status.success()
+    );
     let listed = keys(&["list"])?;
     assert_says(&stdout(&listed), &["laptop", "default"]);
     assert!(!stdout(&listed).contains(secret));
     ensure!(keys(&["revoke", made["id"].as_str().context("no id")?])?.status.success());
     wait_until("the key is worthless", || {
-        let output = place.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output();
+        let output = deployment.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output();
         output.is_ok_and(|output| code(&output) == Some(6))
     })
 }

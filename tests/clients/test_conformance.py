@@ -15,7 +15,8 @@ SETS = {
     "2025-11-25": ["--requirements", "2025-11-25"],
     "2026-07-28": ["--requirements", "2026-07-28"],
 }
-# Each process of the suite takes its scenarios one by one; all are quick but those that wait for tasks.
+# Each process of the suite takes its scenarios one by one; all are quick but those that wait for
+# tasks.
 LIMIT = 150
 
 

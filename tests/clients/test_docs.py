@@ -1,4 +1,4 @@
-"""Every line of README.md and docs/mcp.md that connects a client, run as it stands there: with the client itself where it can be had."""
+"""Runs every snippet of docs/connect.md as it stands there, with the client itself where it can be installed."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from fastmcp import Client as FastClient
 from fleet import Fleet
 from mcp import Client, StdioServerParameters
 from processes import ADJUTANT, CLIENTS, Process, environment, run
-from snippets import MCP, README, pasted, snippets
+from snippets import CONNECT, pasted, snippets
 
 AGENTS = """
 [agents.researcher]
@@ -73,13 +73,6 @@ def open_server(fleet, tmp_path_factory):
         yield up.ready["url"]
 
 
-def in_both(title):
-    """The same lines are in both pages."""
-    lines = snippets(README, title)
-    assert snippets(MCP, title)[: len(lines)] == lines
-    return lines
-
-
 def keys(fleet):
     """For whoever's model is the scripted one."""
     return {
@@ -93,7 +86,7 @@ def keys(fleet):
 
 @pytest.mark.parametrize("where", [0, 1], ids=["on this machine", "elsewhere"])
 def test_claude_code_delegates(fleet, own, where):
-    [lines] = in_both("Claude Code")
+    [lines] = snippets(CONNECT, "Claude Code")
     folder = own.parent
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     variables = {**keys(fleet), **quiet}
@@ -102,7 +95,8 @@ def test_claude_code_delegates(fleet, own, where):
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url, fleet.key), folder=folder, **variables)
     listed = run("claude", "mcp", "list", folder=folder, **variables)
     assert "adjutant" in listed and "Connected" in listed, listed
-    # Over HTTP it speaks a revision without sessions: its model names one, as our answers and tools tell it to.
+    # Over HTTP it speaks a revision without sessions: its model names one, as our answers and tools
+    # tell it to.
     place = "in session shop" if where else "here"
     if where:
         call = [ADJUTANT, "sessions", "create", "shop", "--url", fleet.url]
@@ -113,7 +107,7 @@ def test_claude_code_delegates(fleet, own, where):
 
 @pytest.mark.parametrize("where", [0, 1], ids=["on this machine", "elsewhere"])
 def test_codex_delegates(fleet, own, where):
-    [lines] = in_both("Codex")
+    [lines] = snippets(CONNECT, "Codex")
     folder = own.parent
     (folder / ".codex").mkdir()
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url), folder=folder)
@@ -159,7 +153,7 @@ async def first_answer(line, config, home):
 async def test_an_editors_file_gives_a_first_answer_within_10_seconds(own, editor, capsys):
     # Three times at most: others may be busy on this machine.
     for attempt in range(3):
-        seconds = await first_answer(in_both(editor)[0], own, own.parent / f"home-{attempt}")
+        seconds = await first_answer(snippets(CONNECT, editor)[0], own, own.parent / f"home-{attempt}")
         with capsys.disabled():
             print(f" {editor}: from nothing to the first delegated answer in {seconds:.1f} s ", end="")
         if seconds < 10:
@@ -170,7 +164,7 @@ async def test_an_editors_file_gives_a_first_answer_within_10_seconds(own, edito
 @pytest.mark.anyio
 @pytest.mark.parametrize("editor", ["VS Code", "Cursor"])
 async def test_an_editors_file_names_a_server_elsewhere(fleet, editor):
-    config = json.loads(pasted(snippets(MCP, editor)[1], server=fleet.url, key=fleet.key))
+    config = json.loads(pasted(snippets(CONNECT, editor)[1], server=fleet.url, key=fleet.key))
     [server] = next(iter(config.values())).values()
     # FastMCP reads the file as it is.
     async with FastClient({"mcpServers": {"adjutant": server}}) as client:
@@ -186,12 +180,12 @@ def python(fleet, code, folder, key):
 
 @pytest.mark.parametrize("title", ["A loop of your own on the OpenAI API", "The same on the Anthropic API", "Pydantic AI"])
 def test_a_loop_with_an_mcp_client_delegates(fleet, own, title):
-    [code] = snippets(MCP, title)
+    [code] = snippets(CONNECT, title)
     assert FOUND in python(fleet, code, own.parent, key=False)
 
 
 def test_openais_agents_sdk_delegates(fleet, own):
-    [code] = snippets(MCP, "OpenAI's agents SDK")
+    [code] = snippets(CONNECT, "OpenAI's agents SDK")
     # The scripted model speaks Chat Completions.
     chat = "import agents\nagents.set_default_openai_api('chat_completions')\nagents.set_tracing_disabled(True)\n"
     assert FOUND in python(fleet, chat + code, own.parent, key=False)
@@ -199,5 +193,9 @@ def test_openais_agents_sdk_delegates(fleet, own):
 
 @pytest.mark.parametrize("title", ["A loop on the OpenAI API", "A loop on the Anthropic API"])
 def test_a_loop_over_plain_http_delegates(open_server, fleet, title, tmp_path):
-    [code] = snippets(README, title)
+    [code] = snippets(CONNECT, title)
     assert FOUND in python(fleet, pasted(code, server=open_server), tmp_path, key=False)
+
+
+def test_no_snippet_names_a_model_that_does_not_exist():
+    assert "-test" not in CONNECT.read_text()

@@ -94,6 +94,7 @@ async def test_a_refused_call_is_a_result_with_is_error(connect):
             ({"action": "spawn", "agent": "nobody", "task": "x"}, "AGENT_NOT_FOUND"),
             ({"action": "dance"}, "INVALID_ACTION"),
             ({"action": "spawn", "agent": "clerk"}, "INVALID_ARGUMENT"),
+            ({"action": "spawn", "agent": "clerk", "task": "a\0b"}, "INVALID_ARGUMENT"),
             ({"action": "list_agents", "session_id": "no such session"}, "SESSION_NOT_FOUND"),
         ]:
             answer = await client.call_tool("subagent", arguments)

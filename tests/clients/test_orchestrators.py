@@ -24,7 +24,8 @@ system_prompt = "You are a counter."
 tools = ["shared_context"]
 """
 
-# Of each loop, by its name: what its model says, and what its two subagents' do. The north's call hangs the first time.
+# Of each loop, by its name: what its model says, and what its two subagents' do. The north's call
+# hangs the first time.
 RULES = """
 [[rule]]
 name = "{loop}"
@@ -127,7 +128,8 @@ async def test_an_orchestrator_gets_its_results_though_a_worker_dies(fleet, loop
     assert north == (f"Count {loop}-north", "completed", 2)
     # It may have been the same worker's.
     assert south[:2] == (f"Count {loop}-south", "completed")
-    # What was answered before the death was not asked for again, and nobody was asked twice but for the call that was cut off.
+    # What was answered before the death was not asked for again, and nobody was asked twice but for
+    # the call that was cut off.
     turns = {(turn["rule"], turn["turn"]): (turn["asked"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
     assert turns[f"{loop}-north", 1] == (1, 1) and turns[f"{loop}-north", 2] == (2, 1), turns
     assert [turns[loop, turn] for turn in (1, 2, 3, 4)] == [(1, 1)] * 4, turns

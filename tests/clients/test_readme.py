@@ -1,4 +1,7 @@
-"""The five minutes of the README, line by line, as they stand there: only ports are others, since this machine has other users."""
+"""Follows README.md's first delegated task, and the curl and SQL sections of docs/connect.md, line by line.
+
+Only the ports differ, because this machine has other users.
+"""
 
 import json
 import re
@@ -6,31 +9,26 @@ import re
 import psycopg
 import pytest
 from processes import ADJUTANT, Process, ScriptModel, run
-from snippets import HERE, README
+from snippets import CONNECT, HERE, README, block, section
 
-SECTION = README.read_text().split("\n## In five minutes\n")[1].split("\n## ")[0]
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", SECTION, flags=re.MULTILINE | re.DOTALL)
+FIRST_TASK = section(README, "A first delegated task")
 MODEL = "http://127.0.0.1:9000/v1"
-
-
-def block(kind, words):
-    """The one block of this kind with these words in it."""
-    [found] = [text for name, text in BLOCKS if name == kind and words in text]
-    return found
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """What the first lines start: a model, and everything in one process."""
+    """The processes that README.md starts: a model, and everything else in one process."""
     folder = tmp_path_factory.mktemp("shop")
-    first, second = block("sh", "--example").splitlines()
-    assert second.startswith("adjutant script-model --script script.toml ")
-    run("sh", "-ec", first, folder=folder)
+    install, enter, example, start = block(FIRST_TASK, "sh", "--example").splitlines()
+    assert (install, enter) == ("cargo install --path crates/adjutant", "mkdir hello && cd hello")
+    assert start.startswith("adjutant script-model --script script.toml ")
+    run("sh", "-ec", example, folder=folder)
     with ScriptModel(folder, (folder / "script.toml").read_text()) as model:
-        config = block("toml", "[models.script]")
+        config = block(FIRST_TASK, "toml", "[models.script]")
         assert MODEL in config
         (folder / "adjutant.toml").write_text(config.replace(MODEL, model.openai))
-        check, up = block("sh", "config check").splitlines()
+        enter, check, up = block(FIRST_TASK, "sh", "config check").splitlines()
+        assert enter == "cd hello"
         run("sh", "-ec", check, folder=folder)
         command = up.split("#")[0].split()
         assert command[0] == "adjutant"
@@ -40,7 +38,7 @@ def shop(tmp_path_factory):
 
 def test_the_command_line_answers_as_it_is_shown(shop):
     folder, ready = shop
-    shown = re.split(r"^\$ ", block("", "adjutant spawn"), flags=re.MULTILINE)[1:]
+    shown = re.split(r"^\$ ", block(FIRST_TASK, "", "adjutant spawn"), flags=re.MULTILINE)[1:]
     assert len(shown) == 2
     for command, *answer in (text.splitlines() for text in shown):
         printed = run("sh", "-ec", f"{command} 2>&1", folder=folder, ADJUTANT_URL=ready["url"])
@@ -49,13 +47,14 @@ def test_the_command_line_answers_as_it_is_shown(shop):
 
 def test_curl_answers_as_it_is_shown(shop):
     folder, ready = shop
-    lines = block("sh", "curl -s $H").replace(HERE, ready["url"])
-    # The last one looks on for as long as one likes.
+    curl = section(CONNECT, "curl")
+    lines = block(curl, "sh", "curl -s $H").replace(HERE, ready["url"])
+    # The last one streams until it is stopped.
     assert lines.count("curl -sN") == 1
     printed = run("sh", "-c", lines.replace("curl -sN", "curl -sN --max-time 3"), folder=folder, code=28)
     # Only the calls end their lines.
     answers = [json.loads(text) for text in re.findall(r"\{.*?\}(?=\n|\{|$)", printed.split("event: ")[0])]
-    spawned, collected = map(json.loads, block("json", "poll_after_ms").splitlines())
+    spawned, collected = (json.loads(text) for text in re.findall(r"\{.*?\}", block(curl, "json", "poll_after_ms"), re.DOTALL))
     assert set(answers[1]) == set(spawned) and answers[1]["task_id"] == spawned["task_id"], answers[1]
     assert set(answers[3]) == set(collected) and answers[3]["result"] == collected["result"], answers[3]
     assert "event: " in printed and "data: " in printed
@@ -63,7 +62,7 @@ def test_curl_answers_as_it_is_shown(shop):
 
 def test_the_views_are_there(shop):
     _, ready = shop
-    task_history, violations = (line for line in block("sql", "task_history").splitlines() if line)
+    task_history, violations = (line for line in block(section(CONNECT, "SQL"), "sql", "task_history").splitlines() if line)
     with psycopg.connect(ready["database_url"]) as database:
         assert database.execute(task_history).description[0].name == "task_id"
         assert database.execute(violations).fetchall() == []

@@ -38,7 +38,8 @@ async def test_who_reconnects_gets_the_same_answer(house, transport):
 
         waited = await call(action="wait", timeout_s=45)
         assert [(task["task_id"], task["status"]) for task in waited["tasks"]] == [("t_01", "completed")], waited
-        # Its answer may have been lost too, so it asks once more: for the wait, for the spawn, for the result.
+        # Its answer may have been lost too, so it asks once more: for the wait, for the spawn, for
+        # the result.
         assert (await call(action="wait", task_ids=["t_01"]))["tasks"] == waited["tasks"]
         spawn = {"agent": "clerk", "task": f"Take six seconds in {session}", "idempotency_key": "once"}
         assert (await call(action="spawn", **spawn))["task_id"] == "t_01"

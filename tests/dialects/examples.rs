@@ -1,19 +1,22 @@
-//! The sources' own published examples, as they are written there, against a live server, a worker and a scripted model.
+//! The sources' own published examples, as they are written there, against a live server, a worker
+//! and a scripted model.
 
 use std::sync::Arc;
 
 use adjutant_script::{Recorded, Script, Usage, When, text, tool_call};
+use adjutant_server::Dialect;
 use serde_json::{Value, json};
 
-use super::front::{Caller, SESSION, Wire};
-use super::over_both_wires;
-use crate::agents_at_work::workplace::{Workplace, model_config};
-use crate::http::server::Server;
+use crate::dialects::over_both_wires;
+use crate::support::blocking_orchestrator::SESSION;
+use crate::support::fleet::{Fleet, model_config};
+use crate::support::test_server::TestServer;
+use crate::support::tool_client::{ToolClient, Wire};
 
-struct Stage {
-    place: Workplace,
-    server: Arc<Server>,
-    _worker: crate::fleet::process::WorkerProcess,
+struct Setup {
+    fleet: Fleet,
+    server: Arc<TestServer>,
+    _worker: crate::support::worker_process::WorkerProcess,
 }
 
 /// Tools as the sources call theirs. Nobody is there who answers for them, and a child is told so.
@@ -26,18 +29,22 @@ fn tools(names: &[&str]) -> String {
     names.iter().map(one).collect()
 }
 
-impl Stage {
+impl Setup {
     async fn of(script: Script, names: &[&str]) -> Self {
-        let place = Workplace::with(script, |_| tools(names)).await;
-        let model = model_config("openai", "openai", &place.model, "");
-        let server = Arc::new(Server::of(&place.world, &format!("default_model = \"openai\"\n{model}")));
+        let fleet = Fleet::with(script, |_| tools(names)).await;
+        let model = model_config("openai", "openai", &fleet.model, "");
+        let server =
+            Arc::new(TestServer::of(&fleet.world, &format!("default_model = \"openai\"\n{model}")));
         server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
-        let worker = place.worker();
-        Self { place, server, _worker: worker }
+        let worker = fleet.worker();
+        Self { fleet, server, _worker: worker }
     }
 
-    async fn call(&self, dialect: &'static str, wire: Wire, arguments: Value) -> Value {
-        Caller::of(self.server.clone(), dialect, wire).call(arguments).await
+    async fn call(&self, dialect: Dialect, wire: Wire, arguments: Value) -> Value {
+        ToolClient::connect(self.server.clone(), wire, dialect, None, SESSION)
+            .await
+            .delegate(arguments)
+            .await
     }
 }
 
@@ -47,14 +54,14 @@ fn body(request: &Recorded) -> &Value {
 
 const SUMMARY: &str = "Create an executive summary with sections: Breakthroughs, Technical Details, Commercial Impact, Future Outlook";
 
-async fn the_complete_example_of_seed_003_has_the_documented_shape(wire: Wire) {
+async fn the_complete_example_of_xzatoma_has_the_documented_shape(wire: Wire) {
     let usage = |output_tokens| Usage { input_tokens: 1_000, output_tokens, ..Usage::default() };
     let script = Script::new()
         .on(When::assignment("Research quantum computing"))
         .then(tool_call("lookup", json!({"word": "qubit"})).with_usage(usage(100)))
         .then(text("Everything that was found.").with_usage(usage(50)))
         .then(text("Quantum Computing 2024 Breakthroughs:\n\nKey Advances").with_usage(usage(50)));
-    let stage = Stage::of(script, &["grep"]).await;
+    let setup = Setup::of(script, &["grep"]).await;
     let input = json!({
         "label": "research_quantum_computing",
         "task_prompt": "Research quantum computing breakthroughs in 2024. Focus on: new algorithms, hardware improvements, and companies leading the field.",
@@ -62,7 +69,7 @@ async fn the_complete_example_of_seed_003_has_the_documented_shape(wire: Wire) {
         "allowed_tools": ["fetch", "grep"],
         "max_turns": 8
     });
-    let answer = stage.call("xzatoma", wire, input).await;
+    let answer = setup.call(Dialect::Xzatoma, wire, input).await;
     let expected = json!({
         "success": true,
         "output": "Quantum Computing 2024 Breakthroughs:\n\nKey Advances",
@@ -77,49 +84,54 @@ async fn the_complete_example_of_seed_003_has_the_documented_shape(wire: Wire) {
         }
     });
     assert_eq!(answer, expected);
-    // Row 3.20: a tool that the child does not have is an error that goes back to it, and it goes on.
-    let requests = stage.place.model.requests_of("Research quantum computing");
+    // Row 3.20: a tool that the child does not have is an error that goes back to it, and it goes
+    // on.
+    let requests = setup.fleet.model.requests_of("Research quantum computing");
     assert_eq!(requests.len(), 3);
     let last = body(&requests[2]).to_string();
     assert!(last.contains(SUMMARY), "the summary is asked in the same conversation: {last}");
-    stage.place.close().await;
+    setup.fleet.close().await;
 }
 
-async fn row_3_20_a_tool_error_goes_back_to_the_child_which_goes_on(wire: Wire) {
+async fn row_3_20_a_tool_error_is_returned_to_the_child_which_continues(wire: Wire) {
     let script = Script::new()
         .on(When::assignment("Use it"))
         .then(tool_call("broken", json!({"word": "x"})))
         .then(text("It is broken, so I looked elsewhere."))
         .then(text("Done without it."));
-    let stage = Stage::of(script, &[]).await;
+    let setup = Setup::of(script, &[]).await;
     let call = json!({"label": "break", "task_prompt": "Use it.", "allowed_tools": ["broken"]});
-    let answer = stage.call("xzatoma", wire, call).await;
+    let answer = setup.call(Dialect::Xzatoma, wire, call).await;
     assert_eq!(
         (&answer["success"], &answer["output"]),
         (&json!(true), &json!("Done without it.")),
         "{answer}"
     );
-    let second = body(&stage.place.model.requests_of("Use it")[1]).to_string();
+    let second = body(&setup.fleet.model.requests_of("Use it")[1]).to_string();
     assert!(second.contains("The index is damaged"), "{second}");
-    stage.place.close().await;
+    setup.fleet.close().await;
 }
 
 async fn row_1_7_a_child_has_the_max_tokens_of_its_model(wire: Wire) {
     let script = Script::new().on(When::assignment("Be short")).then(text("Yes."));
     let models = |model: &_| model_config("small", "openai", model, "max_tokens = 77\n");
-    let place = Workplace::with(script, models).await;
-    let config = format!("default_model = \"small\"\n{}", models(&place.model));
-    let server = Arc::new(Server::of(&place.world, &config));
+    let fleet = Fleet::with(script, models).await;
+    let config = format!("default_model = \"small\"\n{}", models(&fleet.model));
+    let server = Arc::new(TestServer::of(&fleet.world, &config));
     server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
-    let stage = Stage { _worker: place.worker(), server, place };
-    stage.call("caliban", wire, json!({"prompt": "Be short."})).await;
-    let requests = stage.place.model.requests_of("Be short");
+    let setup = Setup { _worker: fleet.worker(), server, fleet };
+    setup.call(Dialect::Caliban, wire, json!({"prompt": "Be short."})).await;
+    let requests = setup.fleet.model.requests_of("Be short");
     let sent = body(&requests[0]);
-    assert_eq!(sent["max_completion_tokens"].as_i64().or(sent["max_tokens"].as_i64()), Some(77), "{sent}");
-    stage.place.close().await;
+    assert_eq!(
+        sent["max_completion_tokens"].as_i64().or(sent["max_tokens"].as_i64()),
+        Some(77),
+        "{sent}"
+    );
+    setup.fleet.close().await;
 }
 
-async fn the_usage_examples_of_seed_003_run_as_written(wire: Wire) {
+async fn the_usage_examples_of_xzatoma_run_as_written(wire: Wire) {
     let script = Script::new()
         .on(When::assignment("highest temperature"))
         .then(text("It was hot."))
@@ -130,7 +142,7 @@ async fn the_usage_examples_of_seed_003_run_as_written(wire: Wire) {
         .on(When::assignment("user-provided code"))
         .then(tool_call("file_ops", json!({})))
         .then(tool_call("file_ops", json!({})));
-    let stage = Stage::of(script, &["file_ops"]).await;
+    let setup = Setup::of(script, &["file_ops"]).await;
     let lookup = json!({
         "label": "weather_research",
         "task_prompt": "What was the highest temperature recorded on Earth in 2024?",
@@ -154,8 +166,12 @@ async fn the_usage_examples_of_seed_003_run_as_written(wire: Wire) {
         (review, "Critical Issues: none", "complete"),
         (isolated, "", "incomplete"),
     ] {
-        let answer = stage.call("xzatoma", wire, call.clone()).await;
-        assert_eq!((&answer["success"], &answer["output"]), (&json!(true), &json!(output)), "{answer}");
+        let answer = setup.call(Dialect::Xzatoma, wire, call.clone()).await;
+        assert_eq!(
+            (&answer["success"], &answer["output"]),
+            (&json!(true), &json!(output)),
+            "{answer}"
+        );
         let metadata = &answer["metadata"];
         assert_eq!(
             (&metadata["subagent_label"], &metadata["completion_status"]),
@@ -163,20 +179,26 @@ async fn the_usage_examples_of_seed_003_run_as_written(wire: Wire) {
         );
         assert_eq!(metadata.as_object().unwrap().len(), 6);
     }
-    stage.place.close().await;
+    setup.fleet.close().await;
 }
 
-async fn the_calls_of_seed_001_run_as_written_and_row_1_10_only_the_last_text_comes_back(wire: Wire) {
+async fn the_calls_of_caliban_run_as_written_and_row_1_10_only_the_last_text_comes_back(
+    wire: Wire,
+) {
     let script = Script::new()
         .on(When::assignment("Search the codebase"))
         .then(tool_call("Read", json!({})))
         .then(text("It is in main."))
         .on(When::assignment("Investigate"))
         .then(text("All is well."));
-    let stage = Stage::of(script, &["Read", "Grep", "Bash"]).await;
-    let listed = json!({"prompt": "Search the codebase for it.", "tool_allowlist": ["Read", "Grep"]});
-    assert_eq!(stage.call("caliban", wire, listed).await, json!({"type": "text", "text": "It is in main."}));
-    let requests = stage.place.model.requests_of("Search the codebase");
+    let setup = Setup::of(script, &["Read", "Grep", "Bash"]).await;
+    let listed =
+        json!({"prompt": "Search the codebase for it.", "tool_allowlist": ["Read", "Grep"]});
+    assert_eq!(
+        setup.call(Dialect::Caliban, wire, listed).await,
+        json!({"type": "text", "text": "It is in main."})
+    );
+    let requests = setup.fleet.model.requests_of("Search the codebase");
     let sent: Vec<&str> = body(&requests[0])["tools"]
         .as_array()
         .unwrap()
@@ -185,25 +207,25 @@ async fn the_calls_of_seed_001_run_as_written_and_row_1_10_only_the_last_text_co
         .collect();
     assert_eq!(sent.len(), 2, "{sent:?}");
     assert!(sent.contains(&"Read") && sent.contains(&"Grep"), "{sent:?}");
-    let tasks = stage.server.get("/v1/tasks").await.ok(200);
+    let tasks = setup.server.get("/v1/tasks").await.ok(200);
     let turns = format!("/v1/tasks/{}/turns", tasks["tasks"][0]["id"].as_str().unwrap());
-    let turns = stage.server.get(&turns).await.ok(200);
+    let turns = setup.server.get(&turns).await.ok(200);
     assert_eq!(turns["turns"].as_array().unwrap().len(), 2, "the steps between are in the history");
 
     let inherits = json!({"prompt": "Investigate.", "tool_allowlist": null, "model": null});
-    assert_eq!(stage.call("caliban", wire, inherits).await["text"], "All is well.");
-    let sent = body(&stage.place.model.requests_of("Investigate")[0])["tools"].to_string();
+    assert_eq!(setup.call(Dialect::Caliban, wire, inherits).await["text"], "All is well.");
+    let sent = body(&setup.fleet.model.requests_of("Investigate")[0])["tools"].to_string();
     assert!(
         sent.contains("Bash") && sent.contains("shared_context") && !sent.contains("AgentTool"),
         "{sent}"
     );
-    stage.place.close().await;
+    setup.fleet.close().await;
 }
 
 over_both_wires!(
-    the_complete_example_of_seed_003_has_the_documented_shape,
+    the_complete_example_of_xzatoma_has_the_documented_shape,
     row_1_7_a_child_has_the_max_tokens_of_its_model,
-    row_3_20_a_tool_error_goes_back_to_the_child_which_goes_on,
-    the_usage_examples_of_seed_003_run_as_written,
-    the_calls_of_seed_001_run_as_written_and_row_1_10_only_the_last_text_comes_back,
+    row_3_20_a_tool_error_is_returned_to_the_child_which_continues,
+    the_usage_examples_of_xzatoma_run_as_written,
+    the_calls_of_caliban_run_as_written_and_row_1_10_only_the_last_text_comes_back,
 );

@@ -1,12 +1,13 @@
-//! `@copilotkit/aimock`: both wires as their vendors speak them, in somebody else's reading. It checks the key of every
-//! request, refuses what it has no fixture for, and remembers all that it was asked.
+//! `@copilotkit/aimock`: both wires as their vendors speak them, in somebody else's reading. It
+//! checks the key of every request, refuses what it has no fixture for, and remembers all that it
+//! was asked.
 
 use adjutant_agent::{FailureKind, Outcome, StopReason};
 use serde_json::Value;
 
-use super::program::{EVERYTHING, Program, get, installed, node};
-use super::site::Site;
-use crate::world::until;
+use crate::real::program::{EVERYTHING, Program, get, installed, node};
+use crate::real::site::Site;
+use crate::support::world::until;
 
 const WIRES: [&str; 2] = ["openai", "anthropic"];
 const KEY: &str = "a-key-that-is-checked";
@@ -14,7 +15,15 @@ const KEY: &str = "a-key-that-is-checked";
 async fn aimock() -> Program {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/real/aimock.json");
     let mut command = node("node_modules/@copilotkit/aimock/dist/cli.js");
-    command.args(["--port", "0", "--validate-on-load", "--chunk-size", "5", "--fixtures", fixtures]);
+    command.args([
+        "--port",
+        "0",
+        "--validate-on-load",
+        "--chunk-size",
+        "5",
+        "--fixtures",
+        fixtures,
+    ]);
     Program::start(command.env("AIMOCK_API_KEYS", KEY)).await
 }
 
@@ -49,7 +58,8 @@ tools = ["get-sum", "trigger-long-running-operation", "shared_context"]
 /// The calls that it was asked to answer, in their order.
 async fn journal(aimock: &Program) -> Vec<Value> {
     let journal =
-        get(&aimock.address(), "/__aimock/journal", &format!("authorization: Bearer {KEY}\r\n")).await;
+        get(&aimock.address(), "/__aimock/journal", &format!("authorization: Bearer {KEY}\r\n"))
+            .await;
     journal.as_array().unwrap().iter().filter(|entry| entry["method"] == "POST").cloned().collect()
 }
 
@@ -64,11 +74,14 @@ async fn a_loop_with_tools_completes_on_both_wires_with_the_usage_that_was_given
         let task = site.delegate("agent", "Add 19 and 23.").await;
         let (status, result) = site.completed(&task).await;
         assert_eq!(result, "It is forty-two.");
-        assert_eq!((status.spent.input_tokens, status.spent.output_tokens), (280, 26), "{wire}");
-        assert_eq!(status.spent.cost_nanousd, 280 * 1000 + 26 * 2000);
+        assert_eq!((status.input_tokens, status.output_tokens), (280, 26), "{wire}");
+        assert_eq!(status.cost_nanousd, 280 * 1000 + 26 * 2000);
         assert_eq!((status.attempt, status.turns_used), (1, 2));
         let results = site.tool_results(&task).await;
-        assert_eq!(results[0], ("get-sum".to_owned(), Ok("The sum of 19 and 23 is 42.".to_owned())));
+        assert_eq!(
+            results[0],
+            ("get-sum".to_owned(), Ok("The sum of 19 and 23 is 42.".to_owned()))
+        );
         assert!(results[1].0 == "shared_context" && results[1].1.is_ok(), "{results:?}");
         assert_eq!(site.world.count("select count(*) from context_entry").await, 1);
         assert_eq!(journal(&aimock).await.len(), 2);
@@ -98,7 +111,7 @@ async fn a_rate_limit_an_error_and_a_broken_stream_cost_three_calls_and_no_task(
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-real"]
-async fn a_worker_killed_while_a_tool_runs_is_replaced_and_no_stored_answer_is_asked_for_again() {
+async fn a_worker_killed_while_a_tool_runs_is_replaced_and_no_stored_answer_is_requested_again() {
     for wire in WIRES {
         let aimock = aimock().await;
         let site = site(&aimock, wire, KEY).await;
@@ -136,7 +149,9 @@ async fn an_answer_at_the_limit_of_tokens_is_known_as_one() {
 async fn a_wrong_key_and_an_unknown_request_fail_the_task_and_no_key_is_seen() {
     for wire in WIRES {
         let aimock = aimock().await;
-        for (key, assignment) in [("a-wrong-key-of-ours", "Add 19 and 23."), (KEY, "Something else.")] {
+        for (key, assignment) in
+            [("a-wrong-key-of-ours", "Add 19 and 23."), (KEY, "Something else.")]
+        {
             let site = site(&aimock, wire, key).await;
             let worker = site.worker();
             let task = site.delegate("agent", assignment).await;
@@ -146,7 +161,7 @@ async fn a_wrong_key_and_an_unknown_request_fail_the_task_and_no_key_is_seen() {
             };
             assert!(error.starts_with("Model API error: "), "{error}");
             assert!(!error.contains(key), "{error}");
-            assert!(!worker.said().contains(key));
+            assert!(!worker.stderr().contains(key));
             assert_eq!((status.attempt, status.turns_used), (1, 0));
             println!("{wire}: {error}");
         }

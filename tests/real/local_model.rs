@@ -1,4 +1,5 @@
-//! SmolLM2 with 135 million parameters, on llama.cpp's server, which speaks both wires. It talks, and calls no tools.
+//! SmolLM2 with 135 million parameters, on llama.cpp's server, which speaks both wires. It talks,
+//! and calls no tools.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,9 +8,9 @@ use adjutant_agent::{FailureKind, Message, Outcome, Request};
 use adjutant_worker::model::{Model, ModelConfig, Wire, http_client};
 use serde_json::{Value, json};
 
-use super::program::{Program, get, installed};
-use super::site::Site;
-use crate::world::until_within;
+use crate::real::program::{Program, get, installed};
+use crate::real::site::Site;
+use crate::support::world::until_within;
 
 const WIRES: [Wire; 2] = [Wire::OpenAi, Wire::Anthropic];
 
@@ -80,7 +81,7 @@ async fn a_real_model_completes_tasks_and_its_tokens_are_counted() {
         let task = site.delegate(wire.as_str(), "What is the capital of France?").await;
         let (status, result) = site.completed(&task).await;
         assert!(result.contains("Paris"), "{result}");
-        let spent = status.spent;
+        let spent = status.spent();
         assert!(
             (20..500).contains(&spent.input_tokens) && (3..=400).contains(&spent.output_tokens),
             "{spent:?}"
@@ -107,13 +108,18 @@ async fn a_real_model_is_heard_word_by_word() {
             with_tools: false,
         };
         let mut heard: Vec<(Instant, String)> = Vec::new();
-        let reply = model.call(&request, &[], |delta| heard.push((Instant::now(), delta.to_owned()))).await;
+        let reply =
+            model.call(&request, &[], |delta| heard.push((Instant::now(), delta.to_owned()))).await;
         let reply = reply.unwrap();
         let text: String = heard.iter().map(|(_, delta)| delta.as_str()).collect();
         assert_eq!(reply.answer.text().as_deref(), Some(text.as_str()));
         assert_eq!(reply.usage.output_tokens, 30);
         let span = heard[heard.len() - 1].0 - heard[0].0;
-        assert!(heard.len() >= 20 && span > Duration::from_millis(20), "{} within {span:?}", heard.len());
+        assert!(
+            heard.len() >= 20 && span > Duration::from_millis(20),
+            "{} within {span:?}",
+            heard.len()
+        );
         println!("{}: {} deltas within {span:?}", wire.as_str(), heard.len());
     }
 }
@@ -158,7 +164,7 @@ async fn a_cancelled_task_silences_a_real_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-real"]
-async fn what_a_real_server_refuses_fails_the_task_at_once_with_its_words() {
+async fn a_refusal_of_a_real_server_fails_the_task_at_once_with_its_message() {
     let model = model().await;
     let site = site(&model).await;
     let _worker = site.worker();
@@ -169,7 +175,10 @@ async fn what_a_real_server_refuses_fails_the_task_at_once_with_its_words() {
         let Outcome::Failed { failure: FailureKind::Model, error, .. } = outcome else {
             panic!("{outcome:?}")
         };
-        assert!(error.starts_with("Model API error: 400 ") && error.contains("context size"), "{error}");
+        assert!(
+            error.starts_with("Model API error: 400 ") && error.contains("context size"),
+            "{error}"
+        );
         assert_eq!((status.attempt, status.turns_used), (1, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! The MCP project's own servers, of which one has a tool for everything that the protocol knows. The scripted model asks for
-//! their tools.
+//! The MCP project's own servers, of which one has a tool for everything that the protocol knows.
+//! The scripted model asks for their tools.
 
 use std::process::Command;
 
@@ -7,11 +7,11 @@ use adjutant_agent::TaskState;
 use adjutant_script::{Answer, Script, ScriptServer, When, text, tool_call};
 use serde_json::json;
 
-use super::program::{EVERYTHING, FILESYSTEM, Program, free_port, installed, node};
-use super::site::Site;
-use crate::fleet::process::WorkerProcess;
-use crate::private_postgres::process::{is_alive, signal, succeed};
-use crate::world::until;
+use crate::real::program::{EVERYTHING, FILESYSTEM, Program, free_port, installed, node};
+use crate::real::site::Site;
+use crate::support::process::{is_alive, signal, succeed};
+use crate::support::worker_process::WorkerProcess;
+use crate::support::world::until;
 
 /// What the worker knows and its tools must not.
 const SECRET: &str = "a-secret-of-the-worker";
@@ -42,7 +42,10 @@ tools = {agent_tools:?}
 }
 
 fn everything(name: &str) -> String {
-    format!("[tools.mcp.{name}]\ncommand = ['node', '{}', 'stdio']\n", installed(EVERYTHING).display())
+    format!(
+        "[tools.mcp.{name}]\ncommand = ['node', '{}', 'stdio']\n",
+        installed(EVERYTHING).display()
+    )
 }
 
 fn filesystem(name: &str) -> String {
@@ -76,12 +79,17 @@ fn children(of: u32, words: &str) -> Vec<u32> {
 
 /// A model that asks for these calls, and is done.
 async fn script(calls: Answer) -> ScriptServer {
-    ScriptServer::start(Script::new().on(When::any()).then(calls).then(text("Done."))).await.unwrap()
+    ScriptServer::start(Script::new().on(When::any()).then(calls).then(text("Done.")))
+        .await
+        .unwrap()
 }
 
 /// That a task's tools gave just this.
 #[track_caller]
-fn assert_given(results: &[(String, Result<String, String>)], expected: &[(&str, Result<&str, &str>)]) {
+fn assert_given(
+    results: &[(String, Result<String, String>)],
+    expected: &[(&str, Result<&str, &str>)],
+) {
     let results: Vec<_> = results
         .iter()
         .map(|(name, result)| (name.as_str(), result.as_deref().map_err(String::as_str)))
@@ -91,7 +99,8 @@ fn assert_given(results: &[(String, Result<String, String>)], expected: &[(&str,
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-real"]
-async fn tools_of_real_servers_are_in_the_catalogue_and_have_their_server_in_front_when_names_collide() {
+async fn tools_of_real_servers_are_in_the_catalogue_and_have_their_server_in_front_when_names_collide()
+ {
     let script = ScriptServer::start(Script::new()).await.unwrap();
     let port = free_port();
     let _server = everything_on(port).await;
@@ -100,7 +109,8 @@ async fn tools_of_real_servers_are_in_the_catalogue_and_have_their_server_in_fro
     let site = site(&script, &[], &tools).await;
     let _worker = site.worker();
     let names = site.tools(&["near__echo", "far__echo", "disk__read_file"]).await;
-    for name in ["near__get-sum", "far__get-sum", "read_file", "search_files", "disk__search_files"] {
+    for name in ["near__get-sum", "far__get-sum", "read_file", "search_files", "disk__search_files"]
+    {
         assert!(names.iter().any(|has| has == name), "{name} is not in {names:?}");
     }
     for name in ["read_text_file", "write_file", "list_directory", "shared_context", "fetch"] {
@@ -120,7 +130,8 @@ async fn a_loop_calls_tools_of_a_real_server_and_reads_what_they_give() {
         .and_call("get-resource-reference", json!({"resourceType": "Blob", "resourceId": 1}))
         .and_call("get-sum", json!({"a": "one", "b": 2}));
     let script = script(calls).await;
-    let tools = ["echo", "get-sum", "get-structured-content", "get-tiny-image", "get-resource-reference"];
+    let tools =
+        ["echo", "get-sum", "get-structured-content", "get-tiny-image", "get-resource-reference"];
     let site = site(&script, &tools, &everything("everything")).await;
     let _worker = site.worker();
     site.tools(&tools).await;
@@ -159,14 +170,18 @@ async fn a_real_server_sees_nothing_of_our_environment_and_what_it_says_is_not_i
     let calls = tool_call("get-env", json!({})).and_call("echo", json!({"message": SECRET}));
     let script = script(calls).await;
     let site = site(&script, &["get-env", "echo"], &everything("everything")).await;
-    let worker = WorkerProcess::start(site.work().args(["--log", "debug"]).env("A_VARIABLE", SECRET));
+    let worker =
+        WorkerProcess::start(site.work().args(["--log", "debug"]).env("A_VARIABLE", SECRET));
     site.tools(&["get-env", "echo"]).await;
     let task = site.delegate("agent", "Look around.").await;
     assert_eq!(site.completed(&task).await.1, "Done.");
     let results = site.tool_results(&task).await;
     let env = results[0].1.as_deref().unwrap();
-    assert!(env.contains("PATH") && !env.contains("A_VARIABLE") && !env.contains("ADJUTANT"), "{env}");
-    let said = worker.said();
+    assert!(
+        env.contains("PATH") && !env.contains("A_VARIABLE") && !env.contains("ADJUTANT"),
+        "{env}"
+    );
+    let said = worker.stderr();
     assert!(said.contains("MCP server everything is there"));
     // The latter is of the instructions that the server sends when it is connected to.
     assert!(!said.contains(SECRET) && !said.contains("Easter Egg"));
@@ -189,10 +204,16 @@ async fn a_loop_reads_and_writes_files_of_a_real_server_and_nothing_outside_of_i
     assert_eq!(site.completed(&task).await.1, "Done.");
     let mut results = site.tool_results(&task).await;
     let refused: Vec<_> = results.drain(2..).map(|(_, result)| result.unwrap_err()).collect();
-    assert!(refused[0].starts_with("Access denied") && refused[1].starts_with("ENOENT"), "{refused:?}");
+    assert!(
+        refused[0].starts_with("Access denied") && refused[1].starts_with("ENOENT"),
+        "{refused:?}"
+    );
     assert_given(
         &results,
-        &[("read_text_file", Ok("hello\nworld\n")), ("write_file", Ok("Successfully wrote to new.txt"))],
+        &[
+            ("read_text_file", Ok("hello\nworld\n")),
+            ("write_file", Ok("Successfully wrote to new.txt")),
+        ],
     );
     assert_eq!(std::fs::read_to_string(site.folder().join("data/new.txt")).unwrap(), "größer");
     script.finish();
@@ -240,7 +261,8 @@ async fn a_real_server_that_is_killed_is_started_again_for_the_next_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-real"]
-async fn a_real_server_over_http_that_is_replaced_and_knows_no_session_any_more_is_connected_to_again() {
+async fn a_real_server_over_http_that_is_replaced_and_knows_no_session_any_more_is_connected_to_again()
+ {
     let script = script(tool_call("echo", json!({"message": "there"}))).await;
     let port = free_port();
     let mut server = everything_on(port).await;
@@ -268,7 +290,7 @@ async fn a_real_server_ends_with_its_worker_however_that_ends() {
         let server = children(worker.pid(), "server-everything");
         assert_eq!(server.len(), 1, "{server:?}");
         worker.signal(name);
-        worker.ended().await;
+        worker.exited().await;
         until("the server ends too", async || !is_alive(server[0])).await;
     }
 }

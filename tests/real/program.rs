@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::until_within;
+use crate::support::world::until_within;
 
 /// A model is loaded within this, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -23,8 +23,8 @@ pub const FILESYSTEM: &str = "node_modules/@modelcontextprotocol/server-filesyst
 
 /// Where `install.sh` has put it.
 pub fn installed(path: &str) -> PathBuf {
-    let folder =
-        std::env::var_os("ADJUTANT_TEST_REAL").expect("make test-real says where things are installed");
+    let folder = std::env::var_os("ADJUTANT_TEST_REAL")
+        .expect("make test-real says where things are installed");
     let path = Path::new(&folder).join(path);
     assert!(path.exists(), "there is no {}: make test-real installs it", path.display());
     path
@@ -48,8 +48,12 @@ impl Program {
     pub async fn start(command: &mut Command) -> Self {
         let said = tempfile::NamedTempFile::new().unwrap();
         let output = said.reopen().unwrap();
-        let child =
-            command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap();
         let mut program = Self { child, said, what: format!("{command:?}") };
         until_within(PATIENCE, "it listens", async || {
             assert!(program.child.try_wait().unwrap().is_none(), "it has ended");

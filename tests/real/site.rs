@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use adjutant_agent::{Outcome, SessionId, StoredTurn};
-use adjutant_store::{NewDelegation, NewTask, Operator, Spawned, Status};
+use adjutant_store::{NewDelegation, NewTask, Operator, Spawned, TaskView};
 use tempfile::TempDir;
 
-use crate::fleet::process::WorkerProcess;
-use crate::world::{World, until_within};
+use crate::support::worker_process::WorkerProcess;
+use crate::support::world::{World, until_within};
 
 /// A small model on a busy machine says a few words a second.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -39,7 +39,7 @@ impl Site {
     pub fn work(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
         command
-            .args(["work", "--json", "--lease-seconds", "2", "--database-url", self.world.url()])
+            .args(["work", "--lease-seconds", "2", "--database-url", self.world.url()])
             .arg("--config")
             .arg(self.folder().join("adjutant.toml"));
         command
@@ -72,7 +72,7 @@ impl Site {
         self.world.store.delegate(self.session, &new, &Operator::default(), None).await.unwrap()
     }
 
-    pub async fn status(&self, task: &Spawned) -> Status {
+    pub async fn status(&self, task: &Spawned) -> TaskView {
         self.world.store.status(self.session, task.number).await.unwrap()
     }
 
@@ -81,15 +81,18 @@ impl Site {
     }
 
     /// How it ended, when it has.
-    pub async fn outcome(&self, task: &Spawned) -> (Status, Outcome) {
-        until_within(PATIENCE, "the task ends", async || self.status(task).await.state.is_terminal()).await;
+    pub async fn outcome(&self, task: &Spawned) -> (TaskView, Outcome) {
+        until_within(PATIENCE, "the task ends", async || {
+            self.status(task).await.state.is_terminal()
+        })
+        .await;
         let collected = self.world.store.collect(self.session, task.number, None).await.unwrap();
         self.world.assert_sound().await;
-        (collected.status, collected.outcome)
+        (collected.task, collected.outcome)
     }
 
     /// How it stands and its result, when it has completed.
-    pub async fn completed(&self, task: &Spawned) -> (Status, String) {
+    pub async fn completed(&self, task: &Spawned) -> (TaskView, String) {
         match self.outcome(task).await {
             (status, Outcome::Completed { result, .. }) => (status, result),
             (status, outcome) => panic!("{status:?} {outcome:?}"),
@@ -101,9 +104,13 @@ impl Site {
         let mut results = Vec::new();
         for turn in self.turns(task).await {
             for call in turn.turn.answer.tool_uses() {
-                let result = turn.tool_results.iter().find(|result| result.call == call.id).unwrap();
+                let result =
+                    turn.tool_results.iter().find(|result| result.call == call.id).unwrap();
                 let content = result.content.clone();
-                results.push((call.name.clone(), if result.is_error { Err(content) } else { Ok(content) }));
+                results.push((
+                    call.name.clone(),
+                    if result.is_error { Err(content) } else { Ok(content) },
+                ));
             }
         }
         results

@@ -39,11 +39,17 @@ impl fmt::Display for OverBudget {
         let Self { scope, limit, allowed, spent } = self;
         match limit {
             BudgetLimit::InputTokens | BudgetLimit::OutputTokens => {
-                write!(f, "Budget exceeded: {limit} of the {scope} is {allowed}, and {spent} are used")
+                write!(
+                    f,
+                    "Budget exceeded: {limit} of the {scope} is {allowed}, and {spent} are used"
+                )
             }
             BudgetLimit::Cost => {
                 let (allowed, spent) = (Usd(*allowed), Usd(*spent));
-                write!(f, "Budget exceeded: {limit} of the {scope} is {allowed}, and {spent} are used")
+                write!(
+                    f,
+                    "Budget exceeded: {limit} of the {scope} is {allowed}, and {spent} are used"
+                )
             }
         }
     }
@@ -145,7 +151,10 @@ mod tests {
             let found = BUDGET.check(BudgetScope::Task, spent).err().map(|over| over.limit);
             assert_eq!(found, over, "{spent:?}");
         }
-        assert_eq!(Budget::default().check(BudgetScope::Task, spent(i64::MAX, i64::MAX, i64::MAX)), Ok(()));
+        assert_eq!(
+            Budget::default().check(BudgetScope::Task, spent(i64::MAX, i64::MAX, i64::MAX)),
+            Ok(())
+        );
     }
 
     #[test]
@@ -176,12 +185,18 @@ mod tests {
         let turn = |kind, input_tokens| StoredTurn {
             turn: Turn {
                 kind,
-                usage: Usage { input_tokens, output_tokens: 2, cost_nanousd: 3, ..Usage::default() },
+                usage: Usage {
+                    input_tokens,
+                    output_tokens: 2,
+                    cost_nanousd: 3,
+                    ..Usage::default()
+                },
                 ..Turn::default()
             },
             ..StoredTurn::default()
         };
-        let turns = [turn(TurnKind::Turn, 10), turn(TurnKind::AskAgain, 20), turn(TurnKind::Summary, 30)];
+        let turns =
+            [turn(TurnKind::Turn, 10), turn(TurnKind::AskAgain, 20), turn(TurnKind::Summary, 30)];
         assert_eq!(Spent::on(&turns), spent(60, 6, 9));
         assert_eq!(
             Spent::on(&[turn(TurnKind::Turn, i64::MAX), turn(TurnKind::Turn, 1)]).input_tokens,

@@ -116,7 +116,8 @@ fn key(fields: &mut Fields) -> Result<ContextKey, Refusal> {
 
 fn keys(fields: &mut Fields) -> Result<Vec<ContextKey>, Refusal> {
     let keys = fields.take("keys").ok_or_else(|| Refusal::invalid("keys", "is required"))?;
-    let keys = keys.as_array().ok_or_else(|| Refusal::invalid("keys", "must be an array of strings"))?;
+    let keys =
+        keys.as_array().ok_or_else(|| Refusal::invalid("keys", "must be an array of strings"))?;
     if keys.is_empty() || keys.len() > MAX_KEYS {
         return Err(Refusal::invalid(
             "keys",
@@ -130,7 +131,10 @@ fn label(fields: &mut Fields) -> Result<String, Refusal> {
     let label = fields.text("label")?;
     match label.chars().count() {
         1..=MAX_LABEL_CHARS => Ok(label.to_owned()),
-        _ => Err(Refusal::invalid("label", format_args!("must have 1 to {MAX_LABEL_CHARS} characters"))),
+        _ => Err(Refusal::invalid(
+            "label",
+            format_args!("must have 1 to {MAX_LABEL_CHARS} characters"),
+        )),
     }
 }
 
@@ -138,9 +142,10 @@ fn limit(fields: &mut Fields) -> Result<i64, Refusal> {
     let Some(limit) = fields.take("limit") else { return Ok(HISTORY) };
     match whole_in(limit) {
         Some(limit @ 1..=MAX_HISTORY) => Ok(limit),
-        Some(_) | None => {
-            Err(Refusal::invalid("limit", format_args!("must be a whole number from 1 to {MAX_HISTORY}")))
-        }
+        Some(_) | None => Err(Refusal::invalid(
+            "limit",
+            format_args!("must be a whole number from 1 to {MAX_HISTORY}"),
+        )),
     }
 }
 
@@ -284,6 +289,9 @@ mod tests {
     #[test]
     fn a_value_has_4003_characters_at_most() {
         assert!(ContextValue::new(&"é".repeat(4003)).is_ok());
-        assert_eq!(ContextValue::new(&"é".repeat(4004)).unwrap_err().code, ErrorCode::ValueTooLarge);
+        assert_eq!(
+            ContextValue::new(&"é".repeat(4004)).unwrap_err().code,
+            ErrorCode::ValueTooLarge
+        );
     }
 }

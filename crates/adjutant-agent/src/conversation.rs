@@ -2,7 +2,10 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use crate::window::{Room, Window};
-use crate::{AgentSpec, Answer, EarlierTask, Message, Request, StoredTurn, ToolOutput, TurnKind, prompts};
+use crate::{
+    AgentSpec, Answer, EarlierTask, Message, Request, StoredTurn, ToolOutput, ToolUse, TurnKind,
+    prompts,
+};
 
 /// What a conversation with an agent's model begins with: all that the loop needs to know besides the stored turns.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +17,8 @@ pub struct Conversation<'a> {
     pub assignment: &'a str,
     /// What fits into the agent's model; none if nobody knows.
     pub window: Option<Window>,
+    /// Whether a call is one that the task waits for, instead of a tool that runs: the agent's dialect decides.
+    pub waits: fn(&AgentSpec, &ToolUse) -> bool,
 }
 
 /// A turn in its place in a conversation.
@@ -54,12 +59,20 @@ impl<'a> Conversation<'a> {
         let following = self.earlier.iter().skip(1).map(|task| task.assignment.as_str());
         let mut said = Vec::new();
         for (task, next) in self.earlier.iter().zip(following.chain([self.assignment])) {
-            let unanswered = if task.ran_out_of_turns() { prompts::NOT_MADE } else { prompts::UNFINISHED };
-            let turns = if task.turns.is_empty() { std::slice::from_ref(&*NO_TURN) } else { &task.turns[..] };
+            let unanswered =
+                if task.ran_out_of_turns() { prompts::NOT_MADE } else { prompts::UNFINISHED };
+            let turns = if task.turns.is_empty() {
+                std::slice::from_ref(&*NO_TURN)
+            } else {
+                &task.turns[..]
+            };
             said.extend(turns.iter().enumerate().map(|(index, stored)| {
                 let is_last = index + 1 == turns.len();
-                let then =
-                    if is_last { Some(next) } else { ask_after(&task.agent, turns, index, TurnKind::Turn) };
+                let then = if is_last {
+                    Some(next)
+                } else {
+                    ask_after(&task.agent, turns, index, TurnKind::Turn)
+                };
                 Said { stored, then, unanswered }
             }));
         }
@@ -71,9 +84,11 @@ impl<'a> Conversation<'a> {
     }
 
     fn system(&self) -> String {
+        let suffix =
+            if self.agent.private_context { prompts::SNAPSHOT_SUFFIX } else { prompts::SUFFIX };
         match self.agent.system_prompt.trim_end() {
-            "" => prompts::SUFFIX.to_owned(),
-            prompt => format!("{prompt}\n\n{}", prompts::SUFFIX),
+            "" => suffix.to_owned(),
+            prompt => format!("{prompt}\n\n{suffix}"),
         }
     }
 }
@@ -103,9 +118,10 @@ fn results<'a>(said: &Said<'a>, index: usize, room: &Room) -> Vec<ToolOutput<'a>
     let calls = said.stored.turn.answer.tool_uses().enumerate();
     calls
         .map(|(nth, call)| match said.stored.result_of(call) {
-            Some(result) => {
-                ToolOutput { content: room.content(index, nth, &result.content), ..ToolOutput::from(result) }
-            }
+            Some(result) => ToolOutput {
+                content: room.content(index, nth, &result.content),
+                ..ToolOutput::from(result)
+            },
             None => ToolOutput { call: &call.id, content: said.unanswered.into(), is_error: true },
         })
         .collect()

@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
-use crate::tool_schemas::SUBAGENT;
 use crate::words::words;
 use crate::{
-    AgentSpec, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, Skill, check_agent_name,
+    AgentSpec, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
+    check_agent_name,
 };
 
 words! {
@@ -101,7 +101,9 @@ impl AgentDraft {
             extends: None,
             system_prompt_append: None,
             tools: self.tools.or_else(|| Some(spec.tools.clone())),
-            model: self.model.or_else(|| Some(spec.model.clone()).filter(|model| !model.is_empty())),
+            model: self
+                .model
+                .or_else(|| Some(spec.model.clone()).filter(|model| !model.is_empty())),
             max_turns: self.max_turns.or(Some(spec.max_turns.into())),
             summary_prompt: self.summary_prompt.or_else(|| spec.summary_prompt.clone()),
             timeout_s: self.timeout_s.or(spec.timeout_s),
@@ -134,16 +136,26 @@ impl AgentDraft {
             return Err(Refusal::invalid("description", "must be one line"));
         }
         let spec = AgentSpec {
-            system_prompt: prompt("system_prompt", required("system_prompt", self.system_prompt)?, limits)?,
+            system_prompt: prompt(
+                "system_prompt",
+                required("system_prompt", self.system_prompt)?,
+                limits,
+            )?,
             tools: tools(self.tools.unwrap_or_default())?,
             model: self.model.map_or(Ok(String::new()), |model| required("model", Some(model)))?,
             max_turns: max_turns(self.max_turns, limits)?,
             summary_prompt: summary_prompt(self.summary_prompt, limits)?,
-            timeout_s: self.timeout_s.map(|seconds| time_limit("timeout_s", seconds)).transpose()?,
+            timeout_s: self
+                .timeout_s
+                .map(|seconds| time_limit("timeout_s", seconds))
+                .transpose()?,
             budget: Budget {
                 max_input_tokens: not_negative("max_input_tokens", self.max_input_tokens)?,
                 max_output_tokens: not_negative("max_output_tokens", self.max_output_tokens)?,
-                max_cost_nanousd: self.max_cost_usd.map(|cost| nanousd("max_cost_usd", cost)).transpose()?,
+                max_cost_nanousd: self
+                    .max_cost_usd
+                    .map(|cost| nanousd("max_cost_usd", cost))
+                    .transpose()?,
             },
             skills: self.skills,
             inheritance: self.inheritance,
@@ -187,7 +199,10 @@ fn prompt(field: &str, text: String, limits: &DefinitionLimits) -> Result<String
 }
 
 /// A blank one is none.
-fn summary_prompt(text: Option<String>, limits: &DefinitionLimits) -> Result<Option<String>, Refusal> {
+fn summary_prompt(
+    text: Option<String>,
+    limits: &DefinitionLimits,
+) -> Result<Option<String>, Refusal> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     refuse_nul("summary_prompt", &text)?;
     prompt("summary_prompt", text, limits).map(Some)
@@ -227,7 +242,7 @@ fn max_turns(asked: Option<i64>, limits: &DefinitionLimits) -> Result<i32, Refus
 }
 
 /// How long a task may run.
-pub(crate) fn time_limit(field: &str, seconds: f64) -> Result<f64, Refusal> {
+pub fn time_limit(field: &str, seconds: f64) -> Result<f64, Refusal> {
     if seconds > LONGEST_S {
         return Err(Refusal::invalid(field, format_args!("must be at most {LONGEST_S} seconds")));
     }
@@ -242,7 +257,7 @@ fn positive(field: &str, number: f64) -> Result<f64, Refusal> {
     }
 }
 
-pub(crate) fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i64>, Refusal> {
+pub fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i64>, Refusal> {
     match number {
         Some(..0) => Err(Refusal::invalid(field, "must not be negative")),
         Some(0..) | None => Ok(number),

@@ -1,40 +1,10 @@
 //! Agents that delegate further: who may, what they may ask for, and what they are told. A parent sees its own children and
 //! nobody else's.
 
-mod call;
-mod child;
-mod tool;
-mod wait;
-
-pub use call::ChildCall;
-pub use child::Child;
-pub use tool::delegation_tool;
-pub use wait::{ChildWait, Waited};
-
-use crate::dialects::xzatoma;
-use crate::words::words;
-use crate::{AgentSpec, Arguments, SUBAGENT, ToolUse, prompts};
+use crate::{AgentSpec, SUBAGENT, prompts};
 
 /// The levels of tasks that there may be if the operator says nothing: the orchestrator's own, and none below them.
 pub const DEFAULT_MAX_DEPTH: i16 = 1;
-
-words! {
-    /// How an agent delegates: the arguments of its tool, and its answers.
-    #[derive(Default)]
-    DelegationForm {
-        /// The `subagent` of the spec: spawn, go on, wait, collect.
-        #[default]
-        Spec = "spec",
-        /// The `subagent` of seed 003: one call, which waits for its child and returns what that found.
-        Xzatoma = "xzatoma",
-    }
-}
-
-impl DelegationForm {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// Whether a task can delegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +39,6 @@ impl AgentSpec {
             true if depth < max_depth => Delegation::Here,
             true => Delegation::TooDeep { depth, max_depth },
         }
-    }
-
-    /// Whether a call is one that its task waits for, instead of a tool that runs.
-    pub(crate) fn waits(&self, call: &ToolUse) -> bool {
-        let Arguments::Json(arguments) = &call.arguments else { return false };
-        self.may_delegate
-            && call.name == SUBAGENT
-            && match self.delegation {
-                DelegationForm::Spec => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
-                DelegationForm::Xzatoma => {
-                    matches!(xzatoma::Call::parse(arguments), Ok(xzatoma::Call::New(_)))
-                }
-            }
     }
 }
 

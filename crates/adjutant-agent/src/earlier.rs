@@ -33,14 +33,23 @@ mod tests {
     /// What the model is asked: who says what, results of tools among it.
     fn asked(earlier: &[EarlierTask], turns: &[StoredTurn], window: Option<Window>) -> Vec<String> {
         let agent = AgentSpec { max_turns: 1, ..AgentSpec::default() };
-        let conversation = Conversation { agent: &agent, earlier, assignment: "Go on.", window };
-        let Next::CallModel { request, .. } = next(&conversation, turns, 1) else { panic!("no call") };
+        let conversation = Conversation {
+            agent: &agent,
+            earlier,
+            assignment: "Go on.",
+            window,
+            waits: |_, _| false,
+        };
+        let Next::CallModel { request, .. } = next(&conversation, turns, 1) else {
+            panic!("no call")
+        };
         let said = |message: &Message<'_>| match message {
             Message::User(text) => format!("user: {text}"),
             Message::Assistant(answer) => format!("model: {}", answer.text().unwrap_or_default()),
-            Message::ToolResults(outputs) => {
-                outputs.iter().map(|output| format!("{}: {}", output.call, output.content)).collect()
-            }
+            Message::ToolResults(outputs) => outputs
+                .iter()
+                .map(|output| format!("{}: {}", output.call, output.content))
+                .collect(),
         };
         request.messages.iter().map(said).collect()
     }
@@ -50,7 +59,8 @@ mod tests {
         let looked = says("Looking.").calling(&["a"]).with_result("a", "found");
         let summary = says("In short.").of_kind(TurnKind::Summary);
         let first = earlier(10, vec![looked, says("At length."), summary]);
-        let second = EarlierTask { assignment: "Then.".to_owned(), ..earlier(10, vec![says("All right.")]) };
+        let second =
+            EarlierTask { assignment: "Then.".to_owned(), ..earlier(10, vec![says("All right.")]) };
         let expected = [
             "user: Begin.",
             "model: Looking.",
@@ -70,8 +80,13 @@ mod tests {
         let first = earlier(2, vec![says("One."), says("Two.")]);
         let agent = AgentSpec { max_turns: 1, ..AgentSpec::default() };
         let earlier = [first];
-        let conversation =
-            Conversation { agent: &agent, earlier: &earlier, assignment: "Go on.", window: None };
+        let conversation = Conversation {
+            agent: &agent,
+            earlier: &earlier,
+            assignment: "Go on.",
+            window: None,
+            waits: |_, _| false,
+        };
         assert!(matches!(next(&conversation, &[], 1), Next::CallModel { .. }));
         let own = [says("Own.").calling(&["a"])];
         assert!(matches!(next(&conversation, &own, 1), Next::Finish(_)));

@@ -9,8 +9,9 @@ pub struct Fields<'a>(Vec<(&'a str, &'a Value)>);
 impl<'a> Fields<'a> {
     /// Refuses what is not an object.
     pub fn of(arguments: &'a Value) -> Result<Self, Refusal> {
-        let fields: &Map<String, Value> =
-            arguments.as_object().ok_or_else(|| Refusal::invalid("arguments", "must be an object"))?;
+        let fields: &Map<String, Value> = arguments
+            .as_object()
+            .ok_or_else(|| Refusal::invalid("arguments", "must be an object"))?;
         Ok(Self(
             fields
                 .iter()
@@ -22,7 +23,7 @@ impl<'a> Fields<'a> {
 
     /// Refuses a field that has no place in any of these forms by its name: who misspells one is told so, and not that
     /// another is missing.
-    pub(crate) fn only(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
+    pub fn only(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
         let known = |name: &str| {
             forms.iter().any(|form| form.needed.contains(&name) || form.optional.contains(&name))
         };
@@ -41,7 +42,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text that has something in it.
-    pub(crate) fn filled(&mut self, name: &str) -> Result<&'a str, Refusal> {
+    pub fn filled(&mut self, name: &str) -> Result<&'a str, Refusal> {
         let text = match self.take(name) {
             Some(value) => text_in(name, value)?,
             None => "",
@@ -52,12 +53,12 @@ impl<'a> Fields<'a> {
         Ok(text)
     }
 
-    pub(crate) fn text_if_any(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
+    pub fn text_if_any(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
         self.take(name).map(|value| text_in(name, value)).transpose()
     }
 
     /// A text of 1 to so many characters.
-    pub(crate) fn short_text(&mut self, name: &str, longest: usize) -> Result<Option<&'a str>, Refusal> {
+    pub fn short_text(&mut self, name: &str, longest: usize) -> Result<Option<&'a str>, Refusal> {
         let text = self.text_if_any(name)?;
         match text.map(|text| text.chars().count()) {
             Some(chars) if chars == 0 || chars > longest => {
@@ -67,22 +68,22 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(crate) fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
+    pub fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         whole_in(value).map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
     }
 
-    pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
+    pub fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         value.as_f64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a number"))
     }
 
-    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| Refusal::invalid(name, "must be true or false"))
     }
 
-    pub(crate) fn array(&mut self, name: &str) -> Result<Option<&'a [Value]>, Refusal> {
+    pub fn array(&mut self, name: &str) -> Result<Option<&'a [Value]>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         value
             .as_array()
@@ -90,13 +91,16 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| Refusal::invalid(name, "must be an array"))
     }
 
-    pub(crate) fn texts(&mut self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
+    pub fn texts(&mut self, name: &str) -> Result<Option<Vec<&'a str>>, Refusal> {
         let Some(items) = self.array(name)? else { return Ok(None) };
-        let texts = items.iter().enumerate().map(|(place, item)| text_in(&format!("{name}[{place}]"), item));
+        let texts = items
+            .iter()
+            .enumerate()
+            .map(|(place, item)| text_in(&format!("{name}[{place}]"), item));
         texts.collect::<Result<_, _>>().map(Some)
     }
 
-    pub(crate) fn object(&mut self, name: &str) -> Result<Option<&'a Map<String, Value>>, Refusal> {
+    pub fn object(&mut self, name: &str) -> Result<Option<&'a Map<String, Value>>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         refuse_nul(name, value)?;
         value.as_object().map(Some).ok_or_else(|| Refusal::invalid(name, "must be an object"))

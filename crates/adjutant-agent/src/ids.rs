@@ -21,6 +21,7 @@ macro_rules! uuid_id {
 
 uuid_id! {
     /// A task's id outside its session; ids made later sort later.
+    #[derive(utoipa::ToSchema)]
     TaskId
 }
 uuid_id! {
@@ -29,6 +30,7 @@ uuid_id! {
 }
 uuid_id! {
     /// One process start of a worker.
+    #[derive(utoipa::ToSchema)]
     WorkerId
 }
 
@@ -95,9 +97,14 @@ mod tests {
 
     #[test]
     fn a_task_has_one_name() {
-        for (number, name) in
-            [(1, "t_01"), (9, "t_09"), (10, "t_10"), (99, "t_99"), (100, "t_100"), (i32::MAX, "t_2147483647")]
-        {
+        for (number, name) in [
+            (1, "t_01"),
+            (9, "t_09"),
+            (10, "t_10"),
+            (99, "t_99"),
+            (100, "t_100"),
+            (i32::MAX, "t_2147483647"),
+        ] {
             assert_eq!(TaskNumber(number).to_string(), name);
             assert_eq!(name.parse(), Ok(TaskNumber(number)));
         }

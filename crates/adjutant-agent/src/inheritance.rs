@@ -124,7 +124,10 @@ impl AgentSpec {
     /// Whether its prompt has a place for the subagents that it may call.
     pub fn names_subagents(&self) -> bool {
         let inherited = self.parent.as_ref().and_then(|parent| parent.system_prompt.as_deref());
-        [Some(self.system_prompt.as_str()), inherited].into_iter().flatten().any(inventory::names_subagents)
+        [Some(self.system_prompt.as_str()), inherited]
+            .into_iter()
+            .flatten()
+            .any(inventory::names_subagents)
     }
 
     /// As [`AgentSpec::equipped`], for one that may call these subagents, a line each.
@@ -172,7 +175,9 @@ struct Making {
 
 impl Making {
     fn inherit(&mut self, policy: &InheritancePolicy, parent: &Parent) -> Result<(), Refusal> {
-        if let Some(prompt) = parent.system_prompt.as_deref().filter(|_| policy.inherit_system_prompt) {
+        if let Some(prompt) =
+            parent.system_prompt.as_deref().filter(|_| policy.inherit_system_prompt)
+        {
             self.prompt = join(&self.prompt, prompt);
         }
         for tool in &policy.inherit_tools {
@@ -201,7 +206,9 @@ impl Making {
         match policy {
             MissingSkill::Warn => self.missing.push(tool.to_owned()),
             MissingSkill::Error => {
-                return Err(invalid(format!("Missing skill: nothing of the session provides '{tool}'")));
+                return Err(invalid(format!(
+                    "Missing skill: nothing of the session provides '{tool}'"
+                )));
             }
         }
         Ok(())

@@ -32,7 +32,7 @@ pub fn subagent_lines<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) 
 }
 
 /// An orchestrator's prompt with its placeholders filled in, and a section on its subagents if it has no place for them.
-pub(crate) fn render_for_orchestrator(parent: &Parent, subagents: &str) -> String {
+pub fn render_for_orchestrator(parent: &Parent, subagents: &str) -> String {
     let mut prompt = parent.system_prompt.clone().unwrap_or_default();
     if !prompt.contains(SUBAGENTS) {
         prompt = format!("{prompt}\n\n## Available Subagents\n{SUBAGENTS}").trim_start().to_owned();
@@ -58,8 +58,11 @@ impl Inventory<'_> {
         while let Some(at) = rest.find("${_installed_") {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
-            let known =
-                [(TOOLS, self.tools()), (SKILLS, self.skills()), (SUBAGENTS, or_none(self.subagents))];
+            let known = [
+                (TOOLS, self.tools()),
+                (SKILLS, self.skills()),
+                (SUBAGENTS, or_none(self.subagents)),
+            ];
             match known.into_iter().find(|(placeholder, _)| rest.starts_with(placeholder)) {
                 Some((placeholder, text)) => {
                     filled.push_str(&text);

@@ -20,7 +20,10 @@ pub fn check_agent_name(name: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::new(
         ErrorCode::InvalidAgentName,
-        format!("name: must be 1 to {LONGEST} characters of a-z, 0-9, _ and -; got {}", quoted(name)),
+        format!(
+            "name: must be 1 to {LONGEST} characters of a-z, 0-9, _ and -; got {}",
+            quoted(name)
+        ),
     ))
 }
 
@@ -56,7 +59,11 @@ mod tests {
         let too_long = "x".repeat(LONGEST + 1);
         for wrong in ["", "A", "a b", "a\n", "\na", "a.b", "a/b", "ä", "a\0", &too_long] {
             assert_eq!(check_key(wrong).unwrap_err().code, ErrorCode::InvalidKey, "{wrong:?}");
-            assert_eq!(check_agent_name(wrong).unwrap_err().code, ErrorCode::InvalidAgentName, "{wrong:?}");
+            assert_eq!(
+                check_agent_name(wrong).unwrap_err().code,
+                ErrorCode::InvalidAgentName,
+                "{wrong:?}"
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 use crate::envelope::Envelope;
 use crate::{
-    AgentSpec, Conversation, FailureKind, Outcome, PendingCall, Request, StopReason, StoredTurn, TurnKind,
-    prompts,
+    AgentSpec, Conversation, FailureKind, Outcome, PendingCall, Request, StopReason, StoredTurn,
+    TurnKind, prompts,
 };
 
 /// What a task's loop does next.
@@ -23,7 +23,11 @@ pub enum Next<'a> {
 ///
 /// `attempt` is the current one; it only tells which tool calls an earlier attempt may have made. The tools that the last
 /// allowed turn asks for are not run: no model would see what they gave.
-pub fn next<'a>(conversation: &Conversation<'a>, turns: &'a [StoredTurn], attempt: i32) -> Next<'a> {
+pub fn next<'a>(
+    conversation: &Conversation<'a>,
+    turns: &'a [StoredTurn],
+    attempt: i32,
+) -> Next<'a> {
     let agent = conversation.agent;
     let call = |kind| Next::CallModel { kind, request: conversation.request(turns, kind) };
     let failed = |failure, error| Next::Finish(give_up(turns, failure, error));
@@ -40,7 +44,7 @@ pub fn next<'a>(conversation: &Conversation<'a>, turns: &'a [StoredTurn], attemp
             let pending = PendingCall::of(last, attempt);
             // Waits come last: what they wait for may be spawned beside them.
             let (waits, tools): (Vec<_>, Vec<_>) =
-                pending.into_iter().partition(|pending| agent.waits(pending.call));
+                pending.into_iter().partition(|pending| (conversation.waits)(agent, pending.call));
             match (tools.is_empty(), waits.is_empty()) {
                 (false, _) => Next::RunTools(tools),
                 (true, false) => Next::Await(waits),
@@ -48,7 +52,9 @@ pub fn next<'a>(conversation: &Conversation<'a>, turns: &'a [StoredTurn], attemp
             }
         }
         Standing::CutOff => call(TurnKind::Turn),
-        Standing::Empty if was_asked_again(turns) => failed(FailureKind::EmptyResult, prompts::EMPTY_RESULT),
+        Standing::Empty if was_asked_again(turns) => {
+            failed(FailureKind::EmptyResult, prompts::EMPTY_RESULT)
+        }
         Standing::Empty => call(TurnKind::AskAgain),
         Standing::Answered if agent.summary_prompt().is_some() => call(TurnKind::Summary),
         Standing::Answered => Next::Finish(completed(turns)),
@@ -117,8 +123,10 @@ fn completed(turns: &[StoredTurn]) -> Outcome {
 }
 
 fn asked_summary(turns: &[StoredTurn]) -> Option<String> {
-    let answer =
-        turns.last().filter(|last| last.turn.kind == TurnKind::Summary).map(|last| &last.turn.answer)?;
+    let answer = turns
+        .last()
+        .filter(|last| last.turn.kind == TurnKind::Summary)
+        .map(|last| &last.turn.answer)?;
     match answer.stop {
         StopReason::End | StopReason::MaxTokens => answer.text().map(|text| text.trim().to_owned()),
         StopReason::Refusal => None,
@@ -129,7 +137,10 @@ fn asked_summary(turns: &[StoredTurn]) -> Option<String> {
 fn last_text(turns: &[StoredTurn]) -> String {
     let Some((_, before)) = turns.split_last() else { return String::new() };
     let cut_off = before.iter().rev().take_while(|stored| stored.is_cut_off()).count();
-    turns[before.len() - cut_off..].iter().flat_map(|stored| stored.turn.answer.text_parts()).collect()
+    turns[before.len() - cut_off..]
+        .iter()
+        .flat_map(|stored| stored.turn.answer.text_parts())
+        .collect()
 }
 
 /// A model that repeats what stands for its own empty answer has still said nothing.

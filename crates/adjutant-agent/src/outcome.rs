@@ -1,4 +1,4 @@
-use crate::words::words;
+use crate::words::{word_schema, words};
 
 words! {
     /// Where a task is in its life. `Running` is never stored: it is true exactly while a slot holds the task.
@@ -12,6 +12,8 @@ words! {
         Cancelled = "cancelled",
     }
 }
+
+word_schema!(TaskState);
 
 impl TaskState {
     /// A terminal task never changes again.
@@ -40,10 +42,37 @@ words! {
     }
 }
 
+word_schema!(FailureKind);
+
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Completed { result: String, summary: Option<String> },
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
     Cancelled { partial_result: Option<String> },
+}
+
+/// What is stored of a task's end, each part by itself.
+#[derive(Debug, Clone, Default)]
+pub struct OutcomeParts {
+    pub result: Option<String>,
+    pub summary: Option<String>,
+    pub failure: Option<FailureKind>,
+    pub error: Option<String>,
+    pub partial_result: Option<String>,
+}
+
+impl Outcome {
+    /// What they say together; none of a task that has not ended.
+    pub fn of(state: TaskState, parts: OutcomeParts) -> Option<Self> {
+        let OutcomeParts { result, summary, failure, error, partial_result } = parts;
+        match state {
+            TaskState::Completed => Some(Self::Completed { result: result?, summary }),
+            TaskState::Failed => {
+                Some(Self::Failed { failure: failure?, error: error?, partial_result })
+            }
+            TaskState::Cancelled => Some(Self::Cancelled { partial_result }),
+            TaskState::Queued | TaskState::Running | TaskState::Waiting => None,
+        }
+    }
 }

@@ -9,23 +9,31 @@ const MOST_PATTERNS: usize = 100;
 const LONGEST_PATTERN: usize = 128;
 
 /// Which tools the tasks of a session may use, whatever their agents list. In a pattern, `*` stands for any number of characters.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Permissions {
-    /// None: all.
+    /// Only tools that match one of these patterns; all tools if absent.
     pub allow: Option<Vec<String>>,
-    /// Not these, even if they are allowed.
+    /// No tool that matches one of these patterns, even if it is allowed.
     pub deny: Vec<String>,
 }
 
 impl Permissions {
     /// Reads them strictly, under this name.
     pub fn parse(field: &str, value: &Value) -> Result<Self, Refusal> {
-        let mut fields = Fields::of(value).map_err(|_| Refusal::invalid(field, "must be an object"))?;
-        let allow =
-            fields.take("allow").map(|value| patterns(&format!("{field}.allow"), value)).transpose()?;
-        let deny = fields.take("deny").map(|value| patterns(&format!("{field}.deny"), value)).transpose()?;
-        fields.end().map_err(|refusal| Refusal::new(refusal.code, format!("{field}.{}", refusal.message)))?;
+        let mut fields =
+            Fields::of(value).map_err(|_| Refusal::invalid(field, "must be an object"))?;
+        let allow = fields
+            .take("allow")
+            .map(|value| patterns(&format!("{field}.allow"), value))
+            .transpose()?;
+        let deny = fields
+            .take("deny")
+            .map(|value| patterns(&format!("{field}.deny"), value))
+            .transpose()?;
+        fields.end().map_err(|refusal| {
+            Refusal::new(refusal.code, format!("{field}.{}", refusal.message))
+        })?;
         Ok(Self { allow, deny: deny.unwrap_or_default() })
     }
 
@@ -38,7 +46,10 @@ impl Permissions {
 fn patterns(field: &str, value: &Value) -> Result<Vec<String>, Refusal> {
     let items = value.as_array().ok_or_else(|| Refusal::invalid(field, "must be an array"))?;
     if items.len() > MOST_PATTERNS {
-        return Err(Refusal::invalid(field, format_args!("must have at most {MOST_PATTERNS} patterns")));
+        return Err(Refusal::invalid(
+            field,
+            format_args!("must have at most {MOST_PATTERNS} patterns"),
+        ));
     }
     let pattern = |(place, item): (usize, &Value)| {
         let field = format!("{field}[{place}]");
@@ -84,7 +95,8 @@ mod tests {
         assert_eq!(permissions(json!({"allow": null, "deny": null})), all);
         let none = permissions(json!({"allow": []}));
         assert!(!none.allows("fetch"), "an empty list is a list");
-        let some = permissions(json!({"allow": ["files__*", "fetch"], "deny": ["*write*", "files__rm"]}));
+        let some =
+            permissions(json!({"allow": ["files__*", "fetch"], "deny": ["*write*", "files__rm"]}));
         for (tool, may) in [
             ("fetch", true),
             ("files__read", true),
@@ -128,12 +140,19 @@ mod tests {
             (json!({"allow": "fetch"}), "permissions.allow: must be an array"),
             (json!({"allow": ["fetch", 1]}), "permissions.allow[1]: must be a string"),
             (json!({"deny": [""]}), "permissions.deny[0]: must have 1 to 128 characters"),
-            (json!({"deny": ["x".repeat(129)]}), "permissions.deny[0]: must have 1 to 128 characters"),
+            (
+                json!({"deny": ["x".repeat(129)]}),
+                "permissions.deny[0]: must have 1 to 128 characters",
+            ),
             (json!({"deny": vec!["x"; 101]}), "permissions.deny: must have at most 100 patterns"),
             (json!({"deny": ["a\0"]}), "permissions.deny[0]: must not contain a NUL character"),
             (json!({"forbid": []}), "permissions.forbid: is not a field of this action"),
         ] {
-            assert_eq!(Permissions::parse("permissions", &value).unwrap_err().message, field, "{value}");
+            assert_eq!(
+                Permissions::parse("permissions", &value).unwrap_err().message,
+                field,
+                "{value}"
+            );
         }
         permissions(json!({"allow": vec!["x"; 100], "deny": ["x".repeat(128)]}));
     }
@@ -142,7 +161,9 @@ mod tests {
     fn fits_plainly(pattern: &[char], name: &[char]) -> bool {
         match pattern {
             [] => name.is_empty(),
-            ['*', rest @ ..] => (0..=name.len()).any(|skipped| fits_plainly(rest, &name[skipped..])),
+            ['*', rest @ ..] => {
+                (0..=name.len()).any(|skipped| fits_plainly(rest, &name[skipped..]))
+            }
             [first, rest @ ..] => name.first() == Some(first) && fits_plainly(rest, &name[1..]),
         }
     }

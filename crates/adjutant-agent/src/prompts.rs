@@ -3,6 +3,9 @@
 /// The end of every agent's system prompt.
 pub const SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Write detailed findings to shared context rather than including them in your response. Your response will be returned to the orchestrator as a summary of your work.";
 
+/// The same for an agent whose shared context is a snapshot that nobody reads after its task has ended.
+pub const SNAPSHOT_SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Put your findings into your final response: your shared context is a private snapshot, and what you write there is discarded when you end. Your response will be returned to the orchestrator as a summary of your work.";
+
 /// Where a result may be read in short form first.
 pub const ENVELOPE: &str = "Your work is done in the background, and whoever asked for it may read a short form of it first. If your answer is long, give it in this form and write nothing around it:
 <subagent_background_result>
@@ -125,11 +128,17 @@ mod tests {
 
     #[test]
     fn the_orchestrators_prompt_lists_the_agents_and_has_three_blocks() {
-        let prompt = orchestrator_prompt([("researcher", "Investigates"), ("writer", "Drafts reports")]);
-        assert!(prompt.contains("\n  researcher  Investigates\n  writer      Drafts reports\n"), "{prompt}");
-        for block in
-            ["\nHow to delegate:\n", "\nDo NOT:\n", "\nHow subagents and shared context work together:\n"]
-        {
+        let prompt =
+            orchestrator_prompt([("researcher", "Investigates"), ("writer", "Drafts reports")]);
+        assert!(
+            prompt.contains("\n  researcher  Investigates\n  writer      Drafts reports\n"),
+            "{prompt}"
+        );
+        for block in [
+            "\nHow to delegate:\n",
+            "\nDo NOT:\n",
+            "\nHow subagents and shared context work together:\n",
+        ] {
             assert!(prompt.contains(block), "{block}");
         }
         assert!(orchestrator_prompt([]).starts_with("No specialist agents are registered yet.\n"));
@@ -137,13 +146,12 @@ mod tests {
 
     #[test]
     fn the_suffix_is_one_paragraph() {
-        assert!(
-            SUFFIX.starts_with("You are a subagent. Keep your final response concise (under 1000 tokens). ")
-        );
-        assert!(
-            SUFFIX
-                .ends_with(" Your response will be returned to the orchestrator as a summary of your work.")
-        );
+        assert!(SUFFIX.starts_with(
+            "You are a subagent. Keep your final response concise (under 1000 tokens). "
+        ));
+        assert!(SUFFIX.ends_with(
+            " Your response will be returned to the orchestrator as a summary of your work."
+        ));
         assert!(!SUFFIX.contains('\n') && !SUFFIX.contains("  "));
     }
 }

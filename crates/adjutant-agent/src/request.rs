@@ -28,6 +28,10 @@ pub struct ToolOutput<'a> {
 
 impl<'a> From<&'a ToolResult> for ToolOutput<'a> {
     fn from(result: &'a ToolResult) -> Self {
-        Self { call: &result.call, content: result.content.as_str().into(), is_error: result.is_error }
+        Self {
+            call: &result.call,
+            content: result.content.as_str().into(),
+            is_error: result.is_error,
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::{Answer, Arguments, Block, StopReason, StoredTurn, ToolResult, ToolUse, Turn, TurnKind, Usage};
+use crate::{
+    Answer, Arguments, Block, StopReason, StoredTurn, ToolResult, ToolUse, Turn, TurnKind, Usage,
+};
 
 /// A turn of the loop that answers with this text and ends.
 pub(crate) fn says(text: &str) -> StoredTurn {

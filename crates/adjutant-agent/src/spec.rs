@@ -1,9 +1,7 @@
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::DelegationForm;
-use crate::dialects::xzatoma::Telemetry;
-use crate::tool_schemas::SUBAGENT;
-use crate::{InheritancePolicy, Parent, Permissions, Skill};
+use crate::{InheritancePolicy, Parent, Permissions, SUBAGENT, Skill};
 
 /// The turns that an agent has if nothing else is said.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
@@ -46,18 +44,21 @@ pub struct AgentSpec {
     /// It is told how to give its answer with a summary.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub envelope: bool,
+    /// Its shared context is a snapshot that is discarded with its task.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub private_context: bool,
     /// Whether it gets the tool to delegate further, where the operator's `max_depth` leaves room for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_delegate: bool,
-    /// How it delegates.
-    #[serde(skip_serializing_if = "DelegationForm::is_default")]
-    pub delegation: DelegationForm,
+    /// The dialect in which it delegates further; none is the default dialect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<String>,
     /// Of the dialect that it was spawned in, where that allows less than the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<i16>,
-    /// Of a dialect that tells of its subagents: what whoever ends the task tells of it.
+    /// The settings with which the dialect of the task logs its end; none if that is not logged.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub telemetry: Option<Telemetry>,
+    pub telemetry: Option<Value>,
 }
 
 impl Default for AgentSpec {
@@ -76,8 +77,9 @@ impl Default for AgentSpec {
             permissions: None,
             sections: false,
             envelope: false,
+            private_context: false,
             may_delegate: false,
-            delegation: DelegationForm::default(),
+            delegation: None,
             max_depth: None,
             telemetry: None,
         }

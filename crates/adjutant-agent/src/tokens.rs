@@ -16,11 +16,22 @@ mod tests {
 
     #[test]
     fn tokens_are_counted_as_the_sources_tests_pin_it() {
-        for (chars, tokens) in
-            [(0, 1), (1, 1), (7, 1), (8, 2), (4_003, 1_000), (4_004, 1_001), (16_003, 4_000), (16_004, 4_001)]
-        {
+        for (chars, tokens) in [
+            (0, 1),
+            (1, 1),
+            (7, 1),
+            (8, 2),
+            (4_003, 1_000),
+            (4_004, 1_001),
+            (16_003, 4_000),
+            (16_004, 4_001),
+        ] {
             assert_eq!(estimate_tokens(&"x".repeat(chars)), tokens, "{chars} characters");
-            assert_eq!(estimate_tokens(&"é".repeat(chars)), tokens, "{chars} characters, not bytes");
+            assert_eq!(
+                estimate_tokens(&"é".repeat(chars)),
+                tokens,
+                "{chars} characters, not bytes"
+            );
         }
     }
 }

@@ -3,6 +3,10 @@ use serde_json::Value;
 
 use crate::words::words;
 
+/// The name of the tool that delegates; no list of tools gives it to an agent.
+pub const SUBAGENT: &str = "subagent";
+pub const SHARED_CONTEXT: &str = "shared_context";
+
 /// A tool as models see it, and what we have to know before we call it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {

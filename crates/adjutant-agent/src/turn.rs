@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Answer;
-use crate::words::words;
+use crate::words::{word_schema, words};
 
 /// What model calls consumed, as the provider counts it; the cost in billionths of a US dollar, so that sums are exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ words! {
         Summary = "summary",
     }
 }
+
+word_schema!(TurnKind);
 
 /// One model call's answer: the stored unit of progress.
 #[derive(Debug, Clone, Default, PartialEq)]

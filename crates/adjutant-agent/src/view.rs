@@ -106,7 +106,8 @@ mod tests {
                 SPEC_VIEW.of(&whole),
                 Shown { text: whole.as_str().into(), truncated: false, result_chars: 4_003 }
             );
-            let cut = letter.repeat(4_000) + "\n[truncated — full response exceeded 1000 token limit]";
+            let cut =
+                letter.repeat(4_000) + "\n[truncated — full response exceeded 1000 token limit]";
             assert_eq!(
                 SPEC_VIEW.of(&letter.repeat(4_004)),
                 Shown { text: cut.into(), truncated: true, result_chars: 4_004 }
@@ -127,7 +128,8 @@ mod tests {
     #[test]
     fn a_page_says_where_the_next_one_begins() {
         let page = |offset, limit| {
-            Page::of("aéb🦀c", offset, limit).map(|page| (page.text, page.next_offset, page.result_chars))
+            Page::of("aéb🦀c", offset, limit)
+                .map(|page| (page.text, page.next_offset, page.result_chars))
         };
         assert_eq!(page(None, None), Ok(("aéb🦀c", None, 5)));
         assert_eq!(page(Some(0), Some(2)), Ok(("aé", Some(2), 5)));

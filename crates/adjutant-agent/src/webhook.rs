@@ -9,8 +9,8 @@ use url::Url;
 pub use retry::{Answered, RetryRules, Verdict};
 
 use crate::fields::{Fields, text_in};
-use crate::words::words;
-use crate::{Reach, Refusal, TaskState};
+use crate::words::{word_schema, words};
+use crate::{NetworkPolicy, Refusal, TaskState};
 
 words! {
     /// What a webhook is told, in the words of the wire.
@@ -20,6 +20,19 @@ words! {
         Cancelled = "task.cancelled",
     }
 }
+
+word_schema!(WebhookEvent);
+
+words! {
+    /// Whether a webhook has received the end of a task.
+    DeliveryState {
+        Pending = "pending",
+        Delivered = "delivered",
+        Failed = "failed",
+    }
+}
+
+word_schema!(DeliveryState);
 
 impl WebhookEvent {
     /// The event of a task that has come to this state, if it is an end.
@@ -34,7 +47,8 @@ impl WebhookEvent {
 }
 
 /// A URL that is told how tasks end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = TaskWebhook)]
 pub struct Webhook {
     pub url: String,
     /// At least one, each once.
@@ -51,11 +65,15 @@ impl Webhook {
         }
         let mut fields = Fields::of(value)?;
         let named = |name: &str| format!("{field}.{name}");
-        let url = fields.take("url").ok_or_else(|| Refusal::invalid(&named("url"), "is required"))?;
+        let url =
+            fields.take("url").ok_or_else(|| Refusal::invalid(&named("url"), "is required"))?;
         let url = text_in(&named("url"), url)?;
         if url.chars().count() > Self::MAX_URL_CHARS {
             let most = Self::MAX_URL_CHARS;
-            return Err(Refusal::invalid(&named("url"), format_args!("must have at most {most} characters")));
+            return Err(Refusal::invalid(
+                &named("url"),
+                format_args!("must have at most {most} characters"),
+            ));
         }
         parsed(&named("url"), url)?;
         let events = match fields.take("events") {
@@ -67,10 +85,10 @@ impl Webhook {
     }
 
     /// Refuses a URL that leads where nothing is sent to; the addresses of its name are looked at when it is sent to.
-    pub fn check(&self, field: &str, reach: Reach) -> Result<(), Refusal> {
+    pub fn check(&self, field: &str, reach: NetworkPolicy) -> Result<(), Refusal> {
         let field = format!("{field}.url");
         let url = parsed(&field, &self.url)?;
-        if reach == Reach::Public && url.scheme() != "https" {
+        if reach == NetworkPolicy::Public && url.scheme() != "https" {
             return Err(Refusal::invalid(&field, "must begin with https://"));
         }
         reach.check(&url).map_err(|why| Refusal::invalid(&field, why))
@@ -78,7 +96,8 @@ impl Webhook {
 }
 
 fn parsed(field: &str, url: &str) -> Result<Url, Refusal> {
-    let wrong = |why: &dyn std::fmt::Display| Refusal::invalid(field, format_args!("is not a URL: {why}"));
+    let wrong =
+        |why: &dyn std::fmt::Display| Refusal::invalid(field, format_args!("is not a URL: {why}"));
     // A parser takes these out without a word.
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(wrong(&"it has blanks in it"));
@@ -88,8 +107,9 @@ fn parsed(field: &str, url: &str) -> Result<Url, Refusal> {
         return Err(Refusal::invalid(field, "must begin with https://"));
     }
     // A parser takes more in a name than any resolver does.
-    let is_name =
-        |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    let is_name = |name: &str| {
+        name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
     if parsed.domain().is_some_and(|name| !is_name(name)) {
         return Err(wrong(&"its host is no name"));
     }
@@ -124,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_webhook_is_a_url_and_all_ends_unless_it_says_which() {
-        let read = Webhook::read("webhook", &json!({"url": "https://example.com/a?b=c", "events": null}));
+        let read =
+            Webhook::read("webhook", &json!({"url": "https://example.com/a?b=c", "events": null}));
         let read = read.unwrap();
         assert_eq!(
             (read.url.as_str(), read.events.as_slice()),
@@ -179,7 +200,7 @@ mod tests {
             webhook.check("tasks[1].webhook", reach).map_err(|refusal| refusal.message)
         };
         for url in ["https://example.com/a", "https://1.1.1.1:8443/", "https://localhost/"] {
-            assert_eq!(check(url, Reach::Public), Ok(()), "{url}");
+            assert_eq!(check(url, NetworkPolicy::Public), Ok(()), "{url}");
         }
         for url in [
             "http://example.com/",
@@ -190,12 +211,12 @@ mod tests {
             "https://10.1.2.3/",
             "https://user:secret@example.com/",
         ] {
-            let said = check(url, Reach::Public).unwrap_err();
+            let said = check(url, NetworkPolicy::Public).unwrap_err();
             assert!(said.starts_with("tasks[1].webhook.url: "), "{url}: {said}");
         }
         for url in ["http://127.0.0.1:9000/", "https://10.1.2.3/", "http://hooks.internal/"] {
-            assert_eq!(check(url, Reach::Anywhere), Ok(()), "{url}");
+            assert_eq!(check(url, NetworkPolicy::Anywhere), Ok(()), "{url}");
         }
-        assert!(check("http://user@127.0.0.1/", Reach::Anywhere).is_err());
+        assert!(check("http://user@127.0.0.1/", NetworkPolicy::Anywhere).is_err());
     }
 }

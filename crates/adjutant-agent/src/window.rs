@@ -62,7 +62,8 @@ impl Room {
     /// `opening` is in bytes: the system prompt and the first message.
     pub fn make(window: Option<Window>, opening: usize, conversation: &[Said<'_>]) -> Self {
         let calls = |said: &Said<'_>| said.stored.turn.answer.tool_uses().count();
-        let mut room = Self(conversation.iter().map(|said| vec![Form::Whole; calls(said)]).collect());
+        let mut room =
+            Self(conversation.iter().map(|said| vec![Form::Whole; calls(said)]).collect());
         let Some(window) = window else { return room };
         let mut size = tokens(opening) + 1;
         for (index, said) in conversation.iter().enumerate() {
@@ -72,8 +73,12 @@ impl Room {
             } else {
                 size.saturating_add(tokens(bytes_of(&said.stored.turn.answer)))
             };
-            let results =
-                said.stored.tool_results.iter().map(|result| tokens(result.content.len())).sum::<i64>();
+            let results = said
+                .stored
+                .tool_results
+                .iter()
+                .map(|result| tokens(result.content.len()))
+                .sum::<i64>();
             let then = said.then.map_or(0, |text| tokens(text.len()));
             size = size.saturating_add(results).saturating_add(then);
             if size > window.limit() {
@@ -114,7 +119,11 @@ impl Room {
                 }
             }
         }
-        if size > window.limit() { self.cut(latest, conversation[latest].stored, size, window) } else { size }
+        if size > window.limit() {
+            self.cut(latest, conversation[latest].stored, size, window)
+        } else {
+            size
+        }
     }
 
     /// Cuts the longest of the latest results, which the model has not used yet, to one length: the longest that will do.

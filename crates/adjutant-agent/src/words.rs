@@ -8,6 +8,7 @@ pub struct UnknownWord {
 }
 
 /// Defines an enum whose variants are words on the wire and in the database: one list, no second spelling.
+#[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
@@ -46,4 +47,22 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+/// Describes such an enum to OpenAPI.
+macro_rules! word_schema {
+    ($name:ident) => {
+        impl utoipa::PartialSchema for $name {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                let words = Self::ALL.iter().map(|word| word.as_str());
+                utoipa::openapi::ObjectBuilder::new()
+                    .schema_type(utoipa::openapi::Type::String)
+                    .enum_values(Some(words))
+                    .into()
+            }
+        }
+
+        impl utoipa::ToSchema for $name {}
+    };
+}
+
+pub(crate) use word_schema;
+pub use words;

@@ -164,7 +164,11 @@ pub fn tool_call(name: impl Into<String>, arguments: Value) -> Answer {
 
 /// One tool call whose arguments are sent as they are, whether they are JSON or not.
 pub fn raw_tool_call(name: impl Into<String>, arguments: impl Into<String>) -> Answer {
-    empty().and(Call { name: name.into(), id: None, arguments: CallArguments::Raw(arguments.into()) })
+    empty().and(Call {
+        name: name.into(),
+        id: None,
+        arguments: CallArguments::Raw(arguments.into()),
+    })
 }
 
 /// The model refuses, in the way of each wire.

@@ -13,10 +13,9 @@ pub(crate) fn body(said: &Said) -> String {
         .iter()
         .map(|thinking| json!({"type": "thinking", "thinking": thinking, "signature": SIGNATURE}));
     let text = text(said).map(|text| json!({"type": "text", "text": text}));
-    let calls = said
-        .calls
-        .iter()
-        .map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)}));
+    let calls = said.calls.iter().map(
+        |call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)}),
+    );
     let content: Vec<Value> = thinking.chain(text).chain(calls).collect();
     message(said, content, stop_reason(said).into(), said.usage.output_tokens).to_string()
 }
@@ -26,18 +25,23 @@ pub(crate) fn events(said: &Said) -> Vec<String> {
     let mut events = vec![event(&start)];
     let mut index = 0;
     let mut block = |start: Value, deltas: Vec<Value>| {
-        events.push(event(&json!({"type": "content_block_start", "index": index, "content_block": start})));
+        events.push(event(
+            &json!({"type": "content_block_start", "index": index, "content_block": start}),
+        ));
         if index == 0 {
             events.push(event(&json!({"type": "ping"})));
         }
         for delta in deltas {
-            events.push(event(&json!({"type": "content_block_delta", "index": index, "delta": delta})));
+            events.push(event(
+                &json!({"type": "content_block_delta", "index": index, "delta": delta}),
+            ));
         }
         events.push(event(&json!({"type": "content_block_stop", "index": index})));
         index += 1;
     };
     if let Some(thinking) = &said.thinking {
-        let deltas = said.chunks(thinking).map(|chunk| json!({"type": "thinking_delta", "thinking": chunk}));
+        let deltas =
+            said.chunks(thinking).map(|chunk| json!({"type": "thinking_delta", "thinking": chunk}));
         let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
         let start = json!({"type": "thinking", "thinking": "", "signature": ""});
         block(start, deltas.chain([signature]).collect());
@@ -50,7 +54,8 @@ pub(crate) fn events(said: &Said) -> Vec<String> {
         // The first fragment is empty, and so is the only one of a call without arguments.
         let arguments = if call.arguments == "{}" { "" } else { &call.arguments };
         let fragments = [""].into_iter().chain(said.chunks(arguments));
-        let deltas = fragments.map(|fragment| json!({"type": "input_json_delta", "partial_json": fragment}));
+        let deltas =
+            fragments.map(|fragment| json!({"type": "input_json_delta", "partial_json": fragment}));
         let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
         block(start, deltas.collect());
     }

@@ -74,12 +74,17 @@ impl Asked {
         };
         let assignment = texts(&messages, Role::User).next().unwrap_or_default().to_owned();
         let answers = messages.iter().filter(|message| message.role == Role::Assistant).count();
-        let since =
-            messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1);
+        let since = messages
+            .iter()
+            .rposition(|message| message.role == Role::Assistant)
+            .map_or(0, |at| at + 1);
         let last: Vec<&Message> =
             messages[since..].iter().filter(|message| message.role == Role::User).collect();
-        let question: Vec<&str> =
-            last.iter().map(|message| message.text.as_str()).filter(|text| !text.is_empty()).collect();
+        let question: Vec<&str> = last
+            .iter()
+            .map(|message| message.text.as_str())
+            .filter(|text| !text.is_empty())
+            .collect();
         let said = last
             .iter()
             .flat_map(|message| message.tool_results.iter().chain([&message.text]))
@@ -106,7 +111,10 @@ impl Asked {
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
             filled.push_str(before);
-            match after.split_once('}').and_then(|(name, after)| Some((self.placeholder(name)?, after))) {
+            match after
+                .split_once('}')
+                .and_then(|(name, after)| Some((self.placeholder(name)?, after)))
+            {
                 Some((value, after)) => {
                     filled.push_str(&value);
                     rest = after;
@@ -153,7 +161,9 @@ fn message(message: &Value) -> Result<Message, &'static str> {
         Some("assistant") => (Role::Assistant, text_of(content), vec![]),
         // A tool's result comes to the model as a user's word does.
         Some("tool") => (Role::User, String::new(), vec![text_of(content)]),
-        Some(_) | None => return Err("messages: each has the role system, user, assistant or tool"),
+        Some(_) | None => {
+            return Err("messages: each has the role system, user, assistant or tool");
+        }
     };
     Ok(Message { role, text, tool_results })
 }
@@ -161,14 +171,20 @@ fn message(message: &Value) -> Result<Message, &'static str> {
 /// Of a plain text or of parts, those that are text.
 fn text_of(content: &Value) -> String {
     match content.as_array() {
-        Some(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Some(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         None => content.as_str().unwrap_or_default().to_owned(),
     }
 }
 
 fn tool_results(content: &Value) -> Vec<String> {
     let parts = content.as_array().map(Vec::as_slice).unwrap_or_default();
-    parts.iter().filter(|part| part["type"] == "tool_result").map(|part| text_of(&part["content"])).collect()
+    parts
+        .iter()
+        .filter(|part| part["type"] == "tool_result")
+        .map(|part| text_of(&part["content"]))
+        .collect()
 }
 
 fn hash(value: &impl Hash) -> u64 {
@@ -211,7 +227,10 @@ mod tests {
         );
         for asked in [&anthropic, &openai] {
             assert_eq!((asked.turn, asked.assignment.as_str()), (2, "Find it"));
-            assert_eq!((asked.last.as_str(), asked.fill("{last_tool_result}").as_str()), ("one\ntwo", "two"));
+            assert_eq!(
+                (asked.last.as_str(), asked.fill("{last_tool_result}").as_str()),
+                ("one\ntwo", "two")
+            );
             assert_eq!(asked.system, "You are x.");
         }
         assert_eq!(anthropic.conversation, openai.conversation);

@@ -22,14 +22,19 @@ pub(crate) struct Chosen<'a> {
 
 impl Progress {
     /// The error says why no rule fits; it may quote the script, but not the request.
-    pub(crate) fn choose<'a>(&mut self, script: &'a Script, asked: &Asked) -> Result<Chosen<'a>, String> {
+    pub(crate) fn choose<'a>(
+        &mut self,
+        script: &'a Script,
+        asked: &Asked,
+    ) -> Result<Chosen<'a>, String> {
         self.used.resize(script.rules.len(), 0);
         let mut misfits = Vec::new();
         for (index, rule) in script.rules.iter().enumerate() {
             match self.misfit(index, rule, asked) {
                 None => {
                     self.used[index] += 1;
-                    let times = self.asked.entry((index, asked.conversation, asked.turn)).or_default();
+                    let times =
+                        self.asked.entry((index, asked.conversation, asked.turn)).or_default();
                     let answers = rule.turns.get(&asked.turn).or(rule.any_turn.as_ref());
                     if let Some(answer) = answers.and_then(|answers| answers.nth(*times)) {
                         *times += 1;
@@ -47,8 +52,9 @@ impl Progress {
 
     fn misfit(&self, index: usize, rule: &Rule, asked: &Asked) -> Option<Misfit> {
         let when = &rule.when;
-        let lacks =
-            |part: &Option<String>, text: &str| part.as_ref().is_some_and(|part| !text.contains(part));
+        let lacks = |part: &Option<String>, text: &str| {
+            part.as_ref().is_some_and(|part| !text.contains(part))
+        };
         if when.model.as_ref().is_some_and(|model| *model != asked.model) {
             Some(Misfit::Model)
         } else if lacks(&when.system, &asked.system) {
@@ -87,10 +93,14 @@ fn explain(script: &Script, asked: &Asked, misfits: &[(usize, Misfit)]) -> Strin
         match misfit {
             Misfit::Model => format!("{name:?} is for model {}", part(&when.model)),
             Misfit::System => format!("{name:?} is for system prompts with {}", part(&when.system)),
-            Misfit::Assignment => format!("{name:?} is for assignments with {}", part(&when.assignment)),
+            Misfit::Assignment => {
+                format!("{name:?} is for assignments with {}", part(&when.assignment))
+            }
             Misfit::Last => format!("{name:?} is for last words with {}", part(&when.last)),
             Misfit::Turn => format!("{name:?} has no answer for turn {}", asked.turn),
-            Misfit::UsedUp => format!("{name:?} is used up after {} times", rule.times.unwrap_or_default()),
+            Misfit::UsedUp => {
+                format!("{name:?} is used up after {} times", rule.times.unwrap_or_default())
+            }
         }
     });
     let reasons: Vec<String> = reasons.collect();

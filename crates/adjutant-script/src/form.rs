@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::{
+    Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer,
+};
 use serde::{Deserialize, de};
 use serde_json::Value;
 
@@ -88,7 +90,9 @@ impl<'de> Deserialize<'de> for Rule {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Rule, A::Error> {
-                RuleForm::deserialize(MapAccessDeserializer::new(map))?.into_rule().map_err(A::Error::custom)
+                RuleForm::deserialize(MapAccessDeserializer::new(map))?
+                    .into_rule()
+                    .map_err(A::Error::custom)
             }
         }
 
@@ -220,9 +224,11 @@ impl AnswerForm {
         let calls = calls.into_iter().map(CallForm::into_call).collect::<Result<_, _>>()?;
         let body = self.body.map(|body| match body {
             Value::String(text) => text,
-            json @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-                json.to_string()
-            }
+            json @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => json.to_string(),
         });
         Ok(Answer {
             reply: Reply {
@@ -258,7 +264,9 @@ impl AnswerForm {
             return Err("`call` is one call and `calls` are several: write one of them".to_owned());
         }
         if self.status.is_some() && (says || calls) {
-            return Err("an answer with a `status` is an error: it has no text and no calls".to_owned());
+            return Err(
+                "an answer with a `status` is an error: it has no text and no calls".to_owned()
+            );
         }
         if self.status.is_some_and(|status| !(400..=599).contains(&status)) {
             return Err("`status` is that of an error: 400 to 599".to_owned());
@@ -278,7 +286,8 @@ impl AnswerForm {
 
 fn check_headers(headers: &Headers) -> Result<(), String> {
     for (name, value) in &headers.others {
-        axum::http::HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header's name"))?;
+        axum::http::HeaderName::try_from(name)
+            .map_err(|_| format!("{name:?} is not a header's name"))?;
         axum::http::HeaderValue::try_from(value)
             .map_err(|_| format!("header {name}: not a header's value"))?;
     }
@@ -287,7 +296,8 @@ fn check_headers(headers: &Headers) -> Result<(), String> {
     if times.into_iter().flatten().all(|seconds| (0.0..=86_400.0).contains(&seconds)) {
         Ok(())
     } else {
-        Err("`retry_after`, `retry_after_date` and `reset_after` are seconds, from 0 to 86400".to_owned())
+        Err("`retry_after`, `retry_after_date` and `reset_after` are seconds, from 0 to 86400"
+            .to_owned())
     }
 }
 
@@ -295,7 +305,10 @@ impl CallForm {
     fn into_call(self) -> Result<Call, String> {
         let arguments = match (self.arguments, self.raw_arguments) {
             (Some(_), Some(_)) => {
-                return Err(format!("call {}: `arguments` or `raw_arguments`, not both", self.name));
+                return Err(format!(
+                    "call {}: `arguments` or `raw_arguments`, not both",
+                    self.name
+                ));
             }
             (None, Some(raw)) => CallArguments::Raw(raw),
             (Some(json), None) => CallArguments::Json(json),

@@ -75,11 +75,17 @@ fn open(
     records.open(request, asked)
 }
 
-fn understand(head: &request::Parts, body: Option<&Value>, size: usize) -> Result<Asked, Misunderstood> {
+fn understand(
+    head: &request::Parts,
+    body: Option<&Value>,
+    size: usize,
+) -> Result<Asked, Misunderstood> {
     let wire = Wire::at(head.uri.path()).filter(|_| head.method == Method::POST);
-    let misunderstood = |status: u16, why: &str| Misunderstood { wire, status, why: why.to_owned() };
-    let wire =
-        wire.ok_or_else(|| misunderstood(404, "there is nothing at this path, or not for this method"))?;
+    let misunderstood =
+        |status: u16, why: &str| Misunderstood { wire, status, why: why.to_owned() };
+    let wire = wire.ok_or_else(|| {
+        misunderstood(404, "there is nothing at this path, or not for this method")
+    })?;
     let body = body.ok_or_else(|| misunderstood(400, "the body is not JSON"))?;
     if wire == Wire::Anthropic && !head.headers.contains_key("anthropic-version") {
         return Err(misunderstood(400, "anthropic-version: the header is required"));
@@ -105,7 +111,10 @@ async fn perform(play: Play, mut ending: Ending, line: Cut) -> Response {
     let acts = Acts { left: play.body.into_iter(), end: play.end, ending, line };
     let body = Body::from_stream(stream::unfold(acts, Acts::next));
     response.body(body).unwrap_or_else(|error| {
-        (StatusCode::INTERNAL_SERVER_ERROR, format!("the script has a bad status or header: {error}"))
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the script has a bad status or header: {error}"),
+        )
             .into_response()
     })
 }
@@ -123,7 +132,9 @@ impl Acts {
         loop {
             match self.left.next() {
                 Some(Act::Wait(time)) => tokio::time::sleep(time).await,
-                Some(Act::Break(how)) => match break_off(how, &mut self.ending, &self.line).await {},
+                Some(Act::Break(how)) => {
+                    match break_off(how, &mut self.ending, &self.line).await {}
+                }
                 Some(Act::Send(piece)) => {
                     if self.left.as_slice().is_empty() {
                         self.ending.is(self.end.clone());

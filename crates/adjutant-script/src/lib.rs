@@ -41,8 +41,8 @@ mod script;
 mod server;
 
 pub use answer::{
-    Answer, Answers, Call, CallArguments, ErrorText, Fault, Headers, Pace, Reply, Usage, empty, fault,
-    raw_tool_call, refusal, status, text, tool_call,
+    Answer, Answers, Call, CallArguments, ErrorText, Fault, Headers, Pace, Reply, Usage, empty,
+    fault, raw_tool_call, refusal, status, text, tool_call,
 };
 pub use asked::Wire;
 pub use read::ScriptError;

@@ -39,7 +39,10 @@ impl Listener for Lines {
                     // An event is sent when it is due, not when there are more of them.
                     let _ = stream.set_nodelay(true);
                     let cut = self.all.child_token();
-                    return (Line { stream, is_cut: Box::pin(cut.clone().cancelled_owned()), cut }, from);
+                    return (
+                        Line { stream, is_cut: Box::pin(cut.clone().cancelled_owned()), cut },
+                        from,
+                    );
                 }
                 // Out of file descriptors: some will be free again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -72,7 +75,11 @@ impl AsyncRead for Line {
 }
 
 impl AsyncWrite for Line {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.cut.is_cancelled() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }

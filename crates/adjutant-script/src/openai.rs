@@ -21,8 +21,7 @@ pub(crate) fn body(said: &Said) -> String {
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
-    let choice =
-        json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(said)});
+    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(said)});
     json!({
         "id": said.id,
         "object": "chat.completion",
@@ -80,10 +79,9 @@ fn deltas(said: &Said) -> Vec<Value> {
         deltas.push(json!({"tool_calls": [
             {"index": index, "id": call.id, "type": "function", "function": function}
         ]}));
-        deltas.extend(
-            said.chunks(&call.arguments)
-                .map(|chunk| json!({"tool_calls": [{"index": index, "function": {"arguments": chunk}}]})),
-        );
+        deltas.extend(said.chunks(&call.arguments).map(
+            |chunk| json!({"tool_calls": [{"index": index, "function": {"arguments": chunk}}]}),
+        ));
     }
     deltas
 }
@@ -142,7 +140,8 @@ pub(crate) fn event(data: &Value) -> String {
 }
 
 /// What no parser takes, where a chunk should be.
-pub(crate) const MALFORMED_EVENT: &str = "data: {\"object\": \"chat.completion.chunk\", \"choices\": [}\n\n";
+pub(crate) const MALFORMED_EVENT: &str =
+    "data: {\"object\": \"chat.completion.chunk\", \"choices\": [}\n\n";
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())

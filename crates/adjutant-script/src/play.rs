@@ -70,7 +70,11 @@ impl Play {
             status: status.unwrap_or(200),
             headers,
             body: body.acts(&answer.pace, answer.fault, asked.wire, &answer.error),
-            end: if status.is_none() && answer.fault.is_none() { End::Answered } else { End::Failed },
+            end: if status.is_none() && answer.fault.is_none() {
+                End::Answered
+            } else {
+                End::Failed
+            },
         }
     }
 
@@ -157,12 +161,15 @@ impl Body {
             Some(Fault::EndHalfway) => {}
             Some(Fault::HalfJson) if !self.streams => {}
             Some(Fault::HalfJson) => acts.extend(pieces.next().map(half_of).map(Act::Send)),
-            Some(Fault::ErrorHalfway) if self.streams => acts.push(Act::Send(error_event(wire, error))),
+            Some(Fault::ErrorHalfway) if self.streams => {
+                acts.push(Act::Send(error_event(wire, error)))
+            }
             Some(Fault::MalformedJson) => {
                 send(&mut acts, malformed.to_owned());
                 pieces.for_each(|piece| send(&mut acts, piece));
             }
-            Some(Fault::ErrorHalfway | Fault::DropBeforeHeaders | Fault::HangBeforeHeaders) | None => {
+            Some(Fault::ErrorHalfway | Fault::DropBeforeHeaders | Fault::HangBeforeHeaders)
+            | None => {
                 pieces.for_each(|piece| send(&mut acts, piece));
             }
         }
@@ -203,7 +210,8 @@ fn error_body(wire: Wire, status: u16, error: &ErrorText, request_id: &str) -> S
     if let Some(body) = &error.body {
         return body.clone();
     }
-    let message = error.message.clone().unwrap_or_else(|| format!("Status {status}, as the script says."));
+    let message =
+        error.message.clone().unwrap_or_else(|| format!("Status {status}, as the script says."));
     let body: Value = match wire {
         Wire::OpenAi => openai::error(status, error.kind.as_deref(), &message),
         Wire::Anthropic => anthropic::error(status, error.kind.as_deref(), &message, request_id),

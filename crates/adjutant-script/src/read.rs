@@ -20,22 +20,35 @@ impl Script {
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ScriptError::Unreadable { path: path.to_owned(), source })?;
-        let parsed = if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
-            from_json(&text)
-        } else {
-            from_toml(&text)
-        };
-        parsed.map_err(|(line, message)| ScriptError::Wrong { path: path.to_owned(), line, message })
+        let parsed =
+            if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
+                from_json(&text)
+            } else {
+                from_toml(&text)
+            };
+        parsed.map_err(|(line, message)| ScriptError::Wrong {
+            path: path.to_owned(),
+            line,
+            message,
+        })
     }
 
     /// Reads TOML that is part of a program.
     pub fn from_toml(text: &str) -> Result<Self, ScriptError> {
-        from_toml(text).map_err(|(line, message)| ScriptError::Wrong { path: "script".into(), line, message })
+        from_toml(text).map_err(|(line, message)| ScriptError::Wrong {
+            path: "script".into(),
+            line,
+            message,
+        })
     }
 
     /// Reads JSON that is part of a program.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        from_json(text).map_err(|(line, message)| ScriptError::Wrong { path: "script".into(), line, message })
+        from_json(text).map_err(|(line, message)| ScriptError::Wrong {
+            path: "script".into(),
+            line,
+            message,
+        })
     }
 }
 

@@ -65,7 +65,8 @@ impl Records {
                         (Play::new(chosen.answer, &asked, &request_id), None)
                     }
                     Err(why) => {
-                        let play = Play::error(Some(asked.wire), 400, &not_in_script(&asked), &request_id);
+                        let play =
+                            Play::error(Some(asked.wire), 400, &not_in_script(&asked), &request_id);
                         (play, Some(End::Unexpected(why)))
                     }
                 }
@@ -125,9 +126,17 @@ impl Records {
 }
 
 impl State {
-    fn choose<'a>(&mut self, script: &'a Script, asked: &Asked, key: TurnKey) -> Result<Chosen<'a>, String> {
+    fn choose<'a>(
+        &mut self,
+        script: &'a Script,
+        asked: &Asked,
+        key: TurnKey,
+    ) -> Result<Chosen<'a>, String> {
         if script.once && self.turns.get(&key).is_some_and(|count| count.answered > 0) {
-            return Err(format!("turn {} was answered already, and the script answers once", asked.turn));
+            return Err(format!(
+                "turn {} was answered already, and the script answers once",
+                asked.turn
+            ));
         }
         self.progress.choose(script, asked)
     }
@@ -168,7 +177,10 @@ pub(crate) struct Misunderstood {
 
 /// The client logs this: it quotes nothing.
 fn not_in_script(asked: &Asked) -> String {
-    format!("The script has no answer for turn {} of this; GET /script/unexpected says why.", asked.turn)
+    format!(
+        "The script has no answer for turn {} of this; GET /script/unexpected says why.",
+        asked.turn
+    )
 }
 
 /// Writes down how a request ended; dropped without having been told, the client went away.

@@ -30,7 +30,9 @@ fn openai(body: &Value, messages: &[Value]) -> Option<String> {
         if message["role"] == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             if !open.remove(id) {
-                return Some(format!("messages[{at}]: a tool message answers no call {id:?} before it"));
+                return Some(format!(
+                    "messages[{at}]: a tool message answers no call {id:?} before it"
+                ));
             }
             continue;
         }
@@ -50,7 +52,9 @@ fn openai(body: &Value, messages: &[Value]) -> Option<String> {
         for call in calls {
             let id = call["id"].as_str().unwrap_or_default();
             if id.is_empty() || !call["function"]["arguments"].is_string() {
-                return Some(format!("messages[{at}]: a tool call has an id, and its arguments are a text"));
+                return Some(format!(
+                    "messages[{at}]: a tool call has an id, and its arguments are a text"
+                ));
             }
             open.insert(id);
         }
@@ -67,7 +71,9 @@ fn anthropic(body: &Value, messages: &[Value]) -> Option<String> {
     }
     let markers = cache_markers(body);
     if markers > MAX_CACHE_MARKERS {
-        return Some(format!("at most {MAX_CACHE_MARKERS} blocks may have cache_control, {markers} have it"));
+        return Some(format!(
+            "at most {MAX_CACHE_MARKERS} blocks may have cache_control, {markers} have it"
+        ));
     }
     if list(&body["system"]).iter().any(is_empty_text) {
         return Some("system: text blocks are not empty".to_owned());
@@ -129,11 +135,14 @@ mod tests {
 
     #[test]
     fn an_openai_conversation_must_answer_each_tool_call() {
-        let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let call =
+            json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
         let user = json!({"role": "user", "content": "x"});
         let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let tool = json!({"role": "tool", "tool_call_id": "c", "content": "y"});
-        let says = |messages: &[&Value]| refused(Wire::OpenAi, &json!({"model": "m", "messages": messages}));
+        let says = |messages: &[&Value]| {
+            refused(Wire::OpenAi, &json!({"model": "m", "messages": messages}))
+        };
         assert_eq!(says(&[&user, &assistant, &tool]), None);
         assert!(says(&[&user, &assistant]).unwrap().contains("no tool message"));
         assert!(says(&[&user, &assistant, &user]).unwrap().contains("no tool message"));
@@ -162,6 +171,8 @@ mod tests {
         let marked = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
         let marked = json!({"role": "user", "content": vec![marked; 5]});
         assert!(says(&[&marked]).unwrap().contains("5 have it"));
-        assert!(refused(Wire::Anthropic, &json!({"messages": [user]})).unwrap().contains("max_tokens"));
+        assert!(
+            refused(Wire::Anthropic, &json!({"messages": [user]})).unwrap().contains("max_tokens")
+        );
     }
 }

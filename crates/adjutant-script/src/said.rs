@@ -48,11 +48,17 @@ impl Said {
                 arguments: arguments(given, asked),
             })
             .collect();
-        let (thinking, text, refusal) = (fill(&reply.thinking), fill(&reply.text), fill(&reply.refusal));
-        let chars = [&thinking, &text, &refusal].into_iter().flatten().map(|text| text.chars().count());
-        let chars = chars.chain(calls.iter().map(|call| call.name.len() + call.arguments.len())).sum();
-        let estimate =
-            || Usage { input_tokens: tokens(asked.size), output_tokens: tokens(chars), ..Usage::default() };
+        let (thinking, text, refusal) =
+            (fill(&reply.thinking), fill(&reply.text), fill(&reply.refusal));
+        let chars =
+            [&thinking, &text, &refusal].into_iter().flatten().map(|text| text.chars().count());
+        let chars =
+            chars.chain(calls.iter().map(|call| call.name.len() + call.arguments.len())).sum();
+        let estimate = || Usage {
+            input_tokens: tokens(asked.size),
+            output_tokens: tokens(chars),
+            ..Usage::default()
+        };
         Self {
             id: format!("{message}{tail}"),
             model: asked.model.clone(),

@@ -77,7 +77,9 @@ impl ScriptServer {
 
     /// Those of the conversations whose assignment contains this.
     pub fn requests_of(&self, assignment: &str) -> Vec<Recorded> {
-        self.records.requests(|request| request.asked.is_some() && request.assignment().contains(assignment))
+        self.records.requests(|request| {
+            request.asked.is_some() && request.assignment().contains(assignment)
+        })
     }
 
     pub fn unexpected(&self) -> Vec<Recorded> {
@@ -122,7 +124,12 @@ impl ScriptServer {
     pub fn assert_no_unexpected(&self) {
         let unexpected = self.unexpected();
         let listed: Vec<String> = unexpected.iter().map(describe).collect();
-        assert!(unexpected.is_empty(), "{} unexpected requests:\n{}", unexpected.len(), listed.join("\n"));
+        assert!(
+            unexpected.is_empty(),
+            "{} unexpected requests:\n{}",
+            unexpected.len(),
+            listed.join("\n")
+        );
     }
 
     /// # Panics
@@ -157,5 +164,8 @@ fn describe(request: &Recorded) -> String {
         Some(End::Answered | End::Failed | End::HungUp) | None => "",
     };
     let assignment: String = request.assignment().chars().take(80).collect();
-    format!("  {}. {} {} (assignment {assignment:?}): {why}", request.number, request.method, request.path)
+    format!(
+        "  {}. {} {} (assignment {assignment:?}): {why}",
+        request.number, request.method, request.path
+    )
 }

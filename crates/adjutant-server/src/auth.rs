@@ -1,4 +1,5 @@
-//! Who calls. A key says it; where there is no key yet and nobody else can reach us, everybody is the tenant `default`.
+//! Authentication by API key. On a loopback address, as long as there are no keys, every request is of
+//! the tenant `default`.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,139 +15,139 @@ use axum::http::{HeaderMap, Uri};
 use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 
-use crate::rates::Rate;
+use crate::rate_limit::RateLimiter;
 use crate::{Caller, Error, Result, Scope};
 
-/// How long a key that was good is good without being looked up: as long does one that was taken back.
-const TRUSTED: Duration = Duration::from_secs(5);
+/// How long a valid key is cached. A revoked key works for as long.
+const KEY_TTL: Duration = Duration::from_secs(5);
 
-/// How many wrong keys an address may try each second: each is looked up, and a guess should be a slow thing.
-const WRONG_PER_S: f64 = 10.0;
+/// How many wrong keys an address may try per second. Each costs a query, and guessing must be slow.
+const WRONG_KEYS_PER_S: f64 = 10.0;
 
-/// How long there being no keys is believed.
-const OPEN: Duration = Duration::from_secs(2);
+/// How long the absence of keys is cached.
+const NO_KEYS_TTL: Duration = Duration::from_secs(2);
 
-/// Longer than any key: what is longer is not looked up.
-const MAX_KEY: usize = 256;
+/// Longer than any key; a longer one is refused without a query.
+const MAX_KEY_BYTES: usize = 256;
 
-/// The most keys that are remembered.
-const MANY: usize = 10_000;
+/// The most keys that are cached.
+const MAX_CACHED: usize = 10_000;
 
 const DEFAULT_TENANT: &str = "default";
 
-/// Where a request comes from.
+/// The IP address of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Knows callers by their keys.
+/// Finds the caller of a request by its API key.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct Authenticator {
     store: Store,
-    /// Nobody but this machine can reach us.
-    loopback: bool,
-    /// Found by a keyed hash of the secret, so that the time it takes tells nothing about others.
-    trusted: Mutex<HashMap<String, (Caller, Instant)>>,
-    wrong: Rate<Peer>,
-    /// Once there are keys, there is no way back to being open.
-    any: AtomicBool,
-    looked: Mutex<Option<Instant>>,
+    /// Only this machine can reach the server.
+    is_loopback: bool,
+    /// By secret. The map hashes with a random key, so that timing reveals nothing about other keys.
+    cache: Mutex<HashMap<String, (Caller, Instant)>>,
+    wrong_keys: RateLimiter<Peer>,
+    /// Stays true once there was a key.
+    has_keys: AtomicBool,
+    no_keys_since: Mutex<Option<Instant>>,
 }
 
-impl Keys {
+impl Authenticator {
     pub(crate) fn new(store: Store, address: SocketAddr) -> Self {
         Self {
             store,
-            loopback: is_loopback(address.ip()),
-            trusted: Mutex::default(),
-            wrong: Rate::new(WRONG_PER_S),
-            any: AtomicBool::new(false),
-            looked: Mutex::default(),
+            is_loopback: is_loopback(address.ip()),
+            cache: Mutex::default(),
+            wrong_keys: RateLimiter::new(WRONG_KEYS_PER_S),
+            has_keys: AtomicBool::new(false),
+            no_keys_since: Mutex::default(),
         }
     }
 
-    /// Who sent a request.
+    /// The caller of a request.
     pub(crate) async fn caller(&self, parts: &Parts) -> Result<Caller> {
         match bearer(&parts.headers)? {
-            Some(secret) => self.owner(secret, parts.extensions.get().copied()).await,
+            Some(secret) => self.authenticate(secret, parts.extensions.get().copied()).await,
             None if self.is_open().await? => {
-                refuse_pages(&parts.uri, &parts.headers)?;
-                Ok(everybody())
+                refuse_cross_site(&parts.uri, &parts.headers)?;
+                Ok(default_caller())
             }
             None => Err(unauthenticated("A key is required: Authorization: Bearer adj_...")),
         }
     }
 
-    /// Refuses web pages of others, where no key does.
-    pub(crate) async fn visitor(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        if self.is_open().await? { refuse_pages(uri, headers) } else { Ok(()) }
+    /// Refuses cross-origin requests while no key protects the server.
+    pub(crate) async fn check_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
+        if self.is_open().await? { refuse_cross_site(uri, headers) } else { Ok(()) }
     }
 
-    async fn owner(&self, secret: &str, peer: Option<Peer>) -> Result<Caller> {
+    async fn authenticate(&self, secret: &str, peer: Option<Peer>) -> Result<Caller> {
         let now = Instant::now();
-        let was_good = match self.lock().get(secret) {
+        let is_known = match self.lock().get(secret) {
             Some((caller, until)) if now < *until => return Ok(caller.clone()),
             known => known.is_some(),
         };
         let unknown = || unauthenticated("This key is not known, or no longer valid");
-        if !secret.starts_with("adj_") || secret.len() > MAX_KEY {
+        if !secret.starts_with("adj_") || secret.len() > MAX_KEY_BYTES {
             return Err(unknown());
         }
-        // Whoever has a key is not kept out by others who guess from the same address, once it is known.
-        if let Some(peer) = peer.filter(|_| !was_good) {
-            self.wrong.check(&peer).map_err(Error::TooOften)?;
+        // A key that was valid before is not limited by wrong guesses from the same address.
+        if let Some(peer) = peer.filter(|_| !is_known) {
+            self.wrong_keys.check(&peer).map_err(Error::RateLimited)?;
         }
         let Some(key) = self.store.key(secret).await? else {
             self.lock().remove(secret);
-            // Many guesses at the same moment may all have been let through: the next ones wait the longer.
+            // Concurrent guesses may all have passed the check; charging each makes the next ones wait.
             if let Some(peer) = peer {
-                self.wrong.charge(peer);
+                self.wrong_keys.charge(peer);
             }
             return Err(unknown());
         };
-        let until = now + trusted_for(key.expires_at, Utc::now());
+        let until = now + ttl(key.expires_at, Utc::now());
         let scopes = key.scopes.iter().filter_map(|word| Scope::named(word)).collect();
         let caller = Caller { tenant: key.tenant, scopes };
-        let mut trusted = self.lock();
-        if trusted.len() >= MANY {
-            trusted.retain(|_, (_, until)| now < *until);
+        let mut cache = self.lock();
+        if cache.len() >= MAX_CACHED {
+            cache.retain(|_, (_, until)| now < *until);
         }
-        trusted.insert(secret.to_owned(), (caller.clone(), until));
+        cache.insert(secret.to_owned(), (caller.clone(), until));
         Ok(caller)
     }
 
-    /// Whether everybody who can reach us is let in.
+    /// Whether requests need no key.
     async fn is_open(&self) -> Result<bool> {
-        if !self.loopback || self.any.load(Ordering::Relaxed) {
+        if !self.is_loopback || self.has_keys.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.is_some_and(|looked| looked.elapsed() < OPEN) {
+        let since = *self.no_keys_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.is_some_and(|since| since.elapsed() < NO_KEYS_TTL) {
             return Ok(true);
         }
-        let any = self.store.has_keys().await?;
-        self.any.store(any, Ordering::Relaxed);
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        Ok(!any)
+        let has_keys = self.store.has_keys().await?;
+        self.has_keys.store(has_keys, Ordering::Relaxed);
+        *self.no_keys_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(!has_keys)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Caller, Instant)>> {
-        self.trusted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Not beyond its own end.
-fn trusted_for(expires_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
+/// How long a key may be cached: not beyond its expiry.
+fn ttl(expires_at: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Duration {
     let left = expires_at.map(|at| at.signed_duration_since(now).to_std().unwrap_or_default());
-    left.map_or(TRUSTED, |left| left.min(TRUSTED))
+    left.map_or(KEY_TTL, |left| left.min(KEY_TTL))
 }
 
-/// Refuses an address that others can reach, as long as nobody has a key.
+/// Refuses an address that is not loopback as long as there is no key.
 pub(crate) async fn check_address(store: &Store, address: SocketAddr) -> Result<()> {
     if is_loopback(address.ip()) || store.has_keys().await? {
         return Ok(());
     }
     let message = format!(
-        "others can reach {address}, and there is no key yet; make one with `adjutant keys create`, or listen on 127.0.0.1"
+        "{address} is not a loopback address, and there is no API key yet; create one with `adjutant keys create`, or listen on 127.0.0.1"
     );
     Err(unauthenticated(&message))
 }
@@ -155,8 +156,11 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn everybody() -> Caller {
-    Caller { tenant: DEFAULT_TENANT.to_owned(), scopes: vec![Scope::Delegate, Scope::Read, Scope::Admin] }
+fn default_caller() -> Caller {
+    Caller {
+        tenant: DEFAULT_TENANT.to_owned(),
+        scopes: vec![Scope::Delegate, Scope::Read, Scope::Admin],
+    }
 }
 
 fn unauthenticated(message: &str) -> Error {
@@ -169,32 +173,36 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>> {
     let Some(value) = values.next() else { return Ok(None) };
     let secret = value.to_str().ok().and_then(|value| value.split_once(' '));
     match secret {
-        Some((scheme, secret)) if scheme.eq_ignore_ascii_case("bearer") && values.next().is_none() => {
+        Some((scheme, secret))
+            if scheme.eq_ignore_ascii_case("bearer") && values.next().is_none() =>
+        {
             Ok(Some(secret.trim()))
         }
         Some(_) | None => Err(unauthenticated("Authorization must be: Bearer adj_...")),
     }
 }
 
-/// A page of the web that somebody here looks at can send requests to this machine, by our address or by a name of its own
-/// that leads here: it gives itself away by what its browser says.
-fn refuse_pages(uri: &Uri, headers: &HeaderMap) -> Result<()> {
+/// Refuses requests that a web page of another site sent through a browser on this machine, by our
+/// address or by DNS rebinding: the browser sets `Origin`, and `Host` to the name that it resolved.
+fn refuse_cross_site(uri: &Uri, headers: &HeaderMap) -> Result<()> {
     if !host(uri, headers).is_some_and(is_local_name) {
-        return Err(forbidden("Host: must be 127.0.0.1, [::1] or localhost, as long as there is no key"));
+        return Err(forbidden(
+            "Host: must be 127.0.0.1, [::1] or localhost, as long as there is no key",
+        ));
     }
-    if is_own_page(uri, headers) {
+    if is_same_origin(uri, headers) {
         Ok(())
     } else {
-        Err(forbidden("Origin: web pages of others are not let in, as long as there is no key"))
+        Err(forbidden("Origin: cross-origin requests are refused as long as there is no key"))
     }
 }
 
-/// For those who let no page of others in, whatever key it has.
-pub(crate) fn refuse_foreign_pages(uri: &Uri, headers: &HeaderMap) -> Result<()> {
-    if is_own_page(uri, headers) {
+/// Refuses cross-origin requests, with or without a key.
+pub(crate) fn refuse_cross_origin(uri: &Uri, headers: &HeaderMap) -> Result<()> {
+    if is_same_origin(uri, headers) {
         Ok(())
     } else {
-        Err(forbidden("Origin: web pages of others are not let in here"))
+        Err(forbidden("Origin: cross-origin requests are refused here"))
     }
 }
 
@@ -205,11 +213,13 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     }
 }
 
-/// Whether a request comes from no page at all, or from one that we served.
-fn is_own_page(uri: &Uri, headers: &HeaderMap) -> bool {
+/// Whether a request comes from no web page, or from one that this server served.
+fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let same = |origin: &str| {
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        rest.is_some_and(|rest| host(uri, headers).is_some_and(|host| rest.eq_ignore_ascii_case(host)))
+        rest.is_some_and(|rest| {
+            host(uri, headers).is_some_and(|host| rest.eq_ignore_ascii_case(host))
+        })
     };
     headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(same))
 }
@@ -218,10 +228,14 @@ fn forbidden(message: &str) -> Error {
     Error::refused(ErrorCode::Forbidden, message)
 }
 
-/// With or without a port.
+/// Whether a host, with or without a port, is this machine.
 fn is_local_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
-        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some((name, port))
+            if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            name
+        }
         Some(_) | None => host,
     };
     let name = name.strip_suffix('.').unwrap_or(name);
@@ -237,13 +251,17 @@ mod tests {
     use super::*;
 
     fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
-        lines.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+        lines
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()))
+            .collect()
     }
 
     #[test]
     fn a_key_is_a_bearer_token_and_nothing_else() {
-        let read =
-            |value: &str| bearer(&headers(&[(AUTHORIZATION, value)])).map(|key| key.map(str::to_owned));
+        let read = |value: &str| {
+            bearer(&headers(&[(AUTHORIZATION, value)])).map(|key| key.map(str::to_owned))
+        };
         assert_eq!(read("Bearer adj_x").unwrap().as_deref(), Some("adj_x"));
         assert_eq!(read("bearer  adj_x ").unwrap().as_deref(), Some("adj_x"));
         for wrong in ["adj_x", "Basic YTpi", "Bearer", ""] {
@@ -256,18 +274,19 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_trusted_beyond_its_end() {
+    fn a_key_is_not_cached_beyond_its_expiry() {
         let now = Utc::now();
-        assert_eq!(trusted_for(None, now), TRUSTED);
-        assert_eq!(trusted_for(Some(now + TRUSTED * 2), now), TRUSTED);
-        assert_eq!(trusted_for(Some(now + TRUSTED / 2), now), TRUSTED / 2);
-        assert_eq!(trusted_for(Some(now - TRUSTED), now), Duration::ZERO);
+        assert_eq!(ttl(None, now), KEY_TTL);
+        assert_eq!(ttl(Some(now + KEY_TTL * 2), now), KEY_TTL);
+        assert_eq!(ttl(Some(now + KEY_TTL / 2), now), KEY_TTL / 2);
+        assert_eq!(ttl(Some(now - KEY_TTL), now), Duration::ZERO);
     }
 
     #[test]
-    fn without_keys_only_this_machine_is_let_in() {
+    fn without_keys_only_requests_of_this_machine_are_accepted() {
         let code = |lines: &[(HeaderName, &str)]| {
-            refuse_pages(&Uri::from_static("/v1/sessions"), &headers(lines)).map_err(|error| error.code())
+            refuse_cross_site(&Uri::from_static("/v1/sessions"), &headers(lines))
+                .map_err(|error| error.code())
         };
         for host in [
             "127.0.0.1:7433",
@@ -279,8 +298,15 @@ mod tests {
             "[::ffff:127.0.0.1]:1",
         ] {
             assert_eq!(code(&[(HOST, host)]), Ok(()), "{host}");
-            assert_eq!(code(&[(HOST, host), (ORIGIN, &format!("http://{host}"))]), Ok(()), "its own page");
-            assert_eq!(code(&[(HOST, host), (ORIGIN, "http://evil.example")]), Err(ErrorCode::Forbidden));
+            assert_eq!(
+                code(&[(HOST, host), (ORIGIN, &format!("http://{host}"))]),
+                Ok(()),
+                "its own page"
+            );
+            assert_eq!(
+                code(&[(HOST, host), (ORIGIN, "http://evil.example")]),
+                Err(ErrorCode::Forbidden)
+            );
         }
         for host in [
             "evil.example",
@@ -295,7 +321,9 @@ mod tests {
             assert_eq!(code(&[(HOST, host)]), Err(ErrorCode::Forbidden), "{host:?}");
         }
         assert_eq!(code(&[]), Err(ErrorCode::Forbidden), "no host");
-        for origin in ["null", "http://localhost:3000", "http://127.0.0.1:7433.evil.example", "file://"] {
+        for origin in
+            ["null", "http://localhost:3000", "http://127.0.0.1:7433.evil.example", "file://"]
+        {
             let lines = [(HOST, "127.0.0.1:7433"), (ORIGIN, origin)];
             assert_eq!(code(&lines), Err(ErrorCode::Forbidden), "{origin}");
         }
@@ -304,6 +332,6 @@ mod tests {
     #[test]
     fn the_host_in_the_request_line_counts_before_the_header() {
         let uri = Uri::from_static("http://evil.example/v1/sessions");
-        assert!(refuse_pages(&uri, &headers(&[(HOST, "localhost")])).is_err());
+        assert!(refuse_cross_site(&uri, &headers(&[(HOST, "localhost")])).is_err());
     }
 }

@@ -30,7 +30,7 @@ impl Scope {
     }
 }
 
-/// Who calls: everything that is answered is of this tenant.
+/// The caller of a request. It sees only what belongs to its tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub tenant: String,

@@ -8,22 +8,23 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use uuid::Uuid;
 
-/// When to ask again, where nobody knows better: a task may end, and a database come back, at any time.
-const SOON: Duration = Duration::from_secs(1);
+/// The `Retry-After` of errors whose end is not known: a task may end, and a database come back, at any
+/// time.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a call has no answer, split by what becomes of it at the edge.
+/// Why a call failed, split by what the HTTP edge does with it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The caller's to mend: its code and its sentence are the answer.
+    /// The caller's fault: the code and the message are the answer.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The caller asks too often: the same call succeeds after this long.
+    /// The caller exceeded a rate limit: the same call succeeds after this long.
     #[error("too many requests; ask again in {} s", whole_seconds(*.0))]
-    TooOften(Duration),
-    /// The database is away: the same call may succeed later.
+    RateLimited(Duration),
+    /// The database is not available: the same call may succeed later.
     #[error("the database is not available")]
     Unavailable(#[source] adjutant_store::Error),
-    /// Ours to mend; the inner text never leaves.
+    /// A bug; the inner text is logged and never sent.
     #[error("internal error")]
     Internal(#[source] adjutant_store::Error),
 }
@@ -45,36 +46,36 @@ impl Error {
         Self::Refused(Refusal::new(code, message))
     }
 
-    /// Something that cannot be, and is ours to mend.
+    /// A broken invariant.
     pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
         Self::refused(ErrorCode::Internal, internal(what))
     }
 
-    /// The code that the caller reads.
+    /// The code in the answer.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Refused(refusal) => refusal.code,
-            Self::TooOften(_) => ErrorCode::RateLimited,
+            Self::RateLimited(_) => ErrorCode::RateLimited,
             Self::Unavailable(_) => ErrorCode::Unavailable,
             Self::Internal(_) => ErrorCode::Internal,
         }
     }
 
-    /// The sentence that the caller reads. What is ours to mend is logged here, once, under an id that the caller can name.
+    /// The message in the answer. A bug is logged here, once, under a trace id that the answer names.
     pub fn into_message(self) -> String {
         match self {
             Self::Refused(refusal) => refusal.message,
-            Self::TooOften(_) => format!("T{}", &self.to_string()[1..]),
+            Self::RateLimited(_) => format!("T{}", &self.to_string()[1..]),
             Self::Unavailable(_) => "The database is not available; ask again soon".to_owned(),
             Self::Internal(inner) => internal(&inner),
         }
     }
 }
 
-/// Logs what went wrong on our side, and says what the caller may know of it.
+/// Logs a bug, and returns the message for the caller.
 pub(crate) fn internal(what: &dyn std::fmt::Display) -> String {
     let trace = Uuid::now_v7().simple();
-    tracing::error!(trace.id = %trace, "a call failed, and this is a bug: {what}");
+    tracing::error!(trace.id = %trace, "internal error: {what}");
     format!("Internal error; the server's log has more under trace id {trace}")
 }
 
@@ -82,15 +83,15 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let code = self.code();
         let after = match &self {
-            Self::TooOften(after) => *after,
-            Self::Refused(_) | Self::Unavailable(_) | Self::Internal(_) => SOON,
+            Self::RateLimited(after) => *after,
+            Self::Refused(_) | Self::Unavailable(_) | Self::Internal(_) => DEFAULT_RETRY_AFTER,
         };
-        answer(code, &self.into_message(), after)
+        error_response(code, &self.into_message(), after)
     }
 }
 
-/// The one form that every error has.
-pub(crate) fn answer(code: ErrorCode, message: &str, after: Duration) -> Response {
+/// The one form of all errors.
+pub(crate) fn error_response(code: ErrorCode, message: &str, after: Duration) -> Response {
     let status = status(code);
     let mut response = (status, Json(json!({"error": code, "message": message}))).into_response();
     if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
@@ -102,17 +103,17 @@ pub(crate) fn answer(code: ErrorCode, message: &str, after: Duration) -> Respons
     response
 }
 
-pub(crate) fn answer_now(code: ErrorCode, message: &str) -> Response {
-    answer(code, message, SOON)
+pub(crate) fn immediate_error(code: ErrorCode, message: &str) -> Response {
+    error_response(code, message, DEFAULT_RETRY_AFTER)
 }
 
-/// Rounded up, so that nobody comes too early, and at least one.
+/// Rounded up, so that no client retries too early, and at least one.
 fn whole_seconds(after: Duration) -> u64 {
     let more = u64::from(after.subsec_nanos() > 0);
     after.as_secs().saturating_add(more).max(1)
 }
 
-/// The HTTP status of each code, as section H of the contract has it.
+/// The HTTP status of each code (specification, section H).
 pub(crate) fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::InvalidAction
@@ -187,7 +188,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_is_a_code_and_a_message_and_nothing_else() {
-        let response = Error::refused(ErrorCode::TaskNotFound, "Task not found: t_09").into_response();
+        let response =
+            Error::refused(ErrorCode::TaskNotFound, "Task not found: t_09").into_response();
         assert_eq!(response.status(), 404);
         assert!(response.headers().get(RETRY_AFTER).is_none());
         assert_eq!(
@@ -199,14 +201,14 @@ mod tests {
     #[tokio::test]
     async fn what_may_succeed_later_says_when() {
         for (error, status, after) in [
-            (Error::TooOften(Duration::from_millis(2_100)), 429, "3"),
+            (Error::RateLimited(Duration::from_millis(2_100)), 429, "3"),
             (Error::refused(ErrorCode::MaxTasksExceeded, "5 tasks are active"), 429, "1"),
         ] {
             let response = error.into_response();
             assert_eq!(response.status(), status);
             assert_eq!(response.headers()[RETRY_AFTER], after);
         }
-        let response = Error::TooOften(Duration::from_millis(10)).into_response();
+        let response = Error::RateLimited(Duration::from_millis(10)).into_response();
         assert_eq!(body(response).await["message"], "Too many requests; ask again in 1 s");
     }
 

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use adjutant_agent::dialects::{Answer, DELEGATION_TOOLS};
-use adjutant_agent::{ContextAction, SHARED_CONTEXT, SUBAGENT, SubagentAction, TaskNumber, check_agent_name};
+use adjutant_agent::{ContextAction, SHARED_CONTEXT, SUBAGENT, TaskNumber, check_agent_name};
+use adjutant_dialects::spec::SubagentAction;
+use adjutant_dialects::{Answer, Dialect, ParsedCall, ToolCall};
 use serde_json::Value;
 
-use crate::{Dialect, Error, Result, ToolCall};
+use crate::{Error, Result};
 
 /// For a tool or an action that is not ours.
 const UNKNOWN: &str = "unknown";
@@ -23,7 +24,17 @@ pub(crate) struct Call<'a> {
     pub(crate) took: Duration,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(crate) fn of(
+        session: &'a str,
+        parsed: &'a ParsedCall,
+        task: Option<TaskNumber>,
+        answer: &'a Result<Answer>,
+        took: Duration,
+    ) -> Self {
+        Self { session, dialect: parsed.dialect, call: &parsed.call, task, answer, took }
+    }
+
     pub(crate) fn note(&self) {
         match self.answer {
             Err(error) => self.refused(error),
@@ -36,7 +47,8 @@ impl Call<'_> {
     }
 
     fn tool(&self) -> &'static str {
-        let mut known = DELEGATION_TOOLS.into_iter().chain([SHARED_CONTEXT]);
+        let delegates = Dialect::ALL.iter().flat_map(|dialect| dialect.delegation_tools());
+        let mut known = delegates.copied().chain([SHARED_CONTEXT]);
         known.find(|tool| *tool == self.call.tool).unwrap_or(UNKNOWN)
     }
 
@@ -81,7 +93,7 @@ impl Call<'_> {
         let (tool, session, dialect) = (self.tool(), self.session, self.dialect.as_str());
         let task = self.task.map(|task| task.to_string());
         let status = match answer {
-            Answer { goes_on: true, .. } => "running",
+            Answer { still_running: true, .. } => "running",
             Answer { is_error: true, .. } => "failed",
             Answer { .. } => "completed",
         };

@@ -10,8 +10,12 @@ use adjutant_store::{NewDelegation, NewSession, NewTask, Operator, Store};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&std::env::var("DATABASE_URL")?, 10).await?;
     let name = format!("review-{}", std::process::id());
-    let session =
-        NewSession { tenant: "me".into(), name, model: Some("script".into()), ..Default::default() };
+    let session = NewSession {
+        tenant: "me".into(),
+        name,
+        model: Some("script".into()),
+        ..Default::default()
+    };
     let session = store.create_session(&session).await?.id;
 
     let assignment = "Why is the checkout slow?".into();
@@ -25,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let collected = store.collect(session, spawned.number, None).await?;
     match collected.outcome {
         Outcome::Completed { result, .. } => {
-            println!("{} after {} turns: {result}", spawned.number, collected.status.turns_used)
+            println!("{} after {} turns: {result}", spawned.number, collected.task.turns_used)
         }
         Outcome::Failed { error, .. } => println!("{} failed: {error}", spawned.number),
         Outcome::Cancelled { .. } => println!("{} was cancelled", spawned.number),

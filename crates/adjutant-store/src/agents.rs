@@ -28,7 +28,9 @@ impl Store {
     pub async fn publish_agents(&self, agents: &[AgentDefinition]) -> Result<()> {
         let definitions = agents.iter().map(storable).collect::<Result<Vec<_>>>()?;
         self.call(async |connection| {
-            sqlx::query!("select publish_agents_1($1)", Value::Array(definitions)).execute(connection).await
+            sqlx::query!("select publish_agents_1($1)", Value::Array(definitions))
+                .execute(connection)
+                .await
         })
         .await?;
         Ok(())
@@ -91,7 +93,12 @@ impl Store {
     }
 
     /// As [`Store::agent`]; a name that nobody registered stands for what the operator says.
-    pub async fn agent_for(&self, session: SessionId, name: &str, operator: &Operator) -> Result<Agent> {
+    pub async fn agent_for(
+        &self,
+        session: SessionId,
+        name: &str,
+        operator: &Operator,
+    ) -> Result<Agent> {
         Ok(self.agent_and_model(session, name, operator).await?.0)
     }
 
@@ -118,17 +125,20 @@ impl Store {
         let Some(row) = row else {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         };
-        let free_form = || operator.free_form_agent(name).map(|definition| Agent { definition, version: 0 });
+        let free_form =
+            || operator.free_form_agent(name).map(|definition| Agent { definition, version: 0 });
         let Some(agent) = row.agent.map(|agent| agent.0).or_else(free_form) else {
-            return Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into());
+            return Err(
+                Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into()
+            );
         };
         Ok((agent, row.model))
     }
 }
 
 fn storable(agent: &AgentDefinition) -> Result<Value> {
-    let definition =
-        serde_json::to_value(agent).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
+    let definition = serde_json::to_value(agent)
+        .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
     refuse_nul("", &definition)?;
     Ok(definition)
 }

@@ -31,7 +31,7 @@ impl Store {
                     .await
             })
             .await?;
-        self.audience.happened([session]);
+        self.event_notifier.happened([session]);
         self.notices.lost(leases.into_iter().map(LeaseId).collect());
         Ok(())
     }

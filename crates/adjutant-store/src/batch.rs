@@ -14,7 +14,10 @@ pub(crate) const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Refuses what cannot be a batch, naming the field.
 pub(crate) fn check_batch(tasks: &[NewTask]) -> Result<(), Refusal> {
     if tasks.is_empty() || tasks.len() > MAX_BATCH {
-        return Err(Refusal::invalid("tasks", format_args!("must be 1 to {MAX_BATCH}, not {}", tasks.len())));
+        return Err(Refusal::invalid(
+            "tasks",
+            format_args!("must be 1 to {MAX_BATCH}, not {}", tasks.len()),
+        ));
     }
     for task in tasks {
         check_task(task, tasks.len())?;
@@ -27,7 +30,8 @@ fn check_task(task: &NewTask, batch: usize) -> Result<(), Refusal> {
         return Err(Refusal::invalid("agent", "must not be empty"));
     }
     check_name("pool", &task.pool)?;
-    for (field, number) in [("agent_version", task.agent_version), ("max_failures", task.max_failures.into())]
+    for (field, number) in
+        [("agent_version", task.agent_version), ("max_failures", task.max_failures.into())]
     {
         if number < 1 {
             return Err(Refusal::invalid(field, "must be at least 1"));
@@ -105,7 +109,9 @@ mod tests {
 
     #[test]
     fn circles_are_found_and_nothing_else_is() {
-        for good in [&[&[][..]][..], &[&[1], &[]], &[&[1, 2], &[2], &[]], &[&[], &[0], &[0], &[1, 2]]] {
+        for good in
+            [&[&[][..]][..], &[&[1], &[]], &[&[1, 2], &[2], &[]], &[&[], &[0], &[0], &[1, 2]]]
+        {
             assert_eq!(check_batch(&batch(good)), Ok(()), "{good:?}");
         }
         for bad in [&[&[0][..]][..], &[&[1], &[0]], &[&[], &[2], &[3], &[1]], &[&[1], &[2], &[1]]] {

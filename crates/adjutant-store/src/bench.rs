@@ -63,9 +63,10 @@ impl Store {
 
     /// The sessions that [`Store::add_history`] made, and the number of tasks in each.
     pub async fn history_sessions(&self) -> Result<(Vec<SessionId>, i32)> {
-        let ids = sqlx::query_scalar!("select id from session where tenant = 'history' order by id")
-            .fetch_all(&self.pool)
-            .await?;
+        let ids =
+            sqlx::query_scalar!("select id from session where tenant = 'history' order by id")
+                .fetch_all(&self.pool)
+                .await?;
         Ok((ids.into_iter().map(SessionId).collect(), 100))
     }
 }
@@ -109,8 +110,9 @@ impl Store {
     }
 
     pub async fn has_unfinished(&self) -> Result<bool> {
-        let has =
-            sqlx::query_scalar!(r#"select exists (select from task where finished_at is null) as "has!""#);
+        let has = sqlx::query_scalar!(
+            r#"select exists (select from task where finished_at is null) as "has!""#
+        );
         Ok(has.fetch_one(&self.pool).await?)
     }
 
@@ -222,7 +224,8 @@ impl Store {
 
     /// How many transactions have written something, since the cluster was made.
     pub async fn commits(&self) -> Result<i64> {
-        let next = sqlx::query_scalar("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
+        let next =
+            sqlx::query_scalar("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
         Ok(next.fetch_one(&self.pool).await?)
     }
 
@@ -258,7 +261,8 @@ impl Insert {
     /// One turn with this answer, committed when this returns.
     pub async fn turn(&mut self, text: &str) -> Result<()> {
         self.rows += 1;
-        let answer = serde_json::json!({"content": [{"type": "text", "text": text}], "stop": "max_tokens"});
+        let answer =
+            serde_json::json!({"content": [{"type": "text", "text": text}], "stop": "max_tokens"});
         sqlx::query(
             "insert into turn_yardstick (
                  task, number, attempt, kind, message, text, model, input_tokens, output_tokens, duration_ms

@@ -57,7 +57,10 @@ impl Calls {
         Box::pin(self.make(call)).await
     }
 
-    async fn make<T>(&self, call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> Result<T> {
+    async fn make<T>(
+        &self,
+        call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
+    ) -> Result<T> {
         let (mut connection, opened_at) = self.connection().await?;
         let answer = timeout(self.patience, call(&mut connection)).await;
         if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
@@ -73,7 +76,9 @@ impl Calls {
             let Some(mut last) = self.resting().pop() else {
                 return Ok((timeout(NEW_CONNECTION, self.pool.acquire()).await?, Instant::now()));
             };
-            if last.since.elapsed() < self.fresh || timeout(CONNECT, last.connection.ping()).await.is_ok() {
+            if last.since.elapsed() < self.fresh
+                || timeout(CONNECT, last.connection.ping()).await.is_ok()
+            {
                 return Ok((last.connection, last.opened_at));
             }
             last.connection.close_on_drop();

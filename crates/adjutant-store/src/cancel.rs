@@ -1,8 +1,8 @@
-use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber, TaskState};
+use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber, TaskState, TaskView};
 use sqlx::types::Json;
 
 use crate::status::known;
-use crate::{Progress, Result, Store, Whom};
+use crate::{NotifyTarget, Result, Store};
 
 /// What a cancel found or did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Cancelled {
 }
 
 /// A task that was to be cancelled, as it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CancelledTask {
-    pub progress: Progress,
+    pub task: TaskView,
     /// Whether this call cancelled it; a task that had ended stays as it was.
     pub changed: bool,
     pub partial_result: Option<String>,
@@ -31,12 +31,16 @@ pub struct CancelledTask {
 
 impl Store {
     /// As [`Store::cancel`], for whoever knows the task by its number; one that was collected is not found.
-    pub async fn cancel_by_number(&self, session: SessionId, number: TaskNumber) -> Result<CancelledTask> {
+    pub async fn cancel_by_number(
+        &self,
+        session: SessionId,
+        number: TaskNumber,
+    ) -> Result<CancelledTask> {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
                     r#"select cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                        ended as "ended!", progress as "progress!: Json<Progress>"
+                        ended as "ended!", task as "task!: Json<TaskView>"
                        from cancel_by_number_1($1, $2)"#,
                     session.0,
                     number.0
@@ -46,12 +50,12 @@ impl Store {
             })
             .await?;
         self.notices.lost(row.leases.into_iter().map(LeaseId).collect());
-        self.audience.happened([session]);
+        self.event_notifier.happened([session]);
         if row.delivers {
-            self.tell(Whom::Delayed);
+            self.tell(NotifyTarget::Delayed);
         }
         Ok(CancelledTask {
-            progress: row.progress.0,
+            task: row.task.0,
             changed: row.cancelled,
             partial_result: row.partial_result,
             ended: row.ended.into_iter().map(TaskId).collect(),
@@ -73,9 +77,9 @@ impl Store {
             .await?;
         let leases: Vec<LeaseId> = row.leases.into_iter().map(LeaseId).collect();
         self.notices.lost(leases.clone());
-        self.audience.happened(row.session.map(SessionId));
+        self.event_notifier.happened(row.session.map(SessionId));
         if row.delivers {
-            self.tell(Whom::Delayed);
+            self.tell(NotifyTarget::Delayed);
         }
         Ok(Cancelled {
             state: known(&row.state)?,

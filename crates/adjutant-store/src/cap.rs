@@ -1,6 +1,6 @@
 use adjutant_agent::Refusal;
 
-use crate::{Result, Store, Whom};
+use crate::{NotifyTarget, Result, Store};
 
 /// More is a mistake in typing.
 const MAX_CAP: i32 = 10_000;
@@ -18,11 +18,15 @@ impl Store {
     /// Changes the fleet-wide cap, at once and for everyone. At 0 nothing new starts.
     pub async fn set_cap(&self, cap: i32) -> Result<()> {
         if !(0..=MAX_CAP).contains(&cap) {
-            return Err(Refusal::invalid("cap", format_args!("must be 0 to {MAX_CAP}, not {cap}")).into());
+            return Err(
+                Refusal::invalid("cap", format_args!("must be 0 to {MAX_CAP}, not {cap}")).into()
+            );
         }
-        self.call(async |connection| sqlx::query!("select set_cap_1($1)", cap).execute(connection).await)
-            .await?;
-        self.notices.queued(Whom::All);
+        self.call(async |connection| {
+            sqlx::query!("select set_cap_1($1)", cap).execute(connection).await
+        })
+        .await?;
+        self.notices.queued(NotifyTarget::All);
         Ok(())
     }
 

@@ -2,40 +2,15 @@ use adjutant_agent::{Budget, Turn};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 
-use crate::clearance::Row;
+use crate::preflight::Row;
 use crate::text::storable_json;
-use crate::{Clearance, Lease, Result};
+use crate::{Lease, Preflight, Result};
 
 impl Lease {
-    /// Stores the next turn with its event, and renews the lease. After this the model call is never made again.
-    ///
-    /// Asking again after an unanswered call stores the turn once.
-    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<()> {
-        let number = self.answers + 1;
-        let body = body(turn);
-        self.store
-            .call(async |connection| {
-                sqlx::query!(
-                    "select checkpoint_1($1, $2, $3, $4, $5, $6)",
-                    self.session.0,
-                    self.slot,
-                    self.task.0,
-                    self.id.0,
-                    number,
-                    body
-                )
-                .execute(connection)
-                .await
-            })
-            .await?;
-        self.answers = number;
-        self.store.audience.happened([self.session]);
-        Ok(())
-    }
-
-    /// As [`Lease::checkpoint`], and asks in the same call what has to be known before the model is called again; what this
-    /// turn cost is in it.
-    pub async fn checkpoint_and_clear(&mut self, turn: &Turn, model: &str) -> Result<Clearance> {
+    /// Stores the next turn with its event, renews the lease, and runs the preflight of the next call of the turn's model,
+    /// which counts the turn's cost. The model call is never repeated after this. Storing the same turn again stores it
+    /// once.
+    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<Preflight> {
         let number = self.answers + 1;
         let body = body(turn);
         let row = self
@@ -46,20 +21,21 @@ impl Lease {
                     r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
                         session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
                         tree_input_tokens, tree_output_tokens, tree_cost_nanousd
-                       from checkpoint_and_clear_1($1, $2, $3, $4, $5, $6, $7)"#,
+                       from checkpoint_and_preflight_1($1, $2, $3, $4, $5, $6, $7)"#,
                     self.slot,
                     self.task.0,
                     self.id.0,
                     number,
                     body,
                     self.session.0,
-                    model
+                    turn.model
                 )
                 .fetch_one(connection)
                 .await
             })
             .await?;
         self.answers = number;
+        self.store.event_notifier.happened([self.session]);
         Ok(row.into())
     }
 }

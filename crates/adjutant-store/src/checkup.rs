@@ -20,11 +20,7 @@ impl Store {
             sqlx::query_as!(
                 Checkup,
                 r#"select
-                    (
-                        select count(*)
-                        from worker
-                        where stopped_at is null and renewed_at > now() - 2 * lease
-                    ) as "workers_alive!",
+                    (select count(*) from living_worker) as "workers_alive!",
                     clock_timestamp() as "clock!""#
             )
             .fetch_one(connection)

@@ -2,39 +2,14 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{
-    Child, ErrorCode, LeaseId, Outcome, Refusal, Spent, TaskId, TaskNumber, TaskState, ToolResult,
-};
+use adjutant_agent::{ErrorCode, LeaseId, Outcome, Refusal, TaskNumber, TaskView, ToolResult};
 use serde_json::{Value, json};
+use sqlx::types::Json;
 
 use crate::batch::check_batch;
 use crate::delegate::{check_task, json as json_of, row};
 use crate::spawn::{Made, to_row};
-use crate::status::known;
 use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned, tool_result};
-
-/// What `task_history` gives for a child.
-macro_rules! child_of {
-    ($row:expr) => {
-        Child {
-            id: TaskId($row.id),
-            number: TaskNumber($row.number),
-            agent: $row.agent,
-            label: $row.label,
-            state: known(&$row.state)?,
-            failure: $row.failure.as_deref().map(known).transpose()?,
-            error: $row.error,
-            turns_used: $row.turns_used,
-            answers: $row.answers,
-            spent: Spent {
-                input_tokens: $row.input_tokens,
-                output_tokens: $row.output_tokens,
-                cost_nanousd: $row.cost_nanousd,
-            },
-            collected: $row.collected,
-        }
-    };
-}
 
 impl Lease {
     /// Gives children of the leased task to agents of its session, all or none. `call` is what asks for them, in the last turn:
@@ -82,26 +57,24 @@ impl Lease {
                     call,
                     Value::Array(rows),
                     operator,
-                    &notices,
+                    &notices.payloads,
                 )
                 .fetch_all(connection)
                 .await
             })
             .await?;
-        self.store.audience.happened([self.session]);
+        self.store.event_notifier.happened([self.session]);
         made.into_iter().map(Made::spawned).collect()
     }
 
-    /// How the children stand, in the order in which they were spawned.
-    pub async fn children(&self) -> Result<Vec<Child>> {
-        let rows = self
+    /// The children, in the order in which they were spawned.
+    pub async fn children(&self) -> Result<Vec<TaskView>> {
+        let children = self
             .store
             .call(async |connection| {
-                sqlx::query!(
-                    r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
-                        output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!"
-                       from task_history h
+                sqlx::query_scalar!(
+                    r#"select to_jsonb(s) as "child!: Json<TaskView>"
+                       from task_status s
                        where parent = $1
                        order by number"#,
                     self.task.0
@@ -110,25 +83,19 @@ impl Lease {
                 .await
             })
             .await?;
-        let mut children = Vec::with_capacity(rows.len());
-        for row in rows {
-            children.push(child_of!(row));
-        }
-        Ok(children)
+        Ok(children.into_iter().map(|child| child.0).collect())
     }
 
-    /// A child that has ended, and what came of it; collecting it is another step. One that was collected is not found.
-    pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(Child, Outcome)> {
-        let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"));
+    /// A child that has ended, with its outcome; it is not collected by that. A collected child is not found.
+    pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(TaskView, Outcome)> {
         let row = self
             .store
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                        turns_used as "turns_used!", (select t.answers from task t where t.id = h.id) as "answers!", input_tokens as "input_tokens!",
-                        output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", collected_at is not null as "collected!", result, summary, partial_result
-                       from task_history h
-                       where session = $1 and number = $2 and parent = $3 and collected_at is null"#,
+                    r#"select to_jsonb(s) as "child!: Json<TaskView>", t.result, t.summary, t.partial_result
+                       from task_status s
+                       join task t on t.id = s.id
+                       where s.session = $1 and s.number = $2 and s.parent = $3 and s.collected_at is null"#,
                     self.session.0,
                     number.0,
                     self.task.0
@@ -137,21 +104,15 @@ impl Lease {
                 .await
             })
             .await?;
-        let mut row = row.ok_or_else(not_found)?;
-        let (result, summary, partial_result) =
-            (row.result.take(), row.summary.take(), row.partial_result.take());
-        let child = child_of!(row);
-        let outcome = match (child.state, result, child.failure, &child.error) {
-            (TaskState::Completed, Some(result), _, _) => Outcome::Completed { result, summary },
-            (TaskState::Failed, _, Some(failure), Some(error)) => {
-                Outcome::Failed { failure, error: error.clone(), partial_result }
-            }
-            (TaskState::Cancelled, _, _, _) => Outcome::Cancelled { partial_result },
-            _ => {
+        let row = row.ok_or_else(|| {
+            Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
+        })?;
+        let child = row.child.0;
+        let outcome =
+            child.outcome(row.result, row.summary, row.partial_result).ok_or_else(|| {
                 let sentence = format!("Task {number} has not ended yet; wait for it");
-                return Err(Refusal::new(ErrorCode::TaskNotReady, sentence).into());
-            }
-        };
+                Refusal::new(ErrorCode::TaskNotReady, sentence)
+            })?;
         Ok((child, outcome))
     }
 
@@ -173,7 +134,7 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.audience.happened([self.session]);
+        self.store.event_notifier.happened([self.session]);
         Ok(())
     }
 
@@ -195,7 +156,7 @@ impl Lease {
             })
             .await?;
         self.store.notices.lost(leases.into_iter().map(LeaseId).collect());
-        self.store.audience.happened([self.session]);
+        self.store.event_notifier.happened([self.session]);
         Ok(())
     }
 
@@ -217,6 +178,8 @@ impl Lease {
             })
             .await?;
         // A clock that was set back has not moved on.
-        Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
+        Ok(seconds
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .unwrap_or_default())
     }
 }

@@ -1,17 +1,17 @@
-use adjutant_agent::{Outcome, SessionId, TaskNumber, TaskState};
+use adjutant_agent::{Outcome, SessionId, TaskNumber, TaskView};
+use sqlx::types::Json;
 
-use crate::status::status_of;
-use crate::{Error, IdempotencyKey, Result, Status, Store};
+use crate::{Error, IdempotencyKey, Result, Store};
 
-/// A task's outcome, handed over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A task with its outcome, handed over.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Collected {
-    pub status: Status,
+    pub task: TaskView,
     pub outcome: Outcome,
 }
 
 impl Store {
-    /// Hands the outcome over, once; with a key, again to whoever has that key.
+    /// Hands the outcome over, once; with a key, again to every call with that key.
     pub async fn collect(
         &self,
         session: SessionId,
@@ -21,33 +21,26 @@ impl Store {
         if let Some(key) = key {
             key.check()?;
         }
-        let row = self.call(async |connection| sqlx::query!(
-            r#"select
-                id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                turns_used as "turns_used!", input_tokens as "input_tokens!", output_tokens as "output_tokens!",
-                cost_nanousd as "cost_nanousd!", attempt as "attempt!", created_at as "created_at!", started_at,
-                last_activity_at as "last_activity_at!", finished_at, collected_at,
-                result, summary, partial_result
-               from collect_1($1, $2, $3, sha256($4))"#,
-            session.0,
-            number.0,
-            key.map(|key| key.key),
-            key.map(|key| key.body)
-        )
-        .fetch_one(connection).await).await?;
-        let (result, summary, partial_result) = (row.result, row.summary, row.partial_result);
-        let status = status_of!(row);
-        let outcome = match (status.state, result, status.failure, &status.error) {
-            (TaskState::Completed, Some(result), _, _) => Outcome::Completed { result, summary },
-            (TaskState::Failed, _, Some(failure), Some(error)) => {
-                Outcome::Failed { failure, error: error.clone(), partial_result }
-            }
-            (TaskState::Cancelled, _, _, _) => Outcome::Cancelled { partial_result },
-            _ => {
-                let what = format!("task {} was collected in state {}", status.id, status.state);
-                return Err(Error::Unexpected(sqlx::Error::Decode(what.into())));
-            }
-        };
-        Ok(Collected { status, outcome })
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select task as "task!: Json<TaskView>", result, summary, partial_result
+                       from collect_1($1, $2, $3, sha256($4))"#,
+                    session.0,
+                    number.0,
+                    key.map(|key| key.key),
+                    key.map(|key| key.body)
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        let task = row.task.0;
+        let outcome = task.outcome(row.result, row.summary, row.partial_result);
+        let outcome = outcome.ok_or_else(|| {
+            let what = format!("task {} was collected in state {}", task.id, task.state);
+            Error::Unexpected(sqlx::Error::Decode(what.into()))
+        })?;
+        Ok(Collected { task, outcome })
     }
 }

@@ -1,6 +1,6 @@
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, BatchItem, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode,
-    MAX_TASK_TOKENS, Refusal, SessionId, TaskOptions, check_agent_name, estimate_tokens,
+    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode,
+    MAX_TASK_TOKENS, Refusal, SessionId, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::delegate_together::Plain;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::spawn::{Made, to_row};
 use crate::text::{refuse_nul, refuse_nul_in};
-use crate::{Dependency, Error, IdempotencyKey, NewTask, Result, Spawned, Store};
+use crate::{Error, IdempotencyKey, NewTask, Result, Spawned, Store};
 
 /// A task for an agent that is called by its name.
 #[derive(Debug, Clone, Default)]
@@ -28,37 +28,6 @@ pub struct NewDelegation {
     pub equipment: Equipment,
     /// Its assignment may be longer than `spec` takes.
     pub any_length: bool,
-}
-
-impl NewDelegation {
-    /// What a call says of a task for this agent.
-    pub fn of(agent: &str, assignment: &str, options: &TaskOptions) -> Self {
-        Self {
-            task: NewTask {
-                agent: agent.to_owned(),
-                assignment: assignment.to_owned(),
-                label: options.label.clone(),
-                metadata: options.metadata.clone(),
-                priority: options.priority,
-                delay: options.delay,
-                queue: options.queue,
-                webhook: options.webhook.clone(),
-                ..NewTask::default()
-            },
-            timeout_s: options.timeout_s,
-            budget: options.budget,
-            summary_prompt: options.summary_prompt.clone(),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<&BatchItem> for NewDelegation {
-    fn from(item: &BatchItem) -> Self {
-        let mut new = Self::of(&item.agent, &item.task, &item.options);
-        new.task.depends_on = item.depends_on.iter().copied().map(Dependency::from).collect();
-        new
-    }
 }
 
 /// What the operator says where callers and agents say nothing, and the most that they can say.
@@ -78,7 +47,7 @@ pub struct Operator {
 const CATEGORY: &str = "${_category}";
 
 impl Operator {
-    /// The agent that a name stands for which nobody registered. `free_form_1` is the same rule where agents are looked up.
+    /// The agent that a name stands for which nobody registered. `free_form_agent_1` is the same rule where agents are looked up.
     pub fn free_form_agent(&self, name: &str) -> Option<AgentDefinition> {
         check_agent_name(name).ok()?;
         let mut agent = self.free_form.clone()?;
@@ -118,13 +87,15 @@ impl Store {
         if key.is_none() && self.limits.of_tasks().is_none() && is_plain(new) {
             let plain = Plain::of(session, new, operator)?;
             let store = self.clone();
-            let answer_all = move |asked| Box::pin(store.clone().delegate_together(asked)) as BoxFuture<_>;
+            let answer_all =
+                move |asked| Box::pin(store.clone().delegate_together(asked)) as BoxFuture<_>;
             if let Some(spawned) = self.delegations.ask(plain, answer_all).await? {
                 return Ok(spawned);
             }
         }
         let keyed = Keyed { action: KeyedAction::Spawn, key };
-        let mut spawned = self.delegate_as(session, std::slice::from_ref(new), operator, keyed).await?;
+        let mut spawned =
+            self.delegate_as(session, std::slice::from_ref(new), operator, keyed).await?;
         spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
     }
 
@@ -167,7 +138,7 @@ impl Store {
                     operator,
                     key.map(|key| key.key),
                     key.map(|key| key.body),
-                    &notices,
+                    &notices.payloads,
                     most.map(|(active, _)| active),
                     most.map(|(_, queued)| queued),
                     action.as_str(),
@@ -176,7 +147,7 @@ impl Store {
                 .await
             })
             .await?;
-        self.audience.happened([session]);
+        self.event_notifier.happened([session]);
         made.into_iter().map(Made::spawned).collect()
     }
 
@@ -224,7 +195,8 @@ pub(crate) fn row(new: &NewDelegation) -> Result<Value> {
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+    serde_json::to_value(value)
+        .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }
 
 fn check_assignment(new: &NewDelegation) -> std::result::Result<(), Refusal> {
@@ -248,7 +220,7 @@ pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
 }
 
 /// What a task is spawned with: what the agent is, what the spawn says instead, and no more than the operator allows.
-/// `spec_at_spawn_1` is the same rule where the agent is, which saves [`Store::delegate`] a round trip; a test compares them.
+/// `resolve_config_1` is the same rule where the agent is, which saves [`Store::delegate`] a round trip; a test compares them.
 pub(crate) fn spec_at_spawn(
     new: &NewDelegation,
     mut spec: AgentSpec,
@@ -293,7 +265,8 @@ mod tests {
     ) -> Option<f64> {
         let new = NewDelegation { timeout_s: spawn, ..NewDelegation::default() };
         let agent = AgentSpec { timeout_s: agents, ..AgentSpec::default() };
-        let operator = Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
+        let operator =
+            Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
         spec_at_spawn(&new, agent, None, &operator).timeout_s
     }
 
@@ -313,7 +286,8 @@ mod tests {
         let model = |agents: &str, session: Option<&str>| {
             let agent = AgentSpec { model: agents.to_owned(), ..AgentSpec::default() };
             let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
-            spec_at_spawn(&NewDelegation::default(), agent, session.map(str::to_owned), &operator).model
+            spec_at_spawn(&NewDelegation::default(), agent, session.map(str::to_owned), &operator)
+                .model
         };
         assert_eq!(model("agent's", Some("session's")), "agent's");
         assert_eq!(model("", Some("session's")), "session's");
@@ -322,15 +296,27 @@ mod tests {
 
     #[test]
     fn each_limit_of_a_budget_is_the_spawns_or_else_the_agents() {
-        let own = Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
-        let given = Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
+        let own = Budget {
+            max_input_tokens: Some(1),
+            max_output_tokens: Some(2),
+            max_cost_nanousd: None,
+        };
+        let given =
+            Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
         let new = NewDelegation { budget: given, ..NewDelegation::default() };
         let agent = AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() };
         let spec = spec_at_spawn(&new, agent, None, &Operator::default());
         assert_eq!(
             spec.budget,
-            Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) }
+            Budget {
+                max_input_tokens: Some(1),
+                max_output_tokens: Some(3),
+                max_cost_nanousd: Some(4)
+            }
         );
-        assert_eq!(spec.max_turns, 25, "the ceiling may have come down since the agent was defined");
+        assert_eq!(
+            spec.max_turns, 25,
+            "the ceiling may have come down since the agent was defined"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Spawns of many orchestrators in one call: see `0029_together.sql`.
+//! Spawns of many orchestrators in one call: see `migrations/0014_delegate.sql`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::batch::check_batch;
 use crate::delegate::{check_task, json};
 use crate::text::{refuse_nul, refuse_nul_in};
-use crate::{NewDelegation, NewTask, Operator, Result, Spawned, Store, Whom};
+use crate::{NewDelegation, NewTask, NotifyTarget, Operator, Result, Spawned, Store};
 
 impl Store {
     /// One call for all of them. What is not plain after all is left.
@@ -28,12 +28,12 @@ impl Store {
         }
         let operator = json(&operator)?;
         let pools: BTreeSet<&String> = columns.pools.iter().collect();
-        let notices = self.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool));
+        let notices = self.notices.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool));
         let made = self
             .call(async |connection| {
                 sqlx::query!(
                     r#"select place as "place!", id as "id!", number as "number!", queue_position
-                       from delegate_together_1($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
+                       from delegate_concurrent_1($1, $2, $3, $4, $5, $6, $7, $8, $9)"#,
                     &columns.sessions,
                     &columns.ids,
                     &columns.agents,
@@ -42,7 +42,7 @@ impl Store {
                     &columns.priorities,
                     &columns.options as &[Option<Value>],
                     operator,
-                    &notices,
+                    &notices.payloads,
                 )
                 .fetch_all(connection)
                 .await
@@ -59,7 +59,7 @@ impl Store {
                 });
             }
         }
-        self.audience.happened(columns.sessions.into_iter().map(SessionId));
+        self.event_notifier.happened(columns.sessions.into_iter().map(SessionId));
         Ok(spawned)
     }
 }
@@ -95,7 +95,7 @@ impl Plain {
     }
 }
 
-/// What most tasks do not have, as `delegate_together_1` reads it.
+/// What most tasks do not have, as `delegate_concurrent_1` reads it.
 #[derive(Serialize)]
 struct Options<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,14 +121,16 @@ impl Options<'_> {
         let options = json(&Options {
             label: task.label.as_deref(),
             metadata: &task.metadata,
-            max_failures: Some(task.max_failures).filter(|most| *most != NewTask::default().max_failures),
+            max_failures: Some(task.max_failures)
+                .filter(|most| *most != NewTask::default().max_failures),
             traceparent: task.traceparent.as_deref(),
             summary_prompt: new.summary_prompt.as_deref(),
             timeout_s: new.timeout_s,
             budget: Some(new.budget).filter(|budget| *budget != Budget::default()),
         })?;
         refuse_nul("", &options)?;
-        Ok(Some(options).filter(|options| options.as_object().is_some_and(|fields| !fields.is_empty())))
+        Ok(Some(options)
+            .filter(|options| options.as_object().is_some_and(|fields| !fields.is_empty())))
     }
 }
 

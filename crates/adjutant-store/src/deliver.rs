@@ -93,7 +93,10 @@ impl Store {
                 failure: row.failure.as_deref().map(known).transpose()?,
                 error: row.error,
                 said: row.said,
-                said_chars: row.said_chars.and_then(|chars| usize::try_from(chars).ok()).unwrap_or(0),
+                said_chars: row
+                    .said_chars
+                    .and_then(|chars| usize::try_from(chars).ok())
+                    .unwrap_or(0),
                 turns_used: row.turns_used,
                 input_tokens: row.input_tokens,
                 output_tokens: row.output_tokens,
@@ -115,7 +118,12 @@ impl Store {
     }
 
     /// Writes down what became of a try; false if its lease was lost, and then nothing is written. Writing it again does no harm.
-    pub async fn settle_delivery(&self, delivery: &Delivery, verdict: Verdict, seen: &Seen) -> Result<bool> {
+    pub async fn settle_delivery(
+        &self,
+        delivery: &Delivery,
+        verdict: Verdict,
+        seen: &Seen,
+    ) -> Result<bool> {
         let (outcome, delay) = match verdict {
             Verdict::Delivered => ("delivered", None),
             Verdict::Failed => ("failed", None),

@@ -1,12 +1,14 @@
-use adjutant_agent::{ErrorCode, Refusal, TaskId};
+use adjutant_agent::{DeliveryState, ErrorCode, Refusal, TaskId};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{Result, Store, Whom};
+use crate::{NotifyTarget, Result, Store};
 
 /// The end of a task that is, or was, told to a webhook.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Delivery)]
 pub struct DeliveryRecord {
     /// Sent with it as `webhook-id`.
     pub id: Uuid,
@@ -16,7 +18,7 @@ pub struct DeliveryRecord {
     pub task: Uuid,
     pub event: String,
     pub url: String,
-    /// `pending`, `delivered` or `failed`.
+    #[schema(value_type = DeliveryState)]
     pub state: String,
     pub tries: i32,
     pub last_status: Option<i32>,
@@ -46,7 +48,11 @@ pub struct DeliveryFilter {
 
 impl Store {
     /// A tenant's deliveries, the newest first.
-    pub async fn deliveries(&self, wanted: &DeliveryFilter, limit: i64) -> Result<Vec<DeliveryRecord>> {
+    pub async fn deliveries(
+        &self,
+        wanted: &DeliveryFilter,
+        limit: i64,
+    ) -> Result<Vec<DeliveryRecord>> {
         self.call(async |connection| {
             sqlx::query_as!(
                 DeliveryRecord,
@@ -83,11 +89,13 @@ impl Store {
             .await
         })
         .await?;
-        let wanted = DeliveryFilter { tenant: tenant.to_owned(), id: Some(id), ..DeliveryFilter::default() };
+        let wanted =
+            DeliveryFilter { tenant: tenant.to_owned(), id: Some(id), ..DeliveryFilter::default() };
         let found = self.deliveries(&wanted, 1).await?.pop();
-        let missing = || Refusal::new(ErrorCode::DeliveryNotFound, format!("Delivery not found: {id}"));
+        let missing =
+            || Refusal::new(ErrorCode::DeliveryNotFound, format!("Delivery not found: {id}"));
         let found = found.ok_or_else(missing)?;
-        self.tell(Whom::Delayed);
+        self.tell(NotifyTarget::Delayed);
         Ok(found)
     }
 }

@@ -3,7 +3,8 @@
 //! a new one: the old one ended with the task, and what was apart from the session stays apart.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, Webhook,
+    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    Webhook,
 };
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -11,7 +12,9 @@ use sqlx::types::Json;
 use crate::delegate::{check_task, config, spec_at_spawn};
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::status::known;
-use crate::{Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store, TaskContext};
+use crate::{
+    Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store, TaskContext,
+};
 
 const RETRY_OF: &str = "retry_of";
 const CONTINUES: &str = "continues";
@@ -35,7 +38,9 @@ impl Store {
         let (session, number) = self.find_task(tenant, task).await?;
         let origin = self.origin(session, number, "retried").await?;
         let retry = with_origin(origin.task, RETRY_OF, origin.id);
-        one(self.spawn_as(origin.session, &[retry], Keyed { action: KeyedAction::Retry, key }).await?)
+        one(self
+            .spawn_as(origin.session, &[retry], Keyed { action: KeyedAction::Retry, key })
+            .await?)
     }
 
     /// Gives a new task to the agent of one that has ended: it begins with that one's conversation, and goes on with the new
@@ -70,7 +75,9 @@ impl Store {
 
     /// What was said in the tasks that a task with this configuration continues, the oldest first.
     pub async fn earlier_tasks(&self, config: &Value) -> Result<Vec<EarlierTask>> {
-        let Some(last) = config.get(CONTINUES).and_then(Value::as_str).and_then(|id| id.parse().ok()) else {
+        let Some(last) =
+            config.get(CONTINUES).and_then(Value::as_str).and_then(|id| id.parse().ok())
+        else {
             return Ok(Vec::new());
         };
         let rows = self.origins_of(TaskId(last)).await?;
@@ -127,8 +134,9 @@ impl Store {
         let missing = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"));
         let row = row.ok_or_else(missing)?;
         if row.is_child {
-            let why =
-                format_args!("{number} is a child of another task and cannot be {verb} without its parent");
+            let why = format_args!(
+                "{number} is a child of another task and cannot be {verb} without its parent"
+            );
             return Err(Refusal::invalid("task_id", why).into());
         }
         if !row.has_ended {
@@ -161,7 +169,8 @@ fn with_origin(mut task: NewTask, field: &str, origin: TaskId) -> NewTask {
 }
 
 fn as_spawned(config: Value) -> Result<AgentSpec> {
-    serde_json::from_value(config).map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
+    serde_json::from_value(config)
+        .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
 }
 
 fn one(mut spawned: Vec<Spawned>) -> Result<Spawned> {

@@ -28,7 +28,7 @@ impl Worker {
         self.calls
             .call(async |connection| {
                 sqlx::query!(
-                    "select draft_1($1, $2, $3, $4, $5, $6)",
+                    "select save_drafts_1($1, $2, $3, $4, $5, $6)",
                     &slots,
                     &tasks,
                     &leases,
@@ -47,8 +47,10 @@ impl Worker {
 impl Store {
     /// Drops drafts that lost workers left behind.
     pub async fn forget_drafts(&self) -> Result<()> {
-        self.call(async |connection| sqlx::query!("select forget_drafts_1()").execute(connection).await)
-            .await?;
+        self.call(async |connection| {
+            sqlx::query!("select delete_stale_drafts_1()").execute(connection).await
+        })
+        .await?;
         Ok(())
     }
 }

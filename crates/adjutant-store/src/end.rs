@@ -4,7 +4,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::text::storable;
-use crate::{Await, Error, Lease, Result, Store, Whom};
+use crate::{Await, Error, Lease, NotifyTarget, Result, Store};
 
 /// How an attempt ends: decided, not yet written. Writing it again is harmless, so a worker that lost its connection
 /// keeps it until the database has answered.
@@ -34,7 +34,12 @@ impl Lease {
     }
 
     /// Ends the task without one. Its last stored text is kept as the partial result, unless another is given.
-    pub fn fail(self, failure: FailureKind, error: String, partial_result: Option<String>) -> Ending {
+    pub fn fail(
+        self,
+        failure: FailureKind,
+        error: String,
+        partial_result: Option<String>,
+    ) -> Ending {
         self.end(End::Failed {
             failure,
             error: storable(error),
@@ -125,7 +130,8 @@ impl Store {
         if unwritten.delivers == Some(true) {
             wake_deliverers(endings);
         }
-        let tasks = |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
+        let tasks =
+            |ids: Option<Vec<Uuid>>| ids.unwrap_or_default().into_iter().map(TaskId).collect();
         Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
 
@@ -134,12 +140,12 @@ impl Store {
     pub(crate) fn tell_of(&self, endings: &[Ending]) {
         for ending in endings {
             match ending.session {
-                Some(session) => ending.store.audience.happened([session]),
-                None => ending.store.audience.happened_somewhere(),
+                Some(session) => ending.store.event_notifier.happened([session]),
+                None => ending.store.event_notifier.happened_somewhere(),
             }
         }
         if endings.iter().any(|ending| ending.end.has_a_time()) {
-            self.tell(Whom::Delayed);
+            self.tell(NotifyTarget::Delayed);
         }
     }
 }
@@ -202,7 +208,9 @@ impl End {
 
     fn details(&self) -> Option<Value> {
         match self {
-            Self::Completed { summary, .. } => summary.as_ref().map(|summary| json!({"summary": summary})),
+            Self::Completed { summary, .. } => {
+                summary.as_ref().map(|summary| json!({"summary": summary}))
+            }
             Self::Failed { failure, error, partial_result } => {
                 Some(json!({"failure": failure, "error": error, "partial_result": partial_result}))
             }

@@ -70,7 +70,9 @@ fn said(error: &sqlx::Error) -> String {
     let sqlx::Error::Database(answer) = error else { return error.to_string() };
     let message = answer.message();
     match answer.code().as_deref() {
-        Some("28P01" | "28000") => format!("{message} (check the user and the password in the URL)"),
+        Some("28P01" | "28000") => {
+            format!("{message} (check the user and the password in the URL)")
+        }
         Some("3D000") => format!("{message} (create it first, or check the name in the URL)"),
         Some("42501") => format!("{message} (Adjutant's user has to own its database)"),
         _ => message.to_owned(),

@@ -146,7 +146,9 @@ impl Store {
                 tool: row.is_error.map(|is_error| UsedTool { name: row.tool, is_error }),
                 failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
                 error: row.error.filter(|_| failed),
-                spent: kind.is_terminal().then(|| spent(row.task_input, row.task_output, row.task_cost)),
+                spent: kind
+                    .is_terminal()
+                    .then(|| spent(row.task_input, row.task_output, row.task_cost)),
                 agent: row.agent.unwrap_or_default(),
                 traceparent: row.traceparent,
             });
@@ -215,12 +217,18 @@ impl Store {
             .await?;
         match place {
             Some(row) => Ok(TaskPlace { session: SessionId(row.id), session_name: row.name }),
-            None => Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()),
+            None => {
+                Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into())
+            }
         }
     }
 }
 
-fn spent(input_tokens: Option<i64>, output_tokens: Option<i64>, cost_nanousd: Option<i64>) -> Spent {
+fn spent(
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    cost_nanousd: Option<i64>,
+) -> Spent {
     Spent {
         input_tokens: input_tokens.unwrap_or_default(),
         output_tokens: output_tokens.unwrap_or_default(),

@@ -36,9 +36,7 @@ impl Store {
         self.call(async |connection| {
             let pools = sqlx::query_as!(
                 PoolStanding,
-                r#"with alive as materialized (
-                       select id, pool, concurrency from worker where stopped_at is null and renewed_at > now() - 2 * lease
-                   ), queued as materialized (
+                r#"with queued as materialized (
                        select q.pool, count(*) as tasks, extract(epoch from now() - min(t.created_at)) as oldest_s
                        from queue q
                        join task t on t.id = q.task
@@ -47,9 +45,9 @@ impl Store {
                    select
                        p.pool as "name!", coalesce(q.tasks, 0) as "queued!", q.oldest_s::double precision as oldest_s,
                        (select count(*) from slot x join worker w on w.id = x.worker where w.pool = p.pool) as "running!",
-                       (select count(*) from alive w where w.pool = p.pool) as "workers!",
-                       (select coalesce(sum(w.concurrency), 0) from alive w where w.pool = p.pool) as "concurrency!"
-                   from (select pool from alive union select pool from queued) p
+                       (select count(*) from living_worker w where w.pool = p.pool) as "workers!",
+                       (select coalesce(sum(w.concurrency), 0) from living_worker w where w.pool = p.pool) as "concurrency!"
+                   from (select pool from living_worker union select pool from queued) p
                    left join queued q on q.pool = p.pool
                    order by p.pool"#
             )

@@ -2,9 +2,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{FailureKind, Refusal, TaskId, TaskState};
+use adjutant_agent::{FailureKind, Refusal, TaskId, TaskState, TaskView};
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::text::refuse_nul_in;
@@ -50,7 +52,11 @@ impl FromStr for Cursor {
     type Err = Refusal;
 
     fn from_str(text: &str) -> std::result::Result<Self, Refusal> {
-        text.parse().ok().map(Self).filter(|cursor| cursor.to_string() == text).ok_or_else(not_a_cursor)
+        text.parse()
+            .ok()
+            .map(Self)
+            .filter(|cursor| cursor.to_string() == text)
+            .ok_or_else(not_a_cursor)
     }
 }
 
@@ -59,7 +65,8 @@ pub(crate) fn not_a_cursor() -> Refusal {
 }
 
 /// Tasks, the newest first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = TaskPage)]
 pub struct Page {
     pub tasks: Vec<TaskEntry>,
     /// Where the next page begins, if there is one. What is rare among very many tasks takes several pages, and some of
@@ -67,89 +74,33 @@ pub struct Page {
     pub next_cursor: Option<String>,
 }
 
-/// A task in a list of tasks: everything but its texts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A task in a list of tasks: a row of the SQL view `task_entry`, without its texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskEntry {
-    pub id: TaskId,
+    #[serde(flatten)]
+    pub task: TaskView,
     pub session_id: String,
-    pub task_id: String,
-    pub agent: String,
     pub agent_version: i32,
-    pub label: Option<String>,
     pub model: Option<String>,
-    pub state: TaskState,
-    pub failure: Option<FailureKind>,
-    pub error: Option<String>,
-    pub turns_used: i32,
-    pub input_tokens: i64,
-    pub output_tokens: i64,
-    pub cost_usd: f64,
-    pub attempt: i32,
-    pub parent: Option<TaskId>,
     pub retry_of: Option<TaskId>,
     pub continues: Option<TaskId>,
-    #[serde(serialize_with = "crate::moment::serialize")]
-    pub created_at: DateTime<Utc>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
-    pub started_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "crate::moment::serialize")]
-    pub last_activity_at: DateTime<Utc>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
-    pub finished_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
-    pub collected_at: Option<DateTime<Utc>>,
-}
-
-/// What `task_history` gives for an entry.
-macro_rules! entry_of {
-    ($row:expr) => {
-        $crate::TaskEntry {
-            id: adjutant_agent::TaskId($row.id),
-            session_id: $row.session_id,
-            task_id: adjutant_agent::TaskNumber($row.number).to_string(),
-            agent: $row.agent,
-            agent_version: $row.agent_version,
-            label: $row.label,
-            model: $row.model,
-            state: $crate::status::known(&$row.state)?,
-            failure: $row.failure.as_deref().map($crate::status::known).transpose()?,
-            error: $row.error,
-            turns_used: $row.turns_used,
-            input_tokens: $row.input_tokens,
-            output_tokens: $row.output_tokens,
-            cost_usd: $crate::history::usd($row.cost_nanousd),
-            attempt: $row.attempt,
-            parent: $row.parent.map(adjutant_agent::TaskId),
-            retry_of: $row.retry_of.map(adjutant_agent::TaskId),
-            continues: $row.continues.map(adjutant_agent::TaskId),
-            created_at: $row.created_at,
-            started_at: $row.started_at,
-            last_activity_at: $row.last_activity_at,
-            finished_at: $row.finished_at,
-            collected_at: $row.collected_at,
-        }
-    };
-}
-pub(crate) use entry_of;
-
-/// For people and their programs; sums are made of the exact billionths.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "nine digits behind the point are right up to nine million dollars"
-)]
-pub(crate) fn usd(nanousd: i64) -> f64 {
-    nanousd as f64 / 1e9
 }
 
 impl Store {
     /// A tenant's tasks, the newest first: at most `limit` of those after the cursor. What takes long to find comes in several
     /// pages.
-    pub async fn tasks(&self, filter: &TaskFilter, after: Option<&Cursor>, limit: i64) -> Result<Page> {
+    pub async fn tasks(
+        &self,
+        filter: &TaskFilter,
+        after: Option<&Cursor>,
+        limit: i64,
+    ) -> Result<Page> {
         check(filter)?;
         let limit = limit.clamp(1, MAX_PAGE);
         // One more tells whether there is a next page.
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX) + 1;
-        let (began, mut ids, mut reached) = (Instant::now(), Vec::new(), after.map(|cursor| cursor.0));
+        let (began, mut ids, mut reached) =
+            (Instant::now(), Vec::new(), after.map(|cursor| cursor.0));
         let next = loop {
             let missing = i64::try_from(wanted - ids.len()).unwrap_or(1);
             let (found, further) = self.step(filter, reached, missing).await?;
@@ -163,7 +114,10 @@ impl Store {
                 break reached;
             }
         };
-        Ok(Page { tasks: self.entries(&ids).await?, next_cursor: next.map(|id| Cursor(id).to_string()) })
+        Ok(Page {
+            tasks: self.entries(&ids).await?,
+            next_cursor: next.map(|id| Cursor(id).to_string()),
+        })
     }
 
     /// The next tasks that fit, and how far this looked; none if it saw the last one.
@@ -199,17 +153,11 @@ impl Store {
     }
 
     async fn entries(&self, ids: &[Uuid]) -> Result<Vec<TaskEntry>> {
-        let rows = self
+        let entries = self
             .call(async |connection| {
-                sqlx::query!(
-                    r#"select
-                        id as "id!", session_id as "session_id!", number as "number!", agent as "agent!",
-                        agent_version as "agent_version!", label, model, state as "state!", failure, error,
-                        turns_used as "turns_used!", input_tokens as "input_tokens!",
-                        output_tokens as "output_tokens!", cost_nanousd as "cost_nanousd!", attempt as "attempt!",
-                        parent, retry_of, continues, created_at as "created_at!", started_at,
-                        last_activity_at as "last_activity_at!", finished_at, collected_at
-                       from task_history
+                sqlx::query_scalar!(
+                    r#"select to_jsonb(e) as "entry!: Json<TaskEntry>"
+                       from task_entry e
                        where id = any($1)
                        order by id desc"#,
                     ids
@@ -218,11 +166,7 @@ impl Store {
                 .await
             })
             .await?;
-        let mut entries = Vec::with_capacity(rows.len());
-        for row in rows {
-            entries.push(entry_of!(row));
-        }
-        Ok(entries)
+        Ok(entries.into_iter().map(|entry| entry.0).collect())
     }
 }
 

@@ -126,7 +126,9 @@ impl Store {
                 .await
             })
             .await?;
-        revoked.ok_or_else(|| Refusal::new(ErrorCode::KeyNotFound, format!("API key not found: {id}")).into())
+        revoked.ok_or_else(|| {
+            Refusal::new(ErrorCode::KeyNotFound, format!("API key not found: {id}")).into()
+        })
     }
 
     /// Whether a key was ever made. One that was revoked counts: losing the last key does not open the door.
@@ -142,7 +144,10 @@ impl Store {
 
 fn check_scopes(scopes: &[String]) -> std::result::Result<(), Refusal> {
     if scopes.is_empty() || !scopes.iter().all(|scope| SCOPES.contains(&scope.as_str())) {
-        return Err(Refusal::invalid("scopes", format_args!("must be some of: {}", SCOPES.join(", "))));
+        return Err(Refusal::invalid(
+            "scopes",
+            format_args!("must be some of: {}", SCOPES.join(", ")),
+        ));
     }
     Ok(())
 }

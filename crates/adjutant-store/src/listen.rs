@@ -1,8 +1,8 @@
 use adjutant_agent::{LeaseId, SessionId, WorkerId};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 
-use crate::audience::{EVENTS, LiveText, TEXT, WATCH, Watching, read_sessions};
-use crate::notice::{LOST, QUEUE, Whom};
+use crate::event_notifier::{EVENTS, LiveText, TEXT, WATCH, Watching, read_sessions};
+use crate::notice::{LOST, NotifyTarget, QUEUE};
 use crate::store::{connect, timeout};
 use crate::{Result, Store, Worker};
 
@@ -10,7 +10,7 @@ use crate::{Result, Store, Worker};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// Something may be claimed. Everyone who hears of it sees the same lot, and can tell who goes first.
-    Queued { whom: Whom, lot: u32 },
+    Queued { whom: NotifyTarget, lot: u32 },
     /// Leases were taken away.
     Lost(Vec<LeaseId>),
     /// Somebody watches what happens.
@@ -53,11 +53,17 @@ impl Listener {
     /// Waits for the next news; an error means that the connection is gone.
     pub async fn next(&mut self) -> Result<News> {
         let Some(notice) = self.listener.try_recv().await? else {
-            let gone = std::io::Error::new(std::io::ErrorKind::ConnectionAborted, "it closed the connection");
+            let gone = std::io::Error::new(
+                std::io::ErrorKind::ConnectionAborted,
+                "it closed the connection",
+            );
             return Err(sqlx::Error::Io(gone).into());
         };
         Ok(match notice.channel() {
-            QUEUE => News::Queued { whom: Whom::read(notice.payload()), lot: notice.process_id() },
+            QUEUE => News::Queued {
+                whom: NotifyTarget::read(notice.payload()),
+                lot: notice.process_id(),
+            },
             LOST => News::Lost(
                 notice.payload().split(' ').filter_map(|id| id.parse().ok()).map(LeaseId).collect(),
             ),
@@ -83,7 +89,7 @@ impl Worker {
 
 impl Store {
     /// Tells workers that something may be claimed. Returns at once; a hint that is lost costs time and nothing else.
-    pub fn tell(&self, whom: Whom) {
+    pub fn tell(&self, whom: NotifyTarget) {
         self.notices.queued(whom);
     }
 }

@@ -13,7 +13,7 @@ pub struct Look {
     pub queued: bool,
     /// Leases ran out longer than the grace ago: a [sweep](Worker::sweep) is due.
     pub expired: bool,
-    /// Delayed tasks have their time: [`let_in_due`](crate::Store::let_in_due).
+    /// Delayed tasks have their time: [`admit_due`](crate::Store::admit_due).
     pub due: bool,
     /// Webhooks are to be told something: [`claim_deliveries`](crate::Store::claim_deliveries).
     pub delivers: bool,
@@ -38,7 +38,7 @@ impl Worker {
                     r#"select
                         queued as "queued!", expired as "expired!", due as "due!", next_s, peers as "peers!", other_pools as "other_pools!",
                         delivers as "delivers!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
-                       from look_1($1, $2, make_interval(secs => $3))"#,
+                       from poll_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
                     &known,
                     grace.as_secs_f64()
@@ -53,7 +53,9 @@ impl Worker {
             expired: row.expired,
             due: row.due,
             delivers: row.delivers,
-            next: row.next_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+            next: row
+                .next_s
+                .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),
             peers: row.peers.into_iter().map(WorkerId).collect(),
             other_pools: row.other_pools,
             lost: row.lost.into_iter().map(LeaseId).collect(),

@@ -22,7 +22,7 @@ pub(crate) const LOST: &str = "adjutant_lost";
 
 /// Whose workers should look into the queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whom {
+pub enum NotifyTarget {
     Pool(String),
     OtherPools(String),
     All,
@@ -30,7 +30,7 @@ pub enum Whom {
     Delayed,
 }
 
-impl Whom {
+impl NotifyTarget {
     pub fn concerns(&self, pool: &str) -> bool {
         match self {
             Self::Pool(name) => name == pool,
@@ -65,7 +65,7 @@ impl Whom {
 pub(crate) struct Notices {
     calls: Arc<Calls>,
     /// Those in a pause, and whether there is more to say at its end.
-    pausing: Mutex<BTreeMap<Whom, bool>>,
+    pausing: Mutex<BTreeMap<NotifyTarget, bool>>,
     /// How many are on their way; [`Notices::flush`] waits for none.
     sending: watch::Sender<usize>,
 }
@@ -75,34 +75,45 @@ impl Notices {
         Arc::new(Self { calls, pausing: Mutex::default(), sending: watch::Sender::new(0) })
     }
 
-    /// Those whom a transaction is to tell itself, as payloads for `QUEUE`; the others are in a pause, and are told at its end.
-    /// The pause begins now: a transaction that fails had nothing to say.
-    pub(crate) fn with_commit(self: &Arc<Self>, whom: impl IntoIterator<Item = Whom>) -> Vec<String> {
-        whom.into_iter()
-            .filter(|whom| self.begins(whom))
-            .map(|whom| {
-                let payload = whom.payload();
-                self.clone().detached_pause(whom);
-                payload
-            })
-            .collect()
+    /// The notices of a transaction that is about to begin. A target outside of a pause is notified by the transaction itself,
+    /// and its pause begins now. A target in a pause is notified after the transaction: a notice that is sent at the end of the
+    /// pause can come before the commit, and workers that poll then do not see the new tasks.
+    pub(crate) fn for_commit(
+        self: &Arc<Self>,
+        targets: impl IntoIterator<Item = NotifyTarget>,
+    ) -> CommitNotices {
+        let mut notices =
+            CommitNotices { notices: self.clone(), payloads: Vec::new(), after_commit: Vec::new() };
+        for target in targets {
+            if self.start_pause(&target) {
+                notices.payloads.push(target.payload());
+                self.clone().detached_pause(target);
+            } else {
+                notices.after_commit.push(target);
+            }
+        }
+        notices
     }
 
-    /// Whether this may be said now: else it is said at the end of the pause.
-    fn begins(&self, whom: &Whom) -> bool {
+    /// Whether a pause begins with this call; false in a pause.
+    fn start_pause(&self, target: &NotifyTarget) -> bool {
         let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(more) = pausing.get_mut(whom) {
-            *more = true;
+        if pausing.contains_key(target) {
             return false;
         }
-        pausing.insert(whom.clone(), false);
+        pausing.insert(target.clone(), false);
         true
     }
 
     /// Something may be claimed. Returns at once.
-    pub(crate) fn queued(self: &Arc<Self>, whom: Whom) {
-        if !self.begins(&whom) {
-            return;
+    pub(crate) fn queued(self: &Arc<Self>, whom: NotifyTarget) {
+        {
+            let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(more) = pausing.get_mut(&whom) {
+                *more = true;
+                return;
+            }
+            pausing.insert(whom.clone(), false);
         }
         self.detach(async move |notices| {
             notices.send(QUEUE, &whom.payload()).await;
@@ -126,9 +137,10 @@ impl Notices {
 
     /// Says at once what waits for the end of a pause, which this process may not live to see, and waits until all is said.
     pub(crate) async fn flush(&self) {
-        let left: Vec<Whom> = {
+        let left: Vec<NotifyTarget> = {
             let mut pausing = self.pausing.lock().unwrap_or_else(PoisonError::into_inner);
-            let unsaid = pausing.iter_mut().filter_map(|(whom, more)| std::mem::take(more).then_some(whom));
+            let unsaid =
+                pausing.iter_mut().filter_map(|(whom, more)| std::mem::take(more).then_some(whom));
             unsaid.cloned().collect()
         };
         for whom in left {
@@ -138,7 +150,7 @@ impl Notices {
         let _ = self.sending.subscribe().wait_for(|sending| *sending == 0).await;
     }
 
-    fn detached_pause(self: Arc<Self>, whom: Whom) {
+    fn detached_pause(self: Arc<Self>, whom: NotifyTarget) {
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
             let more = self.pausing.lock().unwrap_or_else(PoisonError::into_inner).remove(&whom);
@@ -169,6 +181,25 @@ impl Notices {
     }
 }
 
+/// The notices of one spawning transaction. Keep it until the transaction has ended: dropping it sends the notices that the
+/// transaction did not send itself.
+#[derive(Debug)]
+#[must_use = "dropping it sends the notices that must follow the commit"]
+pub(crate) struct CommitNotices {
+    notices: Arc<Notices>,
+    /// For the transaction to send on `QUEUE`.
+    pub(crate) payloads: Vec<String>,
+    after_commit: Vec<NotifyTarget>,
+}
+
+impl Drop for CommitNotices {
+    fn drop(&mut self) {
+        for target in self.after_commit.drain(..) {
+            self.notices.queued(target);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,17 +207,17 @@ mod tests {
     #[test]
     fn a_notice_reaches_whom_it_concerns() {
         for (whom, a, b) in [
-            (Whom::Pool("a".to_owned()), true, false),
-            (Whom::OtherPools("a".to_owned()), false, true),
-            (Whom::All, true, true),
-            (Whom::Delayed, false, false),
-            (Whom::Pool("!a".to_owned()), false, false),
+            (NotifyTarget::Pool("a".to_owned()), true, false),
+            (NotifyTarget::OtherPools("a".to_owned()), false, true),
+            (NotifyTarget::All, true, true),
+            (NotifyTarget::Delayed, false, false),
+            (NotifyTarget::Pool("!a".to_owned()), false, false),
         ] {
-            let read = Whom::read(&whom.payload());
+            let read = NotifyTarget::read(&whom.payload());
             assert_eq!(read, whom);
             assert_eq!((read.concerns("a"), read.concerns("b")), (a, b), "{whom:?}");
         }
-        assert_eq!(Whom::read(""), Whom::All);
-        assert_eq!(Whom::read("éa"), Whom::All);
+        assert_eq!(NotifyTarget::read(""), NotifyTarget::All);
+        assert_eq!(NotifyTarget::read("éa"), NotifyTarget::All);
     }
 }

@@ -23,7 +23,8 @@ impl Store {
         limit: i64,
     ) -> Result<ResultPage> {
         // No text is as long as these numbers can be.
-        let [start, length] = [offset, limit].map(|chars| i32::try_from(chars).unwrap_or(i32::MAX - 1));
+        let [start, length] =
+            [offset, limit].map(|chars| i32::try_from(chars).unwrap_or(i32::MAX - 1));
         let row = self
             .call(async |connection| {
                 sqlx::query!(
@@ -39,6 +40,10 @@ impl Store {
             .await?;
         let result_chars = i64::from(row.chars);
         let end = offset.saturating_add(limit);
-        Ok(ResultPage { text: row.page, next_offset: (end < result_chars).then_some(end), result_chars })
+        Ok(ResultPage {
+            text: row.page,
+            next_offset: (end < result_chars).then_some(end),
+            result_chars,
+        })
     }
 }

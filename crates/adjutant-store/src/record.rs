@@ -3,19 +3,22 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::types::Json;
+use utoipa::ToSchema;
 
-use crate::history::entry_of;
 use crate::{DeliveryFilter, DeliveryRecord, Result, Store, TaskEntry};
 
 /// A task with everything that is known of it, for whoever looks into the past.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Task)]
 pub struct TaskRecord {
     #[serde(flatten)]
     pub entry: TaskEntry,
     pub root: TaskId,
     pub depth: i16,
+    #[schema(value_type = Object)]
     pub metadata: Value,
     /// What it was spawned with, but for prompts and the texts of skills, which only their authors see.
+    #[schema(value_type = Object)]
     pub config: Value,
     pub timeout_s: Option<f64>,
     pub pool: String,
@@ -41,7 +44,8 @@ pub struct TaskRecord {
 }
 
 /// One claim of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Attempt)]
 pub struct AttemptRecord {
     pub attempt: i32,
     pub worker: WorkerId,
@@ -84,12 +88,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select
-                        h.id as "id!", h.session_id as "session_id!", h.number as "number!", h.agent as "agent!",
-                        h.agent_version as "agent_version!", h.label, h.model, h.state as "state!", h.failure, h.error,
-                        h.turns_used as "turns_used!", h.input_tokens as "input_tokens!",
-                        h.output_tokens as "output_tokens!", h.cost_nanousd as "cost_nanousd!",
-                        h.attempt as "attempt!", h.parent, h.retry_of, h.continues, h.created_at as "created_at!",
-                        h.started_at, h.last_activity_at as "last_activity_at!", h.finished_at, h.collected_at,
+                        to_jsonb(e) as "entry!: Json<TaskEntry>",
                         h.root as "root!", h.depth as "depth!", h.metadata as "metadata!",
                         t.config - '{system_prompt, retry_of, continues, parent, skills}'::text[] as "config!", h.timeout_s,
                         h.pool as "pool!", h.priority as "priority!", h.not_before, h.waiting_for,
@@ -105,6 +104,7 @@ impl Store {
                         (select p.place from queue_positions_1(t.session, array[t.id]) p) as queue_position
                        from task_history h
                        join task t on t.id = h.id
+                       join task_entry e on e.id = h.id
                        where h.id = $1 and h.tenant = $2"#,
                     task.0,
                     tenant
@@ -115,10 +115,14 @@ impl Store {
             .await?;
         let row = row.ok_or_else(|| not_found(task))?;
         let attempts = self.attempts_of(task).await?;
-        let wanted =
-            DeliveryFilter { tenant: tenant.to_owned(), task: Some(task), ..DeliveryFilter::default() };
+        let wanted = DeliveryFilter {
+            tenant: tenant.to_owned(),
+            task: Some(task),
+            ..DeliveryFilter::default()
+        };
         let deliveries = self.deliveries(&wanted, 10).await?;
         Ok(TaskRecord {
+            entry: row.entry.0,
             root: TaskId(row.root),
             depth: row.depth,
             metadata: row.metadata,
@@ -138,7 +142,6 @@ impl Store {
             attempts,
             webhook: row.webhook.map(|webhook| webhook.0),
             deliveries,
-            entry: entry_of!(row),
         })
     }
 

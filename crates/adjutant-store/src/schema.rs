@@ -92,10 +92,11 @@ pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     let Some(found) = newest_applied(pool).await? else {
         return Err(SchemaMisfit::Empty.into());
     };
-    let isolation =
-        sqlx::query_scalar!("select current_setting('default_transaction_isolation') as \"isolation!\"")
-            .fetch_one(pool)
-            .await?;
+    let isolation = sqlx::query_scalar!(
+        "select current_setting('default_transaction_isolation') as \"isolation!\""
+    )
+    .fetch_one(pool)
+    .await?;
     if isolation != "read committed" {
         return Err(SchemaMisfit::Isolation(isolation).into());
     }
@@ -103,7 +104,8 @@ pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     if found < made_for {
         return Err(SchemaMisfit::TooOld { found, needed: made_for }.into());
     }
-    let oldest = sqlx::query_scalar!("select oldest_release from schema_fit").fetch_one(pool).await?;
+    let oldest =
+        sqlx::query_scalar!("select oldest_release from schema_fit").fetch_one(pool).await?;
     if made_for < oldest {
         return Err(SchemaMisfit::TooNew { found, made_for }.into());
     }
@@ -131,10 +133,11 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
         return if about.occupied { Err(SchemaMisfit::NotOurs.into()) } else { Ok(None) };
     }
     // Not checked at compile time: this table is sqlx's, and comes with the first migration.
-    let rows: Vec<(i64, String, bool)> =
-        sqlx::query_as("select version, description, success from _sqlx_migrations order by version")
-            .fetch_all(pool)
-            .await?;
+    let rows: Vec<(i64, String, bool)> = sqlx::query_as(
+        "select version, description, success from _sqlx_migrations order by version",
+    )
+    .fetch_all(pool)
+    .await?;
     let ours = MIGRATIONS.iter().next().map(|first| first.description.as_ref());
     if rows.first().is_some_and(|(_, description, _)| Some(description.as_str()) != ours) {
         return Err(SchemaMisfit::NotOurs.into());

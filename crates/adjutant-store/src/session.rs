@@ -74,7 +74,8 @@ fn put(row: &mut Map<String, Value>, field: &str, value: Option<impl Serialize>)
 }
 
 fn to_json(value: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+    serde_json::to_value(value)
+        .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,11 +108,16 @@ impl Store {
         let made = match self.limits.max_sessions {
             None => self.call(async |connection| insert(connection, new, &carried).await).await?,
             Some(most) => {
-                self.call(async |connection| insert_within(connection, new, &carried, most).await).await?
+                self.call(async |connection| insert_within(connection, new, &carried, most).await)
+                    .await?
             }
         };
         match made {
-            Some(id) => Ok(Session { id: SessionId(id), tenant: new.tenant.clone(), name: new.name.clone() }),
+            Some(id) => Ok(Session {
+                id: SessionId(id),
+                tenant: new.tenant.clone(),
+                name: new.name.clone(),
+            }),
             None => Err(Refusal::new(
                 ErrorCode::SessionAlreadyExists,
                 format!("Session already exists: {}", new.name),
@@ -122,7 +128,12 @@ impl Store {
 
     /// Changes what a session carries. Tasks that were spawned keep what they were spawned with; an archived session does not
     /// change.
-    pub async fn change_session(&self, tenant: &str, name: &str, change: &SessionChange) -> Result<()> {
+    pub async fn change_session(
+        &self,
+        tenant: &str,
+        name: &str,
+        change: &SessionChange,
+    ) -> Result<()> {
         if let Some(Some(model)) = &change.model {
             check_name("model", model)?;
         }
@@ -141,15 +152,22 @@ impl Store {
     pub async fn session(&self, tenant: &str, name: &str) -> Result<Session> {
         let found = self
             .call(async |connection| {
-                sqlx::query_scalar!("select id from session where tenant = $1 and name = $2", tenant, name)
-                    .fetch_optional(connection)
-                    .await
+                sqlx::query_scalar!(
+                    "select id from session where tenant = $1 and name = $2",
+                    tenant,
+                    name
+                )
+                .fetch_optional(connection)
+                .await
             })
             .await?;
         match found {
-            Some(id) => Ok(Session { id: SessionId(id), tenant: tenant.to_owned(), name: name.to_owned() }),
+            Some(id) => {
+                Ok(Session { id: SessionId(id), tenant: tenant.to_owned(), name: name.to_owned() })
+            }
             None => {
-                Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}")).into())
+                Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}"))
+                    .into())
             }
         }
     }
@@ -163,7 +181,8 @@ struct Carried {
 
 impl Carried {
     fn of(new: &NewSession) -> Result<Self> {
-        let parent = Some(&new.parent).filter(|parent| !parent.is_empty()).map(to_json).transpose()?;
+        let parent =
+            Some(&new.parent).filter(|parent| !parent.is_empty()).map(to_json).transpose()?;
         let permissions = new.permissions.as_ref().map(to_json).transpose()?;
         for (field, value) in [("parent", &parent), ("permissions", &permissions)] {
             value.iter().try_for_each(|value| refuse_nul(field, value))?;
@@ -213,7 +232,9 @@ async fn insert_within(
     sqlx::query!("select lock_tenant_1($1)", new.tenant).execute(&mut *transaction).await?;
     let made = insert(&mut transaction, new, carried).await?;
     if made.is_some() {
-        sqlx::query!("select check_sessions_1($1, $2)", new.tenant, most).execute(&mut *transaction).await?;
+        sqlx::query!("select check_sessions_1($1, $2)", new.tenant, most)
+            .execute(&mut *transaction)
+            .await?;
     }
     transaction.commit().await?;
     Ok(made)

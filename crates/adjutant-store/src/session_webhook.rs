@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Store};
 
-/// Whom a session tells how its tasks end.
+/// NotifyTarget a session tells how its tasks end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionWebhook {
     #[serde(flatten)]
@@ -36,7 +36,11 @@ impl Store {
             })
             .await?;
         if changed.rows_affected() == 0 {
-            return Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}")).into());
+            return Err(Refusal::new(
+                ErrorCode::SessionNotFound,
+                format!("Session not found: {name}"),
+            )
+            .into());
         }
         Ok(())
     }
@@ -44,5 +48,6 @@ impl Store {
 
 pub(crate) fn as_json(webhook: &Webhook) -> Result<serde_json::Value> {
     crate::text::refuse_nul_in("webhook.url", &webhook.url)?;
-    serde_json::to_value(webhook).map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
+    serde_json::to_value(webhook)
+        .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))
 }

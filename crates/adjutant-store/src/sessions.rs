@@ -37,7 +37,12 @@ pub struct SessionDetails {
 
 impl Store {
     /// A tenant's sessions by name, at most `limit` of those after the name `after`.
-    pub async fn sessions(&self, tenant: &str, after: Option<&str>, limit: i64) -> Result<Vec<SessionEntry>> {
+    pub async fn sessions(
+        &self,
+        tenant: &str,
+        after: Option<&str>,
+        limit: i64,
+    ) -> Result<Vec<SessionEntry>> {
         let sessions = self
             .call(async |connection| {
                 sqlx::query_as!(
@@ -89,7 +94,11 @@ impl Store {
             })
             .await?;
         let Some(row) = found else {
-            return Err(Refusal::new(ErrorCode::SessionNotFound, format!("Session not found: {name}")).into());
+            return Err(Refusal::new(
+                ErrorCode::SessionNotFound,
+                format!("Session not found: {name}"),
+            )
+            .into());
         };
         Ok(SessionDetails {
             name: row.name,

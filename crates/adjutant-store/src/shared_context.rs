@@ -52,7 +52,7 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.audience.happened([self.session]);
+        self.store.event_notifier.happened([self.session]);
         if let (false, Some(session), Some(by)) = (row.is_error, &row.session_id, &row.written_by) {
             note(call, session, by, &serde_json::from_str(&row.content).map_err(unreadable)?);
         }

@@ -1,10 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adjutant_agent::dialects::xzatoma::Quota;
-use adjutant_agent::{
-    ItemDependency, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook,
-};
+use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -12,8 +9,9 @@ use uuid::Uuid;
 
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
+use crate::notice::CommitNotices;
 use crate::text::{refuse_nul, refuse_nul_in};
-use crate::{IdempotencyKey, Lease, Result, Store, Whom};
+use crate::{IdempotencyKey, Lease, NotifyTarget, Quota, Result, Store};
 
 /// A task to be made.
 #[derive(Debug, Clone)]
@@ -94,15 +92,6 @@ pub enum Dependency {
     InBatch(usize),
 }
 
-impl From<ItemDependency> for Dependency {
-    fn from(dependency: ItemDependency) -> Self {
-        match dependency {
-            ItemDependency::Task(number) => Self::Task(number),
-            ItemDependency::Item(place) => Self::InBatch(place),
-        }
-    }
-}
-
 /// A task that was made. It is durable when this is returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawned {
@@ -134,18 +123,22 @@ impl Store {
         spawn(self, session, tasks, keyed, None).await
     }
 
-    /// Whom a spawn of these tasks tells with its commit.
-    pub(crate) fn notices_of(&self, tasks: &[NewTask]) -> Vec<String> {
-        let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(Whom::Delayed);
+    /// The notices of a transaction that spawns these tasks.
+    pub(crate) fn notices_of(&self, tasks: &[NewTask]) -> CommitNotices {
+        let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
         let pools: BTreeSet<_> =
             tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
-        self.notices.with_commit(pools.into_iter().cloned().map(Whom::Pool).chain(delays))
+        self.notices.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool).chain(delays))
     }
 }
 
 impl Lease {
     /// Makes children of the leased task, all or none. The session's limits never refuse them.
-    pub async fn spawn(&self, children: &[NewTask], key: Option<IdempotencyKey<'_>>) -> Result<Vec<Spawned>> {
+    pub async fn spawn(
+        &self,
+        children: &[NewTask],
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Vec<Spawned>> {
         let keyed = Keyed { action: KeyedAction::Spawn, key };
         spawn(&self.store, self.session, children, keyed, Some(self)).await
     }
@@ -169,7 +162,7 @@ async fn spawn(
         (None, Some(most)) => order.place_within(store, most).await?,
         (Some(_), _) | (None, None) => order.place(store, parent).await?,
     };
-    store.audience.happened([session]);
+    store.event_notifier.happened([session]);
     made.into_iter().map(Made::spawned).collect()
 }
 
@@ -178,7 +171,7 @@ struct Order<'a> {
     session: SessionId,
     tasks: Json<Vec<Row<'a>>>,
     keyed: Keyed<'a>,
-    notices: Vec<String>,
+    notices: CommitNotices,
 }
 
 impl Order<'_> {
@@ -196,7 +189,7 @@ impl Order<'_> {
                     parent.map(|lease| lease.task.0),
                     parent.map(|lease| lease.id.0),
                     parent.map(|lease| lease.slot),
-                    &self.notices,
+                    &self.notices.payloads,
                     self.keyed.action.as_str(),
                 )
                 .fetch_all(connection)
@@ -206,7 +199,11 @@ impl Order<'_> {
     }
 
     /// Under limits of the session's tenant: for those that do not wait, and for all.
-    async fn place_within(&self, store: &Store, (max_active, max_queued): (i64, i64)) -> Result<Vec<Made>> {
+    async fn place_within(
+        &self,
+        store: &Store,
+        (max_active, max_queued): (i64, i64),
+    ) -> Result<Vec<Made>> {
         store
             .call(async |connection| {
                 sqlx::query_as!(
@@ -219,7 +216,7 @@ impl Order<'_> {
                     &self.tasks as _,
                     self.keyed.key.map(|key| key.key),
                     self.keyed.key.map(|key| key.body),
-                    &self.notices,
+                    &self.notices.payloads,
                     self.keyed.action.as_str(),
                 )
                 .fetch_all(connection)

@@ -21,12 +21,17 @@ impl Worker {
         let told = self
             .store
             .call(async |connection| {
-                sqlx::query_scalar!(r#"select started_1($1, $2, $3) as "told!""#, &slots, &tasks, &leases)
-                    .fetch_one(connection)
-                    .await
+                sqlx::query_scalar!(
+                    r#"select record_starts_1($1, $2, $3) as "told!""#,
+                    &slots,
+                    &tasks,
+                    &leases
+                )
+                .fetch_one(connection)
+                .await
             })
             .await?;
-        self.store.audience.happened(begun.iter().map(|begun| begun.session));
+        self.store.event_notifier.happened(begun.iter().map(|begun| begun.session));
         Ok(told.into_iter().map(LeaseId).collect())
     }
 }

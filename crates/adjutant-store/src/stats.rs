@@ -3,14 +3,14 @@ use std::collections::BTreeMap;
 use adjutant_agent::{FailureKind, TaskState};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use crate::history::usd;
 use crate::status::known;
 use crate::{Result, Store};
 
 /// What a tenant's tasks came to, and how its queue stands. Nothing here depends on what other tenants do, but for the
 /// fleet's size.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Stats {
     /// Tasks created at this time or later are counted; none: all that there are.
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
@@ -31,7 +31,7 @@ pub struct Stats {
 }
 
 /// Sums over tasks, unfinished ones included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 pub struct Sums {
     pub tasks: i64,
     pub completed: i64,
@@ -45,14 +45,16 @@ pub struct Sums {
 }
 
 /// The tenant's tasks that wait for a worker, whenever they were created.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[schema(as = Queue)]
 pub struct QueueStats {
     pub queued: i64,
     /// How long the oldest of them has been there.
     pub oldest_s: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Slots)]
 pub struct SlotStats {
     /// Slots that run tasks of this tenant.
     pub used: i64,
@@ -117,11 +119,7 @@ impl Store {
                         queued.count as "queued!", queued.oldest_s::double precision as oldest_s,
                         (select count(*) from slot x join session s on s.id = x.session where s.tenant = $1) as "used!",
                         (select count(*) from slot where open) as "cap!",
-                        (
-                            select count(*)
-                            from worker w
-                            where w.stopped_at is null and w.renewed_at > now() - 2 * w.lease
-                        ) as "workers_alive!"
+                        (select count(*) from living_worker) as "workers_alive!"
                        from (
                            select count(*) as count, extract(epoch from now() - min(t.created_at)) as oldest_s
                            from task t
@@ -168,4 +166,13 @@ impl Sums {
         self.cost_nanousd += group.cost_nanousd;
         self.cost_usd = usd(self.cost_nanousd);
     }
+}
+
+/// For people and their programs; sums are made of the exact billionths.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nine digits behind the point are right up to nine million dollars"
+)]
+pub(crate) fn usd(nanousd: i64) -> f64 {
+    nanousd as f64 / 1e9
 }

@@ -1,91 +1,126 @@
-use adjutant_agent::{ErrorCode, FailureKind, Refusal, SessionId, Spent, TaskId, TaskNumber, TaskState};
-use chrono::{DateTime, Utc};
+use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber, TaskView};
+use futures::future::BoxFuture;
+use sqlx::types::Json;
 
 use crate::{Error, Result, Store};
 
-/// How a task stands; everything but its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    pub id: TaskId,
-    pub number: TaskNumber,
-    pub agent: String,
-    pub label: Option<String>,
-    pub state: TaskState,
-    pub failure: Option<FailureKind>,
-    pub error: Option<String>,
-    pub turns_used: i32,
-    pub spent: Spent,
-    pub attempt: i32,
-    pub created_at: DateTime<Utc>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub last_activity_at: DateTime<Utc>,
-    pub finished_at: Option<DateTime<Utc>>,
-    pub collected_at: Option<DateTime<Utc>>,
+/// The tasks of a session that orchestrators spawned, most recently active first, with details but
+/// without results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionTasks {
+    /// The number of all of them.
+    pub count: i64,
+    pub tasks: Vec<TaskView>,
 }
 
-/// What `task_history` gives for a status. `collect_1` answers in the same columns, with the texts.
-macro_rules! status_of {
-    ($row:expr) => {
-        $crate::Status {
-            id: adjutant_agent::TaskId($row.id),
-            number: adjutant_agent::TaskNumber($row.number),
-            agent: $row.agent,
-            label: $row.label,
-            state: $crate::status::known(&$row.state)?,
-            failure: $row.failure.as_deref().map($crate::status::known).transpose()?,
-            error: $row.error,
-            turns_used: $row.turns_used,
-            spent: adjutant_agent::Spent {
-                input_tokens: $row.input_tokens,
-                output_tokens: $row.output_tokens,
-                cost_nanousd: $row.cost_nanousd,
-            },
-            attempt: $row.attempt,
-            created_at: $row.created_at,
-            started_at: $row.started_at,
-            last_activity_at: $row.last_activity_at,
-            finished_at: $row.finished_at,
-            collected_at: $row.collected_at,
-        }
-    };
-}
-pub(crate) use status_of;
-
-/// A word from the database; the schema's CHECKs leave no other.
-pub(crate) fn known<T: std::str::FromStr<Err = adjutant_agent::UnknownWord>>(word: &str) -> Result<T> {
-    word.parse()
-        .map_err(|error: adjutant_agent::UnknownWord| Error::Unexpected(sqlx::Error::Decode(error.into())))
+/// Parses a word from the database; CHECK constraints admit no other.
+pub(crate) fn known<T: std::str::FromStr<Err = adjutant_agent::UnknownWord>>(
+    word: &str,
+) -> Result<T> {
+    word.parse().map_err(|error: adjutant_agent::UnknownWord| {
+        Error::Unexpected(sqlx::Error::Decode(error.into()))
+    })
 }
 
 impl Store {
-    pub async fn status(&self, session: SessionId, number: TaskNumber) -> Result<Status> {
-        let row = self.call(async |connection| sqlx::query!(
-            r#"select
-                id as "id!", number as "number!", agent as "agent!", label, state as "state!", failure, error,
-                turns_used as "turns_used!", input_tokens as "input_tokens!", output_tokens as "output_tokens!",
-                cost_nanousd as "cost_nanousd!", attempt as "attempt!", created_at as "created_at!", started_at,
-                last_activity_at as "last_activity_at!", finished_at, collected_at
-               from task_history
-               where session = $1 and number = $2"#,
-            session.0,
-            number.0
-        )
-        .fetch_optional(connection).await).await?;
-        match row {
-            Some(row) => Ok(status_of!(row)),
-            None => Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")).into()),
+    /// The status of a task, collected or not, with its queue position. Concurrent calls share a
+    /// round trip.
+    pub async fn status(&self, session: SessionId, number: TaskNumber) -> Result<TaskView> {
+        let store = self.clone();
+        let read_all = move |tasks| Box::pin(store.clone().status_of_all(tasks)) as BoxFuture<_>;
+        match self.status_calls.ask((session, number), read_all).await? {
+            Some(task) => Ok(task),
+            None => Err(self.unknown_task(session, number).await),
         }
     }
 
-    /// How many of the tenant's tasks are before it, up to 1000; none when it is not queued.
-    pub async fn queue_position(&self, session: SessionId, task: TaskId) -> Result<Option<i32>> {
-        let place = self
+    /// One call for all of them; none for a task that does not exist.
+    async fn status_of_all(
+        self,
+        tasks: Vec<(SessionId, TaskNumber)>,
+    ) -> Result<Vec<Option<TaskView>>> {
+        let mut found: Vec<Option<TaskView>> = tasks.iter().map(|_| None).collect();
+        let (sessions, numbers): (Vec<i64>, Vec<i32>) =
+            tasks.into_iter().map(|(session, number)| (session.0, number.0)).unzip();
+        let rows = self
             .call(async |connection| {
-                sqlx::query_scalar!("select place from queue_positions_1($1, $2)", session.0, &[task.0])
-                    .fetch_optional(connection)
-                    .await
+                sqlx::query!(
+                    r#"select place as "place!", task as "task!: Json<TaskView>" from status_1($1, $2)"#,
+                    &sessions,
+                    &numbers,
+                )
+                .fetch_all(connection)
+                .await
             })
             .await?;
-        Ok(place.flatten())
+        for row in rows {
+            let place = usize::try_from(row.place - 1).ok();
+            if let Some(place) = place.and_then(|place| found.get_mut(place)) {
+                *place = Some(row.task.0);
+            }
+        }
+        Ok(found)
     }
+
+    /// Why a task is not there: its session may be missing too.
+    async fn unknown_task(&self, session: SessionId, number: TaskNumber) -> Error {
+        let refused = self
+            .call(async |connection| {
+                sqlx::query!("select refuse_unknown_task_1($1, $2)", session.0, number.0)
+                    .execute(connection)
+                    .await
+            })
+            .await;
+        refused.err().unwrap_or_else(|| not_found(number).into())
+    }
+
+    /// The status of a task, collected or not, with its queue position and details.
+    pub async fn task_details(&self, session: SessionId, number: TaskNumber) -> Result<TaskView> {
+        let found = self
+            .call(async |connection| {
+                sqlx::query_scalar!(
+                    r#"select to_jsonb(v) as "task!: Json<TaskView>" from task_view v where session = $1 and number = $2"#,
+                    session.0,
+                    number.0
+                )
+                .fetch_optional(connection)
+                .await
+            })
+            .await?;
+        Ok(found.ok_or_else(|| not_found(number))?.0)
+    }
+
+    /// The tasks that orchestrators of a session spawned, at most `limit` of them.
+    pub async fn session_tasks(&self, session: SessionId, limit: i64) -> Result<SessionTasks> {
+        let row = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select
+                        (select count(*) from task where session = $1 and parent is null) as "count!",
+                        (
+                            select coalesce(jsonb_agg(
+                                to_jsonb(v) #- '{details, result}' order by v.last_activity_at desc, v.number
+                            ), '[]')
+                            from task_view v
+                            where v.session = $1 and v.id in (
+                                select s.id
+                                from task_status s
+                                where s.session = $1 and s.parent is null
+                                order by s.last_activity_at desc, s.number
+                                limit $2
+                            )
+                        ) as "tasks!: Json<Vec<TaskView>>""#,
+                    session.0,
+                    limit
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        Ok(SessionTasks { count: row.count, tasks: row.tasks.0 })
+    }
+}
+
+fn not_found(number: TaskNumber) -> Refusal {
+    Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
 }

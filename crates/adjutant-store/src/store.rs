@@ -1,17 +1,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Refusal, SessionId, TaskNumber};
+use adjutant_agent::{Refusal, SessionId, TaskNumber, TaskView};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::Notify;
 
-use crate::audience::Audience;
 use crate::calls::Calls;
 use crate::delegate_together::Plain;
+use crate::event_notifier::EventNotifier;
 use crate::notice::Notices;
-use crate::together::Together;
-use crate::{Progress, Result, Spawned, TenantLimits, schema};
+use crate::together::Batcher;
+use crate::{Result, Spawned, TenantLimits, schema};
 
 /// How long a connection may take.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
@@ -40,9 +40,9 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) notices: Arc<Notices>,
     pub(crate) limits: TenantLimits,
-    pub(crate) audience: Arc<Audience>,
-    pub(crate) delegations: Arc<Together<Plain, Option<Spawned>>>,
-    pub(crate) looks: Arc<Together<(SessionId, TaskNumber), Option<Progress>>>,
+    pub(crate) event_notifier: Arc<EventNotifier>,
+    pub(crate) delegations: Arc<Batcher<Plain, Option<Spawned>>>,
+    pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
     /// This process has deliveries to make.
     pub(crate) deliveries: Arc<Notify>,
     calls: Arc<Calls>,
@@ -70,14 +70,15 @@ impl Store {
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
         schema::check(&pool).await?;
         let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
-        let (notices, audience) = (Notices::over(calls.clone()), Audience::over(calls.clone()));
+        let (notices, event_notifier) =
+            (Notices::over(calls.clone()), EventNotifier::over(calls.clone()));
         Ok(Self {
             pool,
             notices,
-            audience,
+            event_notifier,
             limits: TenantLimits::default(),
             delegations: Arc::default(),
-            looks: Arc::default(),
+            status_calls: Arc::default(),
             deliveries: Arc::default(),
             calls,
         })
@@ -92,7 +93,7 @@ impl Store {
     /// Waits until every notice is sent and every connection is closed.
     pub async fn close(&self) {
         self.notices.flush().await;
-        self.audience.flush().await;
+        self.event_notifier.flush().await;
         self.calls.close();
         self.pool.close().await;
     }
@@ -110,23 +111,27 @@ pub(crate) async fn connect(url: &str, pool: PgPoolOptions) -> Result<PgPool> {
     let options = options(url)?;
     // A connection by itself first: the pool would try for its whole time-out, and then name only that.
     timeout(CONNECT, PgConnection::connect_with(&options)).await?.close().await?;
-    let pool =
-        pool.acquire_timeout(CONNECT).test_before_acquire(false).before_acquire(|connection, about| {
+    let pool = pool.acquire_timeout(CONNECT).test_before_acquire(false).before_acquire(
+        |connection, about| {
             Box::pin(async move {
                 if about.idle_for > FRESH {
                     connection.ping().await?;
                 }
                 Ok(true)
             })
-        });
+        },
+    );
     Ok(pool.connect_with(options).await?)
 }
 
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions> {
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-        return Err(Refusal::invalid("database_url", "must be like postgres://user@host/database").into());
+        return Err(
+            Refusal::invalid("database_url", "must be like postgres://user@host/database").into()
+        );
     }
-    let options: PgConnectOptions = url.parse().map_err(|error| Refusal::invalid("database_url", error))?;
+    let options: PgConnectOptions =
+        url.parse().map_err(|error| Refusal::invalid("database_url", error))?;
     Ok(options.application_name("adjutant"))
 }
 

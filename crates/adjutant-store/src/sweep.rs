@@ -28,7 +28,7 @@ impl Worker {
             })
             .await?;
         if !rows.is_empty() {
-            self.store.audience.happened_somewhere();
+            self.store.event_notifier.happened_somewhere();
             if rows.iter().any(|row| row.ended) {
                 self.store.wake_deliverer();
             }
@@ -39,10 +39,12 @@ impl Worker {
 
 impl Store {
     /// Lets in delayed tasks whose time has come; answers how many it saw.
-    pub async fn let_in_due(&self) -> Result<i32> {
+    pub async fn admit_due(&self) -> Result<i32> {
         let due = self
             .call(async |connection| {
-                sqlx::query_scalar!(r#"select let_in_due_1(1000) as "due!""#).fetch_one(connection).await
+                sqlx::query_scalar!(r#"select admit_due_1(1000) as "due!""#)
+                    .fetch_one(connection)
+                    .await
             })
             .await?;
         Ok(due)

@@ -3,8 +3,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::types::Json;
+use utoipa::ToSchema;
 
-use crate::history::{not_a_cursor, usd};
+use crate::history::not_a_cursor;
+use crate::stats::usd;
 use crate::status::known;
 use crate::{Result, Store};
 
@@ -12,7 +14,7 @@ use crate::{Result, Store};
 const MAX_PAGE: i64 = 200;
 
 /// Turns of a task, the first one first.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TurnPage {
     pub turns: Vec<TurnRecord>,
     /// Where the next page begins, if there is one.
@@ -20,7 +22,8 @@ pub struct TurnPage {
 }
 
 /// A turn for people: what the model said, what it asked tools for, and what they gave.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Turn)]
 pub struct TurnRecord {
     pub number: i32,
     pub attempt: i32,
@@ -38,7 +41,8 @@ pub struct TurnRecord {
     pub at: DateTime<Utc>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = ToolUse)]
 pub struct CallRecord {
     pub id: String,
     pub name: String,
@@ -48,7 +52,8 @@ pub struct CallRecord {
     pub result: Option<ResultRecord>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ToolResult)]
 pub struct ResultRecord {
     pub content: String,
     pub is_error: bool,
@@ -143,8 +148,10 @@ impl Store {
             })
             .await?;
         for row in rows {
-            let calls =
-                turns.iter_mut().filter(|turn| turn.number == row.turn).flat_map(|turn| &mut turn.tool_calls);
+            let calls = turns
+                .iter_mut()
+                .filter(|turn| turn.number == row.turn)
+                .flat_map(|turn| &mut turn.tool_calls);
             for call in calls.filter(|call| call.id == row.call) {
                 call.result = Some(ResultRecord {
                     content: row.content.clone(),

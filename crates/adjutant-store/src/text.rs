@@ -34,7 +34,10 @@ pub(crate) fn storable_json(value: Value) -> Value {
         Value::String(text) => Value::String(storable(text)),
         Value::Array(items) => Value::Array(items.into_iter().map(storable_json).collect()),
         Value::Object(fields) => Value::Object(
-            fields.into_iter().map(|(name, value)| (storable(name), storable_json(value))).collect(),
+            fields
+                .into_iter()
+                .map(|(name, value)| (storable(name), storable_json(value)))
+                .collect(),
         ),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }

@@ -28,7 +28,9 @@ impl Store {
         .execute(&self.pool)
         .await?;
         self.forget_drafts().await?;
-        sqlx::query!("delete from webhook_secret where expires_at < now()").execute(&self.pool).await?;
+        sqlx::query!("delete from webhook_secret where expires_at < now()")
+            .execute(&self.pool)
+            .await?;
         while self.forget_some_deliveries().await? >= BATCH {}
         while self.forget_some_keys().await? >= BATCH {}
         Ok(())

@@ -17,7 +17,7 @@ type Caller<A> = oneshot::Sender<Result<A>>;
 
 /// Questions of one kind.
 #[derive(Debug)]
-pub(crate) struct Together<Q, A>(Mutex<Waiting<Q, A>>);
+pub(crate) struct Batcher<Q, A>(Mutex<Waiting<Q, A>>);
 
 #[derive(Debug)]
 struct Waiting<Q, A> {
@@ -26,13 +26,13 @@ struct Waiting<Q, A> {
     is_answering: bool,
 }
 
-impl<Q, A> Default for Together<Q, A> {
+impl<Q, A> Default for Batcher<Q, A> {
     fn default() -> Self {
         Self(Mutex::new(Waiting { asked: Vec::new(), is_answering: false }))
     }
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
+impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
     /// What `answer_all` says to this question. It gets questions as they came, and answers each in its place. A caller that goes
     /// away leaves its question: others are in the same call.
     pub(crate) async fn ask(
@@ -55,14 +55,14 @@ impl<Q: Send + 'static, A: Send + 'static> Together<Q, A> {
     }
 }
 
-impl<Q, A> Together<Q, A> {
+impl<Q, A> Batcher<Q, A> {
     fn waiting(&self) -> MutexGuard<'_, Waiting<Q, A>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The right to answer, until nobody waits.
-struct Turn<Q, A>(Arc<Together<Q, A>>);
+struct Turn<Q, A>(Arc<Batcher<Q, A>>);
 
 impl<Q, A> Turn<Q, A> {
     async fn answer(self, answer_all: impl Fn(Vec<Q>) -> BoxFuture<'static, Result<Vec<A>>>) {

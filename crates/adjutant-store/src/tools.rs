@@ -14,7 +14,9 @@ impl Store {
             .collect::<std::result::Result<Vec<Value>, _>>()
             .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
         self.call(async |connection| {
-            sqlx::query!("select publish_tools_1($1)", Value::Array(definitions)).execute(connection).await
+            sqlx::query!("select publish_tools_1($1)", Value::Array(definitions))
+                .execute(connection)
+                .await
         })
         .await?;
         Ok(())

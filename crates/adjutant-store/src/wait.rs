@@ -33,7 +33,12 @@ impl Lease {
     }
 
     /// As [`Lease::wait`], but it goes on after so long, whatever they do.
-    pub fn wait_at_most(self, children: Vec<TaskId>, waiting_for: Await, at_most: Duration) -> Ending {
+    pub fn wait_at_most(
+        self,
+        children: Vec<TaskId>,
+        waiting_for: Await,
+        at_most: Duration,
+    ) -> Ending {
         let delay_s = Some(at_most.min(MAX_DELAY).as_secs_f64());
         self.end(End::Waiting { waiting_for, children, delay_s })
     }

@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use rand::RngExt;
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::batch::check_name;
@@ -19,7 +20,7 @@ const PREFIX: &str = "whsec_";
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// A secret of a tenant's webhooks, without the secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct WebhookSecret {
     pub id: Uuid,
     #[serde(serialize_with = "crate::moment::serialize")]
@@ -68,7 +69,10 @@ impl Store {
                 .await
             })
             .await?;
-        Ok((WebhookSecret { id: row.id, created_at: row.created_at, expires_at: row.expires_at }, made))
+        Ok((
+            WebhookSecret { id: row.id, created_at: row.created_at, expires_at: row.expires_at },
+            made,
+        ))
     }
 
     /// The secrets that a tenant's webhooks are signed with now, the newest first.
@@ -146,7 +150,10 @@ fn read_secret(text: &str) -> std::result::Result<Vec<u8>, Refusal> {
     let bytes = text.strip_prefix(PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
     bytes.filter(|bytes| BYTES.contains(&bytes.len())).ok_or_else(|| {
         let (least, most) = (BYTES.start(), BYTES.end());
-        Refusal::invalid("secret", format_args!("must be {PREFIX} and {least} to {most} bytes in base64"))
+        Refusal::invalid(
+            "secret",
+            format_args!("must be {PREFIX} and {least} to {most} bytes in base64"),
+        )
     })
 }
 

@@ -1,4 +1,4 @@
-//! One attempt, from the claim to its written end.
+//! One attempt, from the claim until its end is stored.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,20 +10,21 @@ use tracing::Instrument;
 
 use crate::claim::Claimed;
 use crate::handler::{End, Handler, Stop, ending};
-use crate::station::{Station, Written};
-use crate::{Task, report, tell_ends};
+use crate::telemetry::{self, DelegationCompleted};
+use crate::worker_state::{WorkerState, Written};
+use crate::{Task, subagent_events};
 
-pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, claimed: Claimed) {
-    let hold = claimed.hold.clone();
+pub(crate) async fn run<H: Handler>(state: Arc<WorkerState>, handler: Arc<H>, claimed: Claimed) {
+    let held = claimed.held.clone();
     let lease = claimed.claim.lease.id();
-    let mut task = Task::new(claimed, &station);
-    let (limit, left) = (time_limit(&station, &task), time_left(&station, &task));
-    let (span, began) = (report::span(&task), Instant::now());
-    report::began(&task);
+    let mut task = Task::new(claimed, &state);
+    let (limit, left) = (time_limit(&state, &task), time_left(&state, &task));
+    let (span, started) = (telemetry::attempt_span(&task), Instant::now());
+    telemetry::log_start(&task);
     let end = tokio::select! {
         biased;
-        () = hold.taken_away() => None,
-        () = station.cut_off.cancelled() => Some(Err(Stop::HandOver)),
+        () = held.taken_away() => None,
+        () = state.abort_handlers.cancelled() => Some(Err(Stop::HandOver)),
         () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() => {
             Some(Ok(timed_out(limit.unwrap_or_default(), task.unfinished_text())))
         }
@@ -31,49 +32,52 @@ pub(crate) async fn attempt<H: Handler>(station: Arc<Station>, handler: Arc<H>, 
             Some(end.unwrap_or_else(|panic| Ok(panicked(&*panic))))
         }
     };
-    report::ended(&task, &span, end.as_ref(), began.elapsed());
+    telemetry::log_end(&task, &span, end.as_ref(), started.elapsed());
     drop(span);
-    let completed = report::Completed::of(&task, end.as_ref());
+    let completed = DelegationCompleted::of(&task, end.as_ref());
     match end {
         Some(end) => {
-            let (id, is_told) = (task.id(), tell_ends::is_told(&task));
-            let written = station.end(ending(task.lease, end)).await;
+            let (id, has_telemetry) = (task.id(), subagent_events::has_telemetry(&task));
+            let written = state.end(ending(task.lease, end)).await;
             if let (Written::Stored, Some(completed)) = (written, completed) {
-                completed.tell();
-                if is_told {
-                    tell_ends::tell_ends(&station.store, &[id]).await;
+                completed.log();
+                if has_telemetry {
+                    subagent_events::log_ends(&state.store, &[id]).await;
                 }
             }
         }
-        // Somebody else has ended it or goes on with it: there is nothing to write.
+        // The task was cancelled or taken over: there is no end to write.
         None => {
-            station.held.remove(lease);
-            station.slot_is_free();
+            state.leases.remove(lease);
+            state.slot_is_free();
         }
     }
 }
 
-/// What is left of the task's time limit, and of the operator's, after earlier attempts.
-fn time_left(station: &Station, task: &Task) -> Option<Duration> {
+/// What earlier attempts left of the time limit.
+fn time_left(state: &WorkerState, task: &Task) -> Option<Duration> {
     let ran = Duration::from_millis(u64::try_from(task.assignment().running_ms).unwrap_or(0));
-    time_limit(station, task).map(|limit| limit.saturating_sub(ran))
+    time_limit(state, task).map(|limit| limit.saturating_sub(ran))
 }
 
-fn time_limit(station: &Station, task: &Task) -> Option<Duration> {
+/// The shorter of the task's own limit and the operator's.
+fn time_limit(state: &WorkerState, task: &Task) -> Option<Duration> {
     let own = task.assignment().config.get("timeout_s").and_then(serde_json::Value::as_f64);
     let own = own.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    own.into_iter().chain(station.settings.time_limit).min()
+    own.into_iter().chain(state.settings.time_limit).min()
 }
 
-/// Without an unfinished text, the last that was stored is kept.
+/// Without unfinished text, the store keeps the text of the last stored turn.
 fn timed_out(limit: Duration, partial_result: Option<String>) -> End {
     let error = format!("It ran for longer than {} seconds", limit.as_secs_f64());
     End::Failed { failure: FailureKind::Timeout, error, partial_result }
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> End {
-    let said =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let error = format!("Its handler panicked: {}", said.unwrap_or("without a word"));
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let error = format!("Its handler panicked: {}", message.unwrap_or("no message"));
     End::Failed { failure: FailureKind::Internal, error, partial_result: None }
 }

@@ -1,9 +1,13 @@
-//! The only file that knows apalis. It runs what was claimed; the queue, the leases and the ends are ours:
+//! The apalis backend, and the only file that uses apalis. Apalis runs claimed tasks; the queue, the
+//! leases and the ends are Adjutant's own:
 //!
-//! - no poll of the backend ever fails, because an error would end the worker and drop what it runs;
-//! - claiming, renewing and ending live in loops of their own, because while it drains only `poll_close` is called;
-//! - draining is the end of the claims: what was claimed reaches its handler, and then the worker ends by itself;
-//! - every attempt is a task of its own, and is aborted when the worker is dropped.
+//! - No poll of the backend fails, because an error would end the apalis worker and drop the tasks
+//!   that it runs.
+//! - Claims, renewals and ends have loops of their own, because apalis calls only `poll_close` while
+//!   it drains.
+//! - Draining ends the stream of claims: claimed tasks reach their handler, and then the apalis
+//!   worker ends by itself.
+//! - Each attempt is a tokio task of its own, which is aborted when the worker is dropped.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,25 +21,28 @@ use tokio_util::task::AbortOnDropHandle;
 use tower_layer::Identity;
 
 use crate::Handler;
-use crate::attempt::attempt;
+use crate::attempt;
 use crate::claim::Claimed;
-use crate::station::Station;
+use crate::worker_state::WorkerState;
 
-/// Runs every claim until there will be no more, and all have ended.
+/// Runs all claimed tasks. Returns when the stream of claims and all attempts have ended.
 pub(crate) async fn run_claims<H: Handler>(
-    station: Arc<Station>,
+    state: Arc<WorkerState>,
     handler: Arc<H>,
     claims: mpsc::UnboundedReceiver<Claimed>,
 ) -> Result<(), String> {
-    WorkerBuilder::new(station.settings.name.as_str())
+    WorkerBuilder::new(state.settings.name.as_str())
         .backend(Claims(claims))
-        .build(move |claimed: Claimed| own_task(attempt(station.clone(), handler.clone(), claimed)))
+        .build(move |claimed: Claimed| {
+            own_task(attempt::run(state.clone(), handler.clone(), claimed))
+        })
         .run()
         .await
         .map_err(|error| error.to_string())
 }
 
-/// Not apalis's `parallelize`: that is the same with two more boxes, and what the compiler cannot see to be `Send`.
+/// Apalis's `parallelize` does the same with two more boxes and a type that is not `Send` for the
+/// compiler.
 fn own_task(attempt: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(attempt))
 }
@@ -46,7 +53,11 @@ impl Backend for Claims {
     type Task = Task<Claimed>;
     type Error = Infallible;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>, _: &WorkerContext) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &WorkerContext,
+    ) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
@@ -55,11 +66,18 @@ impl Backend for Claims {
         context: &mut Context<'_>,
         _: &WorkerContext,
     ) -> Poll<Option<Result<Self::Task, Infallible>>> {
-        self.0.poll_recv(context).map(|claimed| claimed.map(|claimed| Ok(TaskBuilder::new(claimed).build())))
+        self.0
+            .poll_recv(context)
+            .map(|claimed| claimed.map(|claimed| Ok(TaskBuilder::new(claimed).build())))
     }
 
-    fn poll_close(&mut self, _: &mut Context<'_>, worker: &WorkerContext) -> Poll<Result<(), Infallible>> {
-        // It would wait for this for ever, though there are no more claims. It fails only for a worker that has not begun.
+    fn poll_close(
+        &mut self,
+        _: &mut Context<'_>,
+        worker: &WorkerContext,
+    ) -> Poll<Result<(), Infallible>> {
+        // Without this apalis would wait forever after the last claim. The call fails only for a
+        // worker that has not started.
         let _ = worker.stop();
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! What was claimed, on its way to its handler.
+//! Hands claimed tasks to the backend, which runs them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,20 +7,21 @@ use adjutant_store::Claim;
 use tokio::sync::mpsc;
 
 use crate::fault;
-use crate::held::Hold;
-use crate::station::Station;
+use crate::lease_table::HeldLease;
+use crate::worker_state::WorkerState;
 
+/// A claimed task and its entry in the lease table.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) claim: Claim,
-    pub(crate) hold: Arc<Hold>,
+    pub(crate) held: Arc<HeldLease>,
 }
 
-/// Takes note of the leases, and hands the tasks on.
-pub(crate) fn hand_on(
-    station: &Station,
+/// Adds the leases to the table and sends the tasks to the backend.
+pub(crate) fn hand_over(
+    state: &WorkerState,
     found: Vec<Claim>,
-    asked_at: Instant,
+    requested_at: Instant,
     claims: &mpsc::UnboundedSender<Claimed>,
 ) {
     if found.is_empty() {
@@ -28,9 +29,9 @@ pub(crate) fn hand_on(
     }
     fault::point("claimed");
     for claim in found {
-        let hold = station.held.add(claim.lease.begun(), asked_at);
-        // The other end goes away only with the process; then the lease runs out.
-        let _ = claims.send(Claimed { claim, hold });
+        let held = state.leases.add(claim.lease.begun(), requested_at);
+        // The receiver is dropped only when the process ends; then the lease expires.
+        let _ = claims.send(Claimed { claim, held });
     }
-    station.claimed.notify_one();
+    state.claimed.notify_one();
 }

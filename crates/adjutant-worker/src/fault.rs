@@ -1,13 +1,14 @@
-//! Where a test makes this process die or stop. Only in builds with debug assertions; else there is nothing here.
+//! Named fault points, where a test kills or stops this process. They exist only in builds with
+//! debug assertions.
 //!
-//! `ADJUTANT_FAULT=claimed:kill` kills the process where it has just claimed something, `before_end:stop:3` stops it when it
-//! is about to write endings for the third time.
+//! `ADJUTANT_FAULT=claimed:kill` kills the process right after its first claim;
+//! `before_end:stop:3` stops it (SIGSTOP) right before it writes endings for the third time.
 
-/// A place with a name.
+/// A named fault point.
 #[cfg(not(debug_assertions))]
 pub fn point(_: &'static str) {}
 
-/// A place with a name.
+/// A named fault point.
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) {
     use std::sync::OnceLock;
@@ -18,18 +19,18 @@ pub fn point(name: &'static str) {
     let fault = FAULT.get_or_init(|| {
         let fault = std::env::var("ADJUTANT_FAULT").ok()?;
         let mut words = fault.split(':');
-        let (place, action) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some((place, action, words.next().and_then(|nth| nth.parse().ok()).unwrap_or(1)))
+        let (point, action) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some((point, action, words.next().and_then(|nth| nth.parse().ok()).unwrap_or(1)))
     });
-    if let Some((place, action, nth)) = fault
-        && place == name
+    if let Some((point, action, nth)) = fault
+        && point == name
         && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth
     {
         send_to_self(if action == "kill" { "KILL" } else { "STOP" });
     }
 }
 
-/// Ends this process as `kill -9` does.
+/// Kills this process with SIGKILL.
 pub fn kill() {
     send_to_self("KILL");
 }

@@ -5,13 +5,13 @@ use adjutant_store::{Await, Ending, Error, Lease};
 
 use crate::Task;
 
-/// What tasks do.
+/// Runs the attempts of tasks.
 ///
-/// A handler must not keep its thread: when as many do as there are cores, the whole worker stands still, and its tasks are
-/// taken over when their leases have run out.
+/// A handler must not block its thread. If as many handlers block as there are cores, the worker
+/// cannot renew leases, and other workers take its tasks over.
 pub trait Handler: Send + Sync + 'static {
-    /// Runs one attempt and decides how it ends; the worker writes that down. It may be dropped at any `.await`, when the
-    /// task is cancelled or the process has to go.
+    /// Runs one attempt and returns how it ends; the worker stores that. The future may be dropped
+    /// at any `.await`, when the task is cancelled or the process ends.
     fn run(&self, task: &mut Task) -> impl Future<Output = Result<End, Stop>> + Send;
 }
 
@@ -27,11 +27,11 @@ pub enum End {
         error: String,
         partial_result: Option<String>,
     },
-    /// To be continued by any worker, after a while if so wished.
+    /// Any worker continues the task, after the delay if there is one.
     Released {
         delay: Option<Duration>,
     },
-    /// Until these children have ended, or for so long.
+    /// The task waits for these children, at most for this time.
     Waiting {
         children: Vec<TaskId>,
         until: Await,
@@ -39,29 +39,33 @@ pub enum End {
     },
 }
 
-/// Why an attempt stops before its end.
+/// Why an attempt stops without an end of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
-    #[error("this worker is leaving: another one goes on")]
+    #[error("the worker is draining: another worker continues the task")]
     HandOver,
-    #[error("the lease is lost, or may be")]
+    #[error("the lease is lost or may be lost")]
     LeaseLost,
-    #[error("the store refused: {0}")]
+    #[error("the database call was rejected: {0}")]
     Store(Error),
 }
 
-/// The one place where what was decided becomes what is written.
+/// Maps the decision of the handler to the one lease method that stores it.
 pub(crate) fn ending(lease: Lease, end: Result<End, Stop>) -> Ending {
     match end {
         Ok(End::Completed { result, summary }) => lease.complete(result, summary),
-        Ok(End::Failed { failure, error, partial_result }) => lease.fail(failure, error, partial_result),
+        Ok(End::Failed { failure, error, partial_result }) => {
+            lease.fail(failure, error, partial_result)
+        }
         Ok(End::Released { delay: Some(delay) }) => lease.release_for(delay),
         Ok(End::Waiting { children, until, at_most: None }) => lease.wait(children, until),
         Ok(End::Waiting { children, until, at_most: Some(time) }) => {
             lease.wait_at_most(children, until, time)
         }
-        // A lease that may be lost is given back too: if it is lost, nothing is written.
-        Ok(End::Released { delay: None }) | Err(Stop::HandOver | Stop::LeaseLost) => lease.release(),
+        // A lease that may be lost is released too: if it is lost, the release changes nothing.
+        Ok(End::Released { delay: None }) | Err(Stop::HandOver | Stop::LeaseLost) => {
+            lease.release()
+        }
         Err(Stop::Store(error)) => lease.fail(FailureKind::Internal, error.to_string(), None),
     }
 }

@@ -1,4 +1,4 @@
-//! What an embedding program does around its tasks.
+//! Hooks of an embedding program around the attempts of its tasks.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,34 +11,40 @@ use tokio::time::timeout;
 
 use crate::{End, Handler, Stop, Task};
 
-/// The longest that a task waits for a hook.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time that a task waits for a hook.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Called around every attempt of a [`Hooked`] handler, as far as possible: a hook that fails, panics or takes longer than 5 seconds
-/// is logged, and the task goes on. A worker that is killed calls none; the next attempt does.
+/// Called around every attempt of a [`Hooked`] handler. A hook that fails, panics or takes longer
+/// than 5 seconds is logged, and the task continues. A worker that is killed calls no hook; the next
+/// attempt does.
 pub trait Hooks: Send + Sync + 'static {
-    /// Before anything is done.
-    fn started(&self, task: &AttemptOf) -> impl Future<Output = Result<(), String>> + Send;
+    /// Called before the handler runs.
+    fn started(&self, task: &AttemptInfo) -> impl Future<Output = Result<(), String>> + Send;
 
-    /// When the handler is done, or was stopped. The end is not stored yet: who wants only what is stored subscribes to events.
-    fn stopped(&self, task: &AttemptOf, how: Stopped) -> impl Future<Output = Result<(), String>> + Send;
+    /// Called when the handler has returned or was stopped. The end is not stored yet; subscribe to
+    /// events to see only stored ends.
+    fn stopped(
+        &self,
+        task: &AttemptInfo,
+        how: Stopped,
+    ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// The attempt that a hook is called for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptOf {
+pub struct AttemptInfo {
     pub task: TaskId,
     pub number: TaskNumber,
     pub session: SessionId,
     pub agent: String,
-    /// 1 for the first. A task that was handed over, waited or lost its worker has more.
+    /// Starts at 1, and grows when a task was released, waited or lost its worker.
     pub attempt: i32,
     pub parent: Option<TaskId>,
     pub depth: i16,
     pub traceparent: Option<String>,
 }
 
-impl AttemptOf {
+impl AttemptInfo {
     fn of(task: &Task) -> Self {
         let assignment = task.assignment();
         Self {
@@ -59,9 +65,9 @@ impl AttemptOf {
 pub enum Stopped {
     Completed,
     Failed(FailureKind),
-    /// Another attempt goes on: it was handed over, or it waits for its children.
+    /// Another attempt continues the task: it was released, or it waits for its children.
     Interrupted,
-    /// It was taken away from the handler: cancelled, out of time, or lost.
+    /// The handler was dropped: the task was cancelled or timed out, or its lease was lost.
     CutOff,
 }
 
@@ -70,7 +76,9 @@ impl Stopped {
         match end {
             Ok(End::Completed { .. }) => Self::Completed,
             Ok(End::Failed { failure, .. }) => Self::Failed(*failure),
-            Ok(End::Released { .. } | End::Waiting { .. }) | Err(Stop::HandOver) => Self::Interrupted,
+            Ok(End::Released { .. } | End::Waiting { .. }) | Err(Stop::HandOver) => {
+                Self::Interrupted
+            }
             Err(Stop::LeaseLost) => Self::CutOff,
             Err(Stop::Store(_)) => Self::Failed(FailureKind::Internal),
         }
@@ -91,42 +99,48 @@ impl<H: Handler, K: Hooks> Hooked<H, K> {
 
 impl<H: Handler, K: Hooks> Handler for Hooked<H, K> {
     async fn run(&self, task: &mut Task) -> Result<End, Stop> {
-        let attempt = AttemptOf::of(task);
+        let attempt = AttemptInfo::of(task);
         call(&attempt, "started", async { self.hooks.started(&attempt).await }).await;
         let mut cut_off = CutOff(Some((self.hooks.clone(), attempt)));
         let end = self.handler.run(task).await;
         if let Some((hooks, attempt)) = cut_off.0.take() {
-            call(&attempt, "stopped", async { hooks.stopped(&attempt, Stopped::of(&end)).await }).await;
+            call(&attempt, "stopped", async { hooks.stopped(&attempt, Stopped::of(&end)).await })
+                .await;
         }
         end
     }
 }
 
-/// Dropped with its handler, it calls the hook that the handler did not come to.
-struct CutOff<K: Hooks>(Option<(Arc<K>, AttemptOf)>);
+/// Calls the `stopped` hook when it is dropped together with the handler.
+struct CutOff<K: Hooks>(Option<(Arc<K>, AttemptInfo)>);
 
 impl<K: Hooks> Drop for CutOff<K> {
     fn drop(&mut self) {
         if let (Some((hooks, attempt)), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(async move {
-                call(&attempt, "stopped", async { hooks.stopped(&attempt, Stopped::CutOff).await }).await;
+                call(&attempt, "stopped", async { hooks.stopped(&attempt, Stopped::CutOff).await })
+                    .await;
             });
         }
     }
 }
 
-/// `calling` is a block of its own, so that a panic before its first `.await` is caught too.
-async fn call(attempt: &AttemptOf, hook: &str, calling: impl Future<Output = Result<(), String>>) {
-    let problem = match timeout(PATIENCE, AssertUnwindSafe(calling).catch_unwind()).await {
+/// `calling` is an async block, so that a panic before its first `.await` is caught too.
+async fn call(
+    attempt: &AttemptInfo,
+    hook: &str,
+    calling: impl Future<Output = Result<(), String>>,
+) {
+    let problem = match timeout(TIMEOUT, AssertUnwindSafe(calling).catch_unwind()).await {
         Ok(Ok(Ok(()))) => return,
         Ok(Ok(Err(problem))) => problem,
         Ok(Err(_)) => "it panicked".to_owned(),
-        Err(_) => format!("it took longer than {} s", PATIENCE.as_secs()),
+        Err(_) => format!("it took longer than {} s", TIMEOUT.as_secs()),
     };
     tracing::warn!(
         task.id = %attempt.task,
         agent.name = attempt.agent,
         task.attempt = attempt.attempt,
-        "the hook {hook} failed, and its task goes on: {problem}"
+        "hook {hook} failed, the task continues: {problem}"
     );
 }

@@ -1,57 +1,71 @@
-//! A worker: one process that claims tasks, runs them and ends them, beside any number of others.
+//! The worker: a process that claims tasks from PostgreSQL, runs them and stores how they end.
+//!
+//! Any number of workers run side by side and share nothing but the database. The protocol that
+//! they follow (slots, leases, fences) is documented in `adjutant-store`; this crate drives it.
 //!
 //! ```text
-//!  listen ─┐ hears notices                    renew: all leases in one statement, on its own connection
-//!          v
-//!  poll ─> turnover ─────────> backend ─────> attempt
-//!  looks   ends what is done,  apalis runs    the handler decides
-//!  around  then claims         what was       how it ends
-//!          ^                   claimed           │
-//!          └─────────────────────────────────────┘
+//!  listen ──┐ wakes on NOTIFY                 renew: all leases in one statement,
+//!           v                                        on a connection of its own
+//!  poll ──> end_and_claim ──────────> backend ──────> attempt
+//!  every    writes ends, then         apalis runs     runs the handler and
+//!  1-4 s    claims new tasks          claimed tasks   decides how it ends
+//!           ^                                            │
+//!           └────────────────────────────────────────────┘
 //! ```
 //!
-//! What holds, whatever dies:
+//! # Guarantees
 //!
-//! - it claims only what it can run at once, and holds nothing in store;
-//! - a lease that it cannot renew in time is one that it stops working under, by its own clock, before others may take it;
-//! - an outcome that was reached is kept until the database has taken it or has said that the lease is lost;
-//! - notices are hints: without any of them everything happens, a little later.
+//! - A worker claims only tasks that it can start at once. It never buffers claims.
+//! - A worker that cannot renew a lease stops working under it, by its own clock, before another
+//!   worker may take the task over.
+//! - An outcome that was reached is kept in memory until the database has stored it or has reported
+//!   the lease as lost.
+//! - Notifications are hints. Without them everything still happens, at the next poll.
 //!
-//! What a task does is up to the [`Handler`]: [`Agents`] runs agents, and [`Hooked`] puts [`Hooks`] around any other.
+//! # Main types
+//!
+//! - [`Worker`] starts the loops and drains them. [`Settings`] configure it.
+//! - [`Handler`] runs one attempt of a [`Task`] and returns its [`End`], or the reason to [`Stop`].
+//! - [`Agents`] is the handler of `adjutant work`: it runs the agent loop with [`Models`] and a
+//!   [`tools::Toolbox`]. [`Hooked`] wraps any handler with the [`Hooks`] of an embedding program.
+//! - [`model`] calls language models, [`tools`] runs the tools that they ask for.
+//!
+//! Start reading at `worker.rs`, then `end_and_claim.rs` and `attempt.rs`; for agents, at
+//! `agent_loop.rs`.
 
-mod agents;
-mod announce;
+mod agent_loop;
+mod answer_draft;
 mod attempt;
 mod backend;
 mod claim;
-mod draft;
 mod end;
+mod end_and_claim;
 pub mod fault;
 mod handler;
-mod held;
 mod hooks;
+mod lease_table;
 mod listen;
+mod live_text;
 pub mod model;
 pub mod payloads;
 mod poll;
 mod renew;
-mod report;
-mod saying;
 mod settings;
-mod station;
+mod start_events;
+mod store_drafts;
+mod subagent_events;
 mod task;
-mod tell_ends;
-mod telling;
+mod telemetry;
 pub mod tools;
 pub mod trace;
-mod turnover;
 mod webhooks;
 mod worker;
+mod worker_state;
 
-pub use agents::{Agents, Delegating, Models};
+pub use agent_loop::{Agents, Delegating, Models};
 pub use handler::{End, Handler, Stop};
-pub use hooks::{AttemptOf, Hooked, Hooks, Stopped};
+pub use hooks::{AttemptInfo, Hooked, Hooks, Stopped};
 pub use settings::Settings;
-pub use task::{Cleared, Task};
+pub use task::{PreflightResult, Task};
 pub use webhooks::WebhookSettings;
 pub use worker::{Drained, Worker};

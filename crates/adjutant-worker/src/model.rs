@@ -1,35 +1,35 @@
-//! Clients of the models that the config names: one streaming HTTP call at a time, on either wire.
+//! Clients of the configured models. A [`Model`] makes one streaming HTTP call at a time per caller,
+//! in the wire format of its server.
 //!
 //! ```text
-//!  Request ──> anthropic_request ─┐                  ┌─> anthropic_answer ─┐
-//!              openai_request ────┴─> exchange ─> sse┴─> openai_answer ────┴─> draft ──> Reply
+//!  Request ─> wire::request_body ─> http_call ─> response ─> wire::add_event ─> Reply
+//!                                   (reqwest)    (sse)       (partial_answer)
 //! ```
 //!
-//! What holds:
+//! Guarantees:
 //!
-//! - a call is made once: whether it is made again is for [`Retries`] to say, and for the caller to do;
-//! - a future that is dropped closes its connection, wherever it is;
-//! - an answer whose end did not come is a failure that may pass, never an answer;
-//! - no key is in any text that comes out of here.
+//! - A call is made once. [`Retries`] decides whether to repeat it, and the caller does.
+//! - Dropping the future of a call closes its connection.
+//! - An answer that was cut off is a transient error, never an answer.
+//! - No error text or log message contains an API key.
+//!
+//! `wire.rs` says how to add a wire format.
 
-mod anthropic_answer;
-mod anthropic_request;
-mod client;
 mod config;
-mod draft;
 mod error;
-mod exchange;
-mod openai_answer;
-mod openai_request;
+mod http_call;
+mod http_client;
 mod parameters;
+mod partial_answer;
 mod price;
 mod rate_limit;
-mod reading;
+mod response;
 mod retry;
 mod secret;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,39 +38,22 @@ use std::time::Duration;
 use adjutant_agent::{Answer, Message, Request, ToolDefinition, Usage};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use client::http_client;
 pub use config::{ConfigError, ModelConfig, TokenLimit};
 pub use error::{CallError, Details};
+pub use http_client::http_client;
 pub use price::Prices;
 pub use retry::{Retries, Retry};
 pub use secret::Secret;
+pub use wire::Wire;
 
-use draft::Draft;
 use parameters::Parameters;
+use partial_answer::PartialAnswer;
 use price::Rates;
 use secret::KeySource;
 
-/// The language that a model's server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wire {
-    Anthropic,
-    OpenAi,
-}
-
-impl Wire {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-        }
-    }
-}
-
-/// A model that can be called: its config with everything looked up and checked.
+/// A model that can be called. Its config is checked and its key is read.
 pub struct Model {
     name: String,
     wire: Wire,
@@ -84,23 +67,23 @@ pub struct Model {
     idle_timeout: Duration,
     timeout: Duration,
     client: reqwest::Client,
-    said_that_usage_is_missing: AtomicBool,
+    missing_usage_logged: AtomicBool,
 }
 
-/// What one call gave.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub answer: Answer,
-    /// Zero where the server does not say.
+    /// Zero where the server does not report it.
     pub usage: Usage,
-    /// The server's own id of this answer.
+    /// The server's id of the answer.
     pub id: Option<String>,
-    /// The model that answered, as the server calls it.
+    /// The model that answered, by the server's name for it.
     pub model: Option<String>,
 }
 
 impl Model {
-    /// The name by which the config knows it.
+    /// The name in the config.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -109,17 +92,17 @@ impl Model {
         self.wire
     }
 
-    /// The name that is sent.
-    pub fn name_on_the_wire(&self) -> &str {
+    /// The name in requests.
+    pub fn model_id(&self) -> &str {
         &self.parameters.model
     }
 
-    /// The host that is called.
+    /// The host of the server.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// The port that is called.
+    /// The port of the server.
     pub fn port(&self) -> Option<u16> {
         self.url.port_or_known_default()
     }
@@ -128,53 +111,53 @@ impl Model {
         self.context_window
     }
 
-    /// The longest answer that it is asked for.
+    /// The limit of an answer in tokens.
     pub fn max_tokens(&self) -> u32 {
         self.parameters.max_tokens
     }
 
-    /// To be held during a call: waits while as many calls as this process may make are under way.
+    /// To be held during a call. Waits while `max_concurrency` calls of this process are under way.
     pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.permits.as_ref()?.clone().acquire_owned().await.ok()
     }
 
-    /// Makes one call, and hands out the answer's text as it comes. Dropped, it stops at once.
+    /// Makes one call and passes the text of the answer to `on_text` as it arrives.
     pub async fn call(
         &self,
         request: &Request<'_>,
         tools: &[ToolDefinition],
-        deltas: impl FnMut(&str),
+        on_text: impl FnMut(&str),
     ) -> Result<Reply, CallError> {
-        let key = self
-            .key
-            .as_ref()
-            .map(KeySource::read)
-            .transpose()
-            .map_err(|error| CallError::passing(format!("the API key cannot be read: {error}")))?;
-        // As text from here on: as values it would take many times that, for as long as the call does.
-        let body = match self.wire {
-            Wire::Anthropic => anthropic_request::body(&self.parameters, request, tools).to_string(),
-            Wire::OpenAi => openai_request::body(&self.parameters, request, tools).to_string(),
-        };
-        let exchange = self.exchange(key.as_ref(), body, deltas);
-        let draft = tokio::time::timeout(self.timeout, exchange)
+        let key = self.key.as_ref().map(KeySource::read).transpose().map_err(|error| {
+            CallError::transient(format!("the API key cannot be read: {error}"))
+        })?;
+        // Only the text is kept during the call: the JSON values take several times its memory.
+        let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
+        let sending = self.send(key.as_ref(), body, on_text);
+        let answer = tokio::time::timeout(self.timeout, sending)
             .await
-            .unwrap_or_else(|_| Err(CallError::passing(format!("no whole answer within {:?}", self.timeout))))
-            .map_err(|error| error.fit_to_be_seen(&self.secrets(key.as_ref())))?;
-        Ok(self.reply(draft, tool_uses(request)))
+            .unwrap_or_else(|_| {
+                Err(CallError::transient(format!("no complete answer within {:?}", self.timeout)))
+            })
+            .map_err(|error| error.redacted(&self.secrets(key.as_ref())))?;
+        Ok(self.reply(answer, tool_uses(request)))
     }
 
-    fn reply(&self, draft: Draft, calls_before: usize) -> Reply {
-        if draft.counts.is_none() && !self.said_that_usage_is_missing.swap(true, Ordering::Relaxed) {
-            tracing::debug!(model.name = self.name, "{} does not say what its calls consume", self.name);
+    fn reply(&self, answer: PartialAnswer, calls_before: usize) -> Reply {
+        if answer.counts.is_none() && !self.missing_usage_logged.swap(true, Ordering::Relaxed) {
+            tracing::debug!(
+                model.name = self.name,
+                "model {} does not report token usage",
+                self.name
+            );
         }
-        let usage = self.rates.usage(draft.counts.unwrap_or_default());
-        let (id, model) = (draft.id.clone(), draft.model.clone());
-        Reply { answer: draft.answer(calls_before), usage, id, model }
+        let usage = self.rates.usage(answer.counts.unwrap_or_default());
+        let (id, model) = (answer.id.clone(), answer.model.clone());
+        Reply { answer: answer.into_answer(calls_before), usage, id, model }
     }
 
-    /// What must not be seen, should the server repeat it.
+    /// Texts that are removed from error messages, since a server may repeat them.
     fn secrets<'a>(&'a self, key: Option<&'a Secret>) -> Vec<&'a str> {
         let headers = self.headers.values().filter_map(|value| value.to_str().ok());
         let password = self.url.password().into_iter().chain(self.url.query());
@@ -193,7 +176,7 @@ impl std::fmt::Debug for Model {
     }
 }
 
-/// How many tool calls the conversation has.
+/// The number of tool calls in the conversation.
 fn tool_uses(request: &Request<'_>) -> usize {
     let uses = |message: &Message<'_>| match message {
         Message::Assistant(answer) => answer.tool_uses().count(),

@@ -1,47 +1,50 @@
-//! The debug mode of contract G30: what tasks are asked and answer, in logs and traces. Without it no text of a task, a
-//! model or a tool is in either.
+//! Logs the texts of tasks, models and tools (specification row G30). Without `log_payloads` none of
+//! them is in a log or a trace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use adjutant_agent::{Answer, Arguments, Block, Message, Request, TaskId, ToolOutput, ToolResult, ToolUse};
+use adjutant_agent::{
+    Answer, Arguments, Block, Message, Request, TaskId, ToolOutput, ToolResult, ToolUse,
+};
 use serde_json::{Value, json};
 
-/// The target of events that have payload in them, all at debug level.
+/// The target of the log events with payloads. They are logged at `info`, the default level: the
+/// operator asked for them.
 pub const TARGET: &str = "adjutant::payloads";
 
-static LOGGED: AtomicBool = AtomicBool::new(false);
+static ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Switches it on for this process, for good.
-pub fn log_payloads() {
-    LOGGED.store(true, Ordering::Relaxed);
+/// Enables payload logging for the rest of the life of this process.
+pub fn enable() {
+    ENABLED.store(true, Ordering::Relaxed);
 }
 
-pub(crate) fn are_logged() -> bool {
-    LOGGED.load(Ordering::Relaxed)
+pub(crate) fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
 }
 
-pub(crate) fn asked(task: TaskId, request: &Request<'_>) {
-    if are_logged() {
+pub(crate) fn log_request(task: TaskId, request: &Request<'_>) {
+    if is_enabled() {
         let messages = Value::from_iter(request.messages.iter().map(message)).to_string();
-        tracing::debug!(
+        tracing::info!(
             target: TARGET,
             { task.id = %task, gen_ai.system_instructions = request.system, gen_ai.input.messages = messages },
-            "a model is asked"
+            "model request"
         );
     }
 }
 
-pub(crate) fn answered(task: TaskId, answer: &Answer) {
-    if are_logged() {
+pub(crate) fn log_answer(task: TaskId, answer: &Answer) {
+    if is_enabled() {
         let messages = json!([assistant(answer)]).to_string();
-        tracing::debug!(target: TARGET, { task.id = %task, gen_ai.output.messages = messages }, "a model answered");
+        tracing::info!(target: TARGET, { task.id = %task, gen_ai.output.messages = messages }, "model answer");
     }
 }
 
-pub(crate) fn used_tool(task: TaskId, call: &ToolUse, result: &ToolResult) {
-    if are_logged() {
+pub(crate) fn log_tool_call(task: TaskId, call: &ToolUse, result: &ToolResult) {
+    if is_enabled() {
         let arguments = arguments(call).to_string();
-        tracing::debug!(
+        tracing::info!(
             target: TARGET,
             {
                 task.id = %task,
@@ -50,15 +53,23 @@ pub(crate) fn used_tool(task: TaskId, call: &ToolUse, result: &ToolResult) {
                 gen_ai.tool.call.arguments = arguments,
                 gen_ai.tool.call.result = result.content,
             },
-            "a tool was called"
+            "tool call"
         );
     }
 }
 
-/// As the OpenTelemetry conventions write messages.
+pub(crate) fn log_mcp_stderr(server: &str, line: &str) {
+    if is_enabled() {
+        tracing::info!(target: TARGET, { mcp.server = server }, "{server}: {line}");
+    }
+}
+
+/// In the form of the OpenTelemetry GenAI conventions.
 fn message(message: &Message<'_>) -> Value {
     match message {
-        Message::User(text) => json!({"role": "user", "parts": [{"type": "text", "content": text}]}),
+        Message::User(text) => {
+            json!({"role": "user", "parts": [{"type": "text", "content": text}]})
+        }
         Message::Assistant(answer) => assistant(answer),
         Message::ToolResults(results) => {
             let part = |result: &ToolOutput<'_>| json!({"type": "tool_call_response", "id": result.call, "response": result.content});

@@ -1,4 +1,5 @@
-//! Looks around every few seconds. Notices are hints, this is the truth: whatever they did not tell is found here.
+//! Polls the database every few seconds. Notifications are hints; the poll finds whatever they
+//! missed: queued tasks, expired leases, lost leases, due deliveries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,99 +9,106 @@ use adjutant_store::{Error, Look};
 use rand::RngExt;
 
 use crate::fault;
-use crate::held::lock;
-use crate::station::Station;
-use crate::tell_ends;
+use crate::lease_table::lock;
+use crate::subagent_events;
+use crate::worker_state::WorkerState;
 
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
 
-pub(crate) async fn poll(station: Arc<Station>) {
+pub(crate) async fn run(state: Arc<WorkerState>) {
     let mut tidied_at = Instant::now();
     loop {
-        let next = match look(&station).await {
-            Ok(look) => {
-                let next = look.next;
-                act_on(&station, look).await;
+        let next = match poll(&state).await {
+            Ok(found) => {
+                let next = found.next;
+                act_on(&state, found).await;
                 next
             }
             Err(error) => {
-                tracing::warn!("cannot look around: {error}");
+                tracing::warn!("poll failed: {error}");
                 None
             }
         };
         if tidied_at.elapsed() > TIDY_EVERY {
             tidied_at = Instant::now();
-            if let Err(error) = station.store.tidy().await {
-                tracing::warn!("cannot tidy up: {error}");
+            if let Err(error) = state.store.tidy().await {
+                tracing::warn!("cleanup of old rows failed: {error}");
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause(&station, next)) => {}
-            () = station.look.notified() => {}
+            () = tokio::time::sleep(pause(&state, next)) => {}
+            () = state.poll_now.notified() => {}
         }
     }
 }
 
-async fn look(station: &Station) -> Result<Look, Error> {
-    let _known = station.claiming.write().await;
-    station.worker.look(&station.held.leases(), station.settings.sweep_grace()).await
+async fn poll(state: &WorkerState) -> Result<Look, Error> {
+    let _no_claim_under_way = state.claiming.write().await;
+    state.worker.look(&state.leases.ids(), state.settings.sweep_grace()).await
 }
 
-async fn act_on(station: &Arc<Station>, look: Look) {
-    station.held.lost(&look.lost);
-    *lock(&station.peers) = look.peers;
-    station.other_pools.store(look.other_pools, Ordering::Relaxed);
-    for stray in look.strays {
-        tracing::info!(task.id = %stray.task(), "task {} was claimed without our knowing: it is given back", stray.task());
-        let station = station.clone();
+async fn act_on(state: &Arc<WorkerState>, found: Look) {
+    state.leases.lost(&found.lost);
+    *lock(&state.peers) = found.peers;
+    state.other_pools.store(found.other_pools, Ordering::Relaxed);
+    for stray in found.strays {
+        let task = stray.task();
+        tracing::info!(
+            task.id = %task,
+            "task {task} is leased to this worker, but its claim got no answer: releasing it"
+        );
+        let state = state.clone();
         tokio::spawn(async move {
-            station.end(stray).await;
+            state.end(stray).await;
         });
     }
-    if station.draining.is_cancelled() {
+    if state.draining.is_cancelled() {
         return;
     }
-    if look.delivers {
-        station.store.wake_deliverer();
+    if found.delivers {
+        state.store.wake_deliverer();
     }
-    if look.expired {
-        sweep(station).await;
+    if found.expired {
+        sweep(state).await;
     }
-    if look.due
-        && let Err(error) = station.store.let_in_due().await
+    if found.due
+        && let Err(error) = state.store.admit_due().await
     {
-        tracing::warn!("cannot let in delayed tasks: {error}");
+        tracing::warn!("admission of delayed tasks failed: {error}");
     }
-    if look.queued || look.expired || look.due {
-        station.wake.notify_one();
+    if found.queued || found.expired || found.due {
+        state.wake.notify_one();
     }
 }
 
-async fn sweep(station: &Station) {
-    match station.worker.sweep(station.settings.sweep_grace()).await {
+async fn sweep(state: &WorkerState) {
+    match state.worker.sweep(state.settings.sweep_grace()).await {
         Ok(swept) if swept.is_empty() => {}
         Ok(swept) => {
             fault::point("swept");
             for swept in &swept {
-                let (task, what) = (swept.task, if swept.ended { "has failed" } else { "is queued again" });
+                let (task, what) =
+                    (swept.task, if swept.ended { "failed" } else { "is queued again" });
                 tracing::warn!(task.id = %task, "task {task} lost its worker and {what}");
             }
-            station.store.tell(adjutant_store::Whom::All);
-            let ended: Vec<_> = swept.iter().filter(|swept| swept.ended).map(|swept| swept.task).collect();
+            state.store.tell(adjutant_store::NotifyTarget::All);
+            let ended: Vec<_> =
+                swept.iter().filter(|swept| swept.ended).map(|swept| swept.task).collect();
             if !ended.is_empty() {
-                tell_ends::tell_ends(&station.store, &ended).await;
+                subagent_events::log_ends(&state.store, &ended).await;
             }
-            if let Err(error) = station.store.forget_drafts().await {
-                tracing::warn!("cannot forget what lost workers left: {error}");
+            if let Err(error) = state.store.forget_drafts().await {
+                tracing::warn!("deleting drafts of lost workers failed: {error}");
             }
         }
-        Err(error) => tracing::warn!("cannot sweep: {error}"),
+        Err(error) => tracing::warn!("sweep of expired leases failed: {error}"),
     }
 }
 
-/// Spread out, so that workers that started together do not ask together; and not later than the next thing that is due.
-fn pause(station: &Station, next: Option<Duration>) -> Duration {
-    let longest = if station.listening.load(Ordering::Relaxed) { 4000 } else { 1000 };
+/// A random pause, so that workers that started together do not poll together, but not longer than
+/// until the next delayed task is due.
+fn pause(state: &WorkerState, next: Option<Duration>) -> Duration {
+    let longest = if state.listening.load(Ordering::Relaxed) { 4000 } else { 1000 };
     let mut random = rand::rng();
     let pause = Duration::from_millis(random.random_range(longest / 2..=longest));
     let next = next.map(|next| next + Duration::from_millis(random.random_range(1..=50)));

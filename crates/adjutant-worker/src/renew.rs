@@ -1,4 +1,4 @@
-//! Keeps the leases: all of them in one statement, on a connection that nothing else uses.
+//! Renews all leases in one statement, on a connection that nothing else uses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,23 +6,23 @@ use std::time::Instant;
 use adjutant_store::Store;
 
 use crate::fault;
-use crate::station::Station;
+use crate::worker_state::WorkerState;
 
-pub(crate) async fn renew(station: Arc<Station>, connection: Store) {
-    let worker = station.worker.over(&connection);
-    let mut tick = tokio::time::interval(station.settings.renew_every());
-    // After a pause of the process: at once, and then in the usual time.
+pub(crate) async fn run(state: Arc<WorkerState>, connection: Store) {
+    let worker = state.worker.over(&connection);
+    let mut tick = tokio::time::interval(state.settings.renew_every());
+    // After the process was paused, renew at once and then at the usual interval.
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         fault::point("renewing");
-        let asked_at = Instant::now();
-        match worker.renew(&station.held.leases()).await {
+        let requested_at = Instant::now();
+        match worker.renew(&state.leases.ids()).await {
             Ok(renewal) => {
-                station.held.renewed(&renewal.renewed, asked_at);
-                station.held.lost(&renewal.lost);
+                state.leases.renewed(&renewal.renewed, requested_at);
+                state.leases.lost(&renewal.lost);
             }
-            Err(error) => tracing::warn!("cannot renew the leases: {error}"),
+            Err(error) => tracing::warn!("lease renewal failed: {error}"),
         }
     }
 }

@@ -2,27 +2,26 @@ use std::time::Duration;
 
 use crate::WebhookSettings;
 
-/// How a worker works.
+/// The settings of a worker.
 #[derive(Clone)]
 pub struct Settings {
     pub database_url: String,
-    /// Where notices are heard, if that is not the same: past a pooler that does not pass them on.
+    /// The database URL for LISTEN, if it differs: a pooler may not forward notifications.
     pub listen_url: Option<String>,
-    /// For people: host and process.
+    /// A name for people: host and process.
     pub name: String,
     pub pool: String,
-    /// The most tasks that it runs at once, whatever the fleet's cap.
+    /// The most tasks that this worker runs at once, besides the cap of the whole fleet.
     pub concurrency: u16,
-    /// How long a task is this worker's without a renewal.
+    /// How long a lease lasts without a renewal.
     pub lease: Duration,
-    /// The longest that a task may run, over all its attempts.
+    /// The longest time that a task may run, over all its attempts.
     pub time_limit: Option<Duration>,
-    /// How webhooks are told.
     pub webhooks: WebhookSettings,
 }
 
 impl Settings {
-    /// Ten tasks at a time, of the pool `default`, with a lease of half a minute and no time limit.
+    /// Ten concurrent tasks of the pool `default`, a lease of 30 seconds and no time limit.
     pub fn new(database_url: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             database_url: database_url.into(),
@@ -36,28 +35,28 @@ impl Settings {
         }
     }
 
-    /// Three times a lease.
+    /// A lease is renewed three times before it expires.
     pub(crate) fn renew_every(&self) -> Duration {
         self.lease / 3
     }
 
-    /// After this long without a renewal it no longer begins anything under the lease.
+    /// After this time without a renewal the worker starts nothing more under the lease.
     pub(crate) fn stop_after(&self) -> Duration {
         self.lease * 2 / 3
     }
 
-    /// How long a lease has run out before others are taken for dead.
+    /// How long a lease has been expired before its worker counts as dead.
     pub(crate) fn sweep_grace(&self) -> Duration {
         self.lease / 6
     }
 
-    /// Handlers store their turns one at a time, and seldom all at once.
+    /// Handlers store one turn at a time and seldom all at once, so they share connections.
     pub(crate) fn connections(&self) -> u32 {
         (u32::from(self.concurrency) / 4).clamp(4, 20)
     }
 }
 
-/// Without the URLs, which may have a password in them.
+/// Leaves out the URLs, which may contain a password.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")

@@ -2,61 +2,65 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
-    Child, ContextCall, EarlierTask, Outcome, ReadCall, SessionId, StoredTurn, TaskId, TaskNumber,
+    ContextCall, EarlierTask, Outcome, SessionId, StoredTurn, TaskId, TaskNumber, TaskView,
     ToolResult, Turn,
 };
+use adjutant_dialects::spec::ReadCall;
 use adjutant_store::{
-    Agent, Assignment, Clearance, Error, IdempotencyKey, Lease, NewDelegation, NewTask, Operator, ResultPage,
-    Spawned,
+    Agent, Assignment, Error, IdempotencyKey, Lease, NewDelegation, NewTask, Operator, Preflight,
+    ResultPage, Spawned,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::Claimed;
 use crate::fault;
 use crate::handler::Stop;
-use crate::held::{Hold, lock};
-use crate::station::{Station, backoff};
-use crate::telling::Telling;
-use crate::{report, trace};
+use crate::lease_table::{HeldLease, lock};
+use crate::live_text::LiveTextStream;
+use crate::worker_state::{WorkerState, backoff};
+use crate::{telemetry, trace};
 
-/// A gate holds everybody back a quarter of a second after it was closed, so what is known of it may be this old.
+/// A preflight may be this old: a closed gate takes effect after 250 ms.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// A clearance, and how long ago it was asked for.
+/// A preflight, and when it was requested.
 #[derive(Debug)]
-pub struct Cleared {
-    clearance: Clearance,
-    asked_at: Instant,
+pub struct PreflightResult {
+    preflight: Preflight,
+    requested_at: Instant,
 }
 
-impl Cleared {
-    /// The clearance, unless it is too old to go by.
-    pub fn if_fresh(self) -> Option<Clearance> {
-        (self.asked_at.elapsed() < FRESH).then_some(self.clearance)
+impl PreflightResult {
+    /// The preflight, unless it is too old to rely on.
+    pub fn if_fresh(self) -> Option<Preflight> {
+        (self.requested_at.elapsed() < FRESH).then_some(self.preflight)
     }
 }
 
-/// A task at one attempt, as its handler has it: what is asked, and the right to store progress.
+/// One attempt of a task, for its handler: the assignment, and the lease to store progress under.
+///
+/// Every call to the database is retried while the database is unavailable and the lease is valid.
 #[derive(Debug)]
 pub struct Task {
     assignment: Assignment,
     pub(crate) lease: Lease,
-    hold: Arc<Hold>,
+    held: Arc<HeldLease>,
     draining: CancellationToken,
-    telling: Telling,
+    live_text: LiveTextStream,
     pool: String,
 }
 
 impl Task {
-    pub(crate) fn new(claimed: Claimed, station: &Station) -> Self {
-        let Claimed { claim, hold } = claimed;
+    pub(crate) fn new(claimed: Claimed, state: &WorkerState) -> Self {
+        let Claimed { claim, held } = claimed;
         let (lease, assignment) = (claim.lease, claim.assignment);
-        let telling = Telling::of(lease.store().clone(), lease.session(), lease.task(), assignment.number);
-        let (draining, pool) = (station.draining.clone(), station.settings.pool.clone());
-        Self { assignment, lease, hold, draining, telling, pool }
+        let (store, session) = (lease.store().clone(), lease.session());
+        let live_text = LiveTextStream::new(store, session, lease.task(), assignment.number);
+        let (draining, pool) = (state.draining.clone(), state.settings.pool.clone());
+        Self { assignment, lease, held, draining, live_text, pool }
     }
 
-    /// The pool that it runs in.
+    /// The pool that the task runs in.
     pub fn pool(&self) -> &str {
         &self.pool
     }
@@ -77,33 +81,33 @@ impl Task {
         self.lease.attempt()
     }
 
-    /// Model answers stored so far, by this attempt and those before it.
+    /// The number of stored model answers, of this attempt and earlier ones.
     pub fn answers(&self) -> i32 {
         self.lease.answers()
     }
 
-    /// Takes note of text that is not stored yet; it is kept if the task has to end without its answer, and told to whoever
-    /// watches.
-    pub fn says(&self, text: &str) {
-        lock(&self.hold.saying).says(self.answers() + 1, text);
-        self.telling.says(self.answers() + 1, text);
+    /// Appends text to the answer that is not stored yet. It becomes the partial result if the task
+    /// ends before the answer does, and is streamed to clients that watch the task.
+    pub fn append_text(&self, text: &str) {
+        lock(&self.held.draft).append(self.answers() + 1, text);
+        self.live_text.append(self.answers() + 1, text);
     }
 
-    /// What was said is stored, or does not count.
-    pub fn falls_silent(&self) {
-        lock(&self.hold.saying).falls_silent();
-        self.telling.falls_silent();
+    /// Discards the unstored text: the answer is stored, or its call failed.
+    pub fn clear_draft(&self) {
+        lock(&self.held.draft).clear();
+        self.live_text.reset();
     }
 
-    /// Text of an answer that did not come to its end.
+    /// Takes the text of an answer that did not finish.
     pub(crate) fn unfinished_text(&self) -> Option<String> {
-        self.telling.falls_silent();
-        let text = lock(&self.hold.saying).falls_silent();
+        self.live_text.reset();
+        let text = lock(&self.held.draft).clear();
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// To be asked before every step that costs something: whether this worker may still do it.
-    pub fn go_on(&self) -> Result<(), Stop> {
+    /// Whether this worker may start the next step. To be checked before every step with a cost.
+    pub fn check_may_continue(&self) -> Result<(), Stop> {
         self.check_lease()?;
         if self.draining.is_cancelled() {
             return Err(Stop::HandOver);
@@ -111,12 +115,12 @@ impl Task {
         Ok(())
     }
 
-    /// Whether the lease is good: what `go_on` asks, but for whether this worker is leaving.
+    /// Whether the lease is valid, even if the worker drains.
     pub fn check_lease(&self) -> Result<(), Stop> {
-        if self.hold.is_good() { Ok(()) } else { Err(Stop::LeaseLost) }
+        if self.held.is_valid() { Ok(()) } else { Err(Stop::LeaseLost) }
     }
 
-    /// Waits for so long, or until this worker is leaving.
+    /// Sleeps for this time, or until the worker drains.
     pub async fn pause(&self, time: Duration) {
         tokio::select! {
             () = tokio::time::sleep(time) => {}
@@ -124,100 +128,95 @@ impl Task {
         }
     }
 
-    /// What comes of something that may take long to begin; who is leaving does not wait for it.
-    pub async fn unless_leaving<T>(&self, coming: impl Future<Output = T>) -> Result<T, Stop> {
+    /// Awaits the future, but stops when the worker drains.
+    pub async fn unless_draining<T>(&self, future: impl Future<Output = T>) -> Result<T, Stop> {
         tokio::select! {
             biased;
             () = self.draining.cancelled() => Err(Stop::HandOver),
-            come = coming => Ok(come),
+            output = future => Ok(output),
         }
     }
 
-    /// What earlier attempts have stored.
+    /// The turns that earlier attempts stored.
     pub async fn turns(&self) -> Result<Vec<StoredTurn>, Stop> {
         if self.answers() == 0 {
             return Ok(Vec::new());
         }
-        self.insist(|| self.lease.store().turns(self.id())).await
+        self.retry(|| self.lease.store().turns(self.id())).await
     }
 
-    /// What the tasks have stored that this one continues, the oldest first.
+    /// The tasks that this one continues with their stored turns, the oldest first.
     pub async fn earlier_tasks(&self) -> Result<Vec<EarlierTask>, Stop> {
-        self.insist(|| self.lease.store().earlier_tasks(&self.assignment.config)).await
+        self.retry(|| self.lease.store().earlier_tasks(&self.assignment.config)).await
     }
 
-    /// Stores the next turn, and renews the lease. After this its model call is never made again.
-    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<(), Stop> {
+    /// Stores the next turn, renews the lease, and runs the preflight of the next call of the turn's
+    /// model. The model call is never repeated after this.
+    pub async fn checkpoint(&mut self, turn: &Turn) -> Result<PreflightResult, Stop> {
         for pause in backoff() {
-            let asked_at = Instant::now();
+            let requested_at = Instant::now();
             match self.lease.checkpoint(turn).await {
-                Ok(()) => {
-                    self.stored(asked_at);
-                    return Ok(());
+                Ok(preflight) => {
+                    self.stored(requested_at);
+                    return Ok(PreflightResult { preflight, requested_at });
                 }
-                Err(error) => self.wait_out(error, pause).await?,
+                Err(error) => self.before_retry(error, pause).await?,
             }
         }
         Err(Stop::LeaseLost)
     }
 
-    /// As [`Task::checkpoint`], and asks in the same call what has to be known before the model is called again.
-    pub async fn checkpoint_and_clear(&mut self, turn: &Turn, model: &str) -> Result<Cleared, Stop> {
-        for pause in backoff() {
-            let asked_at = Instant::now();
-            match self.lease.checkpoint_and_clear(turn, model).await {
-                Ok(clearance) => {
-                    self.stored(asked_at);
-                    return Ok(Cleared { clearance, asked_at });
-                }
-                Err(error) => self.wait_out(error, pause).await?,
-            }
-        }
-        Err(Stop::LeaseLost)
-    }
-
-    fn stored(&self, asked_at: Instant) {
-        self.hold.renewed(asked_at);
-        self.falls_silent();
+    fn stored(&self, requested_at: Instant) {
+        self.held.renewed(requested_at);
+        self.clear_draft();
         fault::point("checkpointed");
     }
 
-    /// Stores what a call of this tool in the last turn gave, and renews the lease; a tool that the agent does not have is
-    /// not named.
+    /// Stores the result of a tool call of the last turn and renews the lease. `tool` is `None` for
+    /// a tool that the agent does not have.
     pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<(), Stop> {
-        let asked_at = Instant::now();
-        self.insist(|| self.lease.tool_result(tool, result)).await?;
-        self.hold.renewed(asked_at);
+        let requested_at = Instant::now();
+        self.retry(|| self.lease.tool_result(tool, result)).await?;
+        self.held.renewed(requested_at);
         Ok(())
     }
 
-    /// Makes a call of the last turn to the shared context and stores its result, both or neither, and renews the lease.
-    pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult, Stop> {
-        let asked_at = Instant::now();
-        let result = self.insist(|| self.lease.shared_context(call_id, call)).await?;
-        self.hold.renewed(asked_at);
+    /// Applies a call to the shared context and stores its result in one transaction, and renews the
+    /// lease.
+    pub async fn shared_context(
+        &self,
+        call_id: &str,
+        call: &ContextCall,
+    ) -> Result<ToolResult, Stop> {
+        let requested_at = Instant::now();
+        let result = self.retry(|| self.lease.shared_context(call_id, call)).await?;
+        self.held.renewed(requested_at);
         Ok(result)
     }
 
-    /// What has to be known before a model is called.
-    pub async fn clearance(&self, model: &str) -> Result<Clearance, Stop> {
-        self.insist(|| self.lease.store().clearance(self.id(), self.session(), model)).await
+    /// The state of budgets and of the gate that decides whether the model may be called.
+    pub async fn preflight(&self, model: &str) -> Result<Preflight, Stop> {
+        self.retry(|| self.lease.store().preflight(self.id(), self.session(), model)).await
     }
 
-    /// Holds a model back on all workers.
+    /// Keeps all workers from calling the model for this time.
     pub async fn close_gate(&self, model: &str, time: Duration) -> Result<(), Stop> {
-        self.insist(|| self.lease.store().close_gate(model, time)).await
+        self.retry(|| self.lease.store().close_gate(model, time)).await
     }
 
-    /// Makes children, all or none; with a key, once, however often it is asked. They go on in the trace of their parent.
-    pub async fn spawn(&self, children: &[NewTask], key: IdempotencyKey<'_>) -> Result<Vec<Spawned>, Stop> {
+    /// Spawns children, all or none, and once per key. They continue the trace of their parent.
+    pub async fn spawn(
+        &self,
+        children: &[NewTask],
+        key: IdempotencyKey<'_>,
+    ) -> Result<Vec<Spawned>, Stop> {
         let children = trace::in_this_trace(children, self.assignment.traceparent.as_deref());
-        let spawned = self.insist(|| self.lease.spawn(&children, Some(key))).await?;
-        report::spawned(self, &spawned);
+        let spawned = self.retry(|| self.lease.spawn(&children, Some(key))).await?;
+        telemetry::log_spawned(self, &spawned);
         Ok(spawned)
     }
 
-    /// Gives children to agents by their names, all or none. A call of the last turn makes them once, however often it is made.
+    /// Spawns children for agents by name, all or none, and once per tool call of the last turn.
     pub async fn delegate(
         &self,
         call: &str,
@@ -228,81 +227,85 @@ impl Task {
         for child in &mut children {
             child.task.traceparent.clone_from(&trace);
         }
-        let spawned = self.insist(|| self.lease.delegate(call, &children, operator)).await?;
-        report::spawned(self, &spawned);
+        let spawned = self.retry(|| self.lease.delegate(call, &children, operator)).await?;
+        telemetry::log_spawned(self, &spawned);
         Ok(spawned)
     }
 
-    /// Makes children that have their configurations; otherwise as [`Task::delegate`].
-    pub async fn spawn_by_call(&self, call: &str, children: &[NewTask]) -> Result<Vec<Spawned>, Stop> {
+    /// Spawns children whose configurations are resolved; otherwise as [`Task::delegate`].
+    pub async fn spawn_by_call(
+        &self,
+        call: &str,
+        children: &[NewTask],
+    ) -> Result<Vec<Spawned>, Stop> {
         let children = trace::in_this_trace(children, self.assignment.traceparent.as_deref());
-        let spawned = self.insist(|| self.lease.spawn_by_call(call, &children)).await?;
-        report::spawned(self, &spawned);
+        let spawned = self.retry(|| self.lease.spawn_by_call(call, &children)).await?;
+        telemetry::log_spawned(self, &spawned);
         Ok(spawned)
     }
 
-    /// The agents that it can give tasks to.
+    /// The agents of the session, which this task can delegate to.
     pub async fn agents(&self) -> Result<Vec<Agent>, Stop> {
-        self.insist(|| self.lease.store().agents(self.session())).await
+        self.retry(|| self.lease.store().agents(self.session())).await
     }
 
-    /// How its children stand.
-    pub async fn children(&self) -> Result<Vec<Child>, Stop> {
-        self.insist(|| self.lease.children()).await
+    /// The children of this task with their states.
+    pub async fn children(&self) -> Result<Vec<TaskView>, Stop> {
+        self.retry(|| self.lease.children()).await
     }
 
-    /// A child that has ended, and what came of it.
-    pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(Child, Outcome), Stop> {
-        self.insist(|| self.lease.outcome_of_child(number)).await
+    /// A child that has ended, and its outcome.
+    pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(TaskView, Outcome), Stop> {
+        self.retry(|| self.lease.outcome_of_child(number)).await
     }
 
-    /// Hands a child's outcome over as the result of a call, both or neither.
+    /// Marks a child as collected and stores its outcome as a tool result, in one transaction.
     pub async fn collect_child(&self, number: TaskNumber, result: &ToolResult) -> Result<(), Stop> {
-        let asked_at = Instant::now();
-        self.insist(|| self.lease.collect_child(number, result)).await?;
-        self.hold.renewed(asked_at);
+        let requested_at = Instant::now();
+        self.retry(|| self.lease.collect_child(number, result)).await?;
+        self.held.renewed(requested_at);
         Ok(())
     }
 
-    /// Stops a child and all below it.
+    /// Cancels a child and its descendants.
     pub async fn cancel_child(&self, number: TaskNumber) -> Result<(), Stop> {
-        self.insist(|| self.lease.cancel_child(number)).await
+        self.retry(|| self.lease.cancel_child(number)).await
     }
 
-    /// A page of the full text of a task of the session that has ended.
+    /// A page of the full result of an ended task of the session.
     pub async fn read_result(&self, call: &ReadCall) -> Result<ResultPage, Stop> {
         let ReadCall { task_id, offset, limit } = *call;
-        self.insist(|| self.lease.store().read_result(self.session(), task_id, offset, limit)).await
+        self.retry(|| self.lease.store().read_result(self.session(), task_id, offset, limit)).await
     }
 
-    /// How long ago its last turn was stored.
+    /// The time since the last turn was stored.
     pub async fn since_last_turn(&self) -> Result<Duration, Stop> {
-        self.insist(|| self.lease.since_last_turn()).await
+        self.retry(|| self.lease.since_last_turn()).await
     }
 
-    /// Asks until there is an answer, for as long as the lease is good. What is asked is safe to be asked twice.
-    async fn insist<T, F>(&self, ask: impl Fn() -> F) -> Result<T, Stop>
+    /// Retries a call while the lease is valid. The call must be idempotent.
+    async fn retry<T, F>(&self, call: impl Fn() -> F) -> Result<T, Stop>
     where
         F: Future<Output = Result<T, Error>>,
     {
         for pause in backoff() {
-            match ask().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => self.wait_out(error, pause).await?,
+            match call().await {
+                Ok(output) => return Ok(output),
+                Err(error) => self.before_retry(error, pause).await?,
             }
         }
         Err(Stop::LeaseLost)
     }
 
-    /// A database that is away is waited for as long as the lease is good.
-    async fn wait_out(&self, error: Error, pause: Duration) -> Result<(), Stop> {
+    /// Pauses after a transient error, unless the lease is no longer valid.
+    async fn before_retry(&self, error: Error, pause: Duration) -> Result<(), Stop> {
         if let Error::LeaseLost(_) = error {
             return Err(Stop::LeaseLost);
         }
         if !error.is_passing() {
             return Err(Stop::Store(error));
         }
-        tracing::warn!(task.id = %self.id(), "cannot store progress, trying again: {error}");
+        tracing::warn!(task.id = %self.id(), "a database call failed, retrying: {error}");
         tokio::time::sleep(pause).await;
         self.check_lease()
     }

@@ -1,5 +1,5 @@
-//! One trace from the call that spawns a task through the queue to what its worker does. Without telemetry all of this does
-//! nothing but what it does it for.
+//! Carries one trace from the call that spawns a task through the queue to the attempts of its
+//! workers. Without telemetry the calls do their work and record nothing.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// What is going on here, as tasks keep it.
+/// The current span as a W3C traceparent.
 pub fn traceparent() -> Option<String> {
     let mut carrier = HashMap::new();
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut carrier);
     carrier.remove("traceparent")
 }
 
-/// Spawns as [`Store::spawn`] does; tasks without a traceparent go on in the trace of this call.
+/// Spawns as [`Store::spawn`] does. Tasks without a traceparent continue the trace of this call.
 pub async fn spawn(
     store: &Store,
     session: SessionId,
@@ -29,11 +29,12 @@ pub async fn spawn(
     let span = spawn_span(agent, tasks.len());
     let spawning = async { store.spawn(session, &in_this_trace(tasks, None), key).await };
     let spawned = spawning.instrument(span.clone()).await;
-    tell(&span, &spawned);
+    record_error(&span, &spawned);
     spawned
 }
 
-/// Delegates as [`Store::delegate`] does; a task without a traceparent goes on in the trace of this call.
+/// Delegates as [`Store::delegate`] does. A task without a traceparent continues the trace of this
+/// call.
 pub async fn delegate(
     store: &Store,
     session: SessionId,
@@ -48,7 +49,7 @@ pub async fn delegate(
         store.delegate(session, &new, operator, key).await
     };
     let spawned = delegating.instrument(span.clone()).await;
-    tell(&span, &spawned);
+    record_error(&span, &spawned);
     spawned
 }
 
@@ -65,7 +66,7 @@ fn spawn_span(agent: &str, tasks: usize) -> Span {
     )
 }
 
-fn tell<T>(span: &Span, spawned: &Result<T, Error>) {
+fn record_error<T>(span: &Span, spawned: &Result<T, Error>) {
     if let Err(error) = spawned {
         span.record("otel.status_code", "ERROR");
         span.record("error.type", kind(error));
@@ -82,7 +83,7 @@ fn kind(error: &Error) -> &'static str {
     }
 }
 
-/// The tasks, each with a traceparent: its own, else that of what is going on here, else `otherwise`.
+/// The tasks, each with a traceparent: its own, else the current one, else `otherwise`.
 pub(crate) fn in_this_trace(tasks: &[NewTask], otherwise: Option<&str>) -> Vec<NewTask> {
     let here = traceparent().or_else(|| otherwise.map(str::to_owned));
     let traced = |task: &NewTask| NewTask {
@@ -92,11 +93,11 @@ pub(crate) fn in_this_trace(tasks: &[NewTask], otherwise: Option<&str>) -> Vec<N
     tasks.iter().map(traced).collect()
 }
 
-/// Makes the span a part of the trace that the task was spawned in.
+/// Makes the span a child of the span that spawned the task.
 pub(crate) fn continue_from(span: &Span, traceparent: Option<&str>) {
     let Some(traceparent) = traceparent else { return };
     let carrier = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
     let context = TraceContextPropagator::new().extract(&carrier);
-    // It fails only where no telemetry listens.
+    // This fails only if no telemetry layer is installed.
     let _ = span.set_parent(context);
 }

@@ -11,38 +11,42 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::held::Held;
-use crate::station::Station;
-use crate::turnover::{Calls, Turnover};
-use crate::{Handler, Settings, announce, backend, draft, listen, poll, renew, webhooks};
+use crate::end_and_claim::{Calls, EndAndClaim};
+use crate::lease_table::LeaseTable;
+use crate::worker_state::WorkerState;
+use crate::{
+    Handler, Settings, backend, listen, poll, renew, start_events, store_drafts, webhooks,
+};
 
-/// The longest that a call to the database may take here; a lease has to outlive it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a database call. A lease has to be longer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is kept of the grace for giving back what did not hand itself over.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// The part of the drain time that is reserved for releasing tasks whose handlers did not stop.
+const RELEASE_TIME: Duration = Duration::from_secs(2);
 
-/// A running worker. Dropped, it stops at once, as if it had been killed.
+/// A running worker. Dropping it stops it at once, as if the process had been killed.
 pub struct Worker {
-    station: Arc<Station>,
+    state: Arc<WorkerState>,
     running: JoinHandle<Result<(), String>>,
     loops: Vec<AbortOnDropHandle<()>>,
     delivering: AbortOnDropHandle<()>,
 }
 
-/// How a worker left.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
-    /// Tasks that it could not give back: they are taken over when their leases have run out.
+    /// Tasks that could not be released: other workers take them over when their leases expire.
     pub left_behind: usize,
 }
 
 impl Worker {
-    /// Registers and begins to work.
+    /// Registers the worker in the database and starts its loops.
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
-        let connections = Connections { max: settings.connections(), patience: PATIENCE };
+        let connections = Connections { max: settings.connections(), patience: CALL_TIMEOUT };
         let store = Store::open_with(&settings.database_url, connections).await?;
-        let line = Store::open_line(&settings.database_url, settings.renew_every().min(PATIENCE)).await?;
+        let connection =
+            Store::open_line(&settings.database_url, settings.renew_every().min(CALL_TIMEOUT))
+                .await?;
         let renewals = Store::open_line(&settings.database_url, settings.renew_every()).await?;
         let new = NewWorker {
             name: settings.name.clone(),
@@ -54,52 +58,52 @@ impl Worker {
         let worker = store.register(&new).await?;
         let (endings, to_write) = mpsc::unbounded_channel();
         let (claims, to_run) = mpsc::unbounded_channel();
-        let station = Arc::new(Station {
-            worker: worker.over(&line),
-            announcer: worker,
+        let state = Arc::new(WorkerState {
+            worker: worker.over(&connection),
+            start_events: worker,
             store,
-            held: Held::new(settings.concurrency, settings.stop_after()),
+            leases: LeaseTable::new(settings.concurrency, settings.stop_after()),
             wake: Notify::new(),
             claimed: Notify::new(),
-            look: Notify::new(),
+            poll_now: Notify::new(),
             claiming: RwLock::new(()),
             draining: CancellationToken::new(),
-            cut_off: CancellationToken::new(),
+            abort_handlers: CancellationToken::new(),
             listening: AtomicBool::new(false),
             peers: std::sync::Mutex::default(),
             other_pools: AtomicBool::new(false),
             endings,
             settings,
         });
-        station.wake.notify_one();
-        let turnover = Turnover {
-            calls: Calls { station: station.clone(), line },
-            // It has the only one: when nothing is claimed any more, the claims end.
+        state.wake.notify_one();
+        let end_and_claim = EndAndClaim {
+            calls: Calls { state: state.clone(), connection },
+            // The only sender: dropping it ends the stream of claims.
             claims: Some(claims),
             endings: to_write,
         };
         let loops = vec![
-            spawn(turnover.run()),
-            spawn(renew::renew(station.clone(), renewals)),
-            spawn(poll::poll(station.clone())),
-            spawn(listen::listen(station.clone())),
-            spawn(draft::draft(station.clone())),
-            spawn(announce::announce(station.clone())),
+            spawn(end_and_claim.run()),
+            spawn(renew::run(state.clone(), renewals)),
+            spawn(poll::run(state.clone())),
+            spawn(listen::run(state.clone())),
+            spawn(store_drafts::run(state.clone())),
+            spawn(start_events::run(state.clone())),
         ];
-        let running = tokio::spawn(backend::run_claims(station.clone(), Arc::new(handler), to_run));
-        let delivering = spawn(webhooks::deliver(station.clone()));
-        Ok(Self { station, running, loops, delivering })
+        let running = tokio::spawn(backend::run_claims(state.clone(), Arc::new(handler), to_run));
+        let delivering = spawn(webhooks::deliver(state.clone()));
+        Ok(Self { state, running, loops, delivering })
     }
 
     pub fn id(&self) -> WorkerId {
-        self.station.worker.id()
+        self.state.worker.id()
     }
 
-    /// Resolves only if the worker ends without having been told to, with the reason; cancel safe.
+    /// Resolves only if the worker ends by itself, with the reason. Cancel safe.
     pub async fn stopped(&mut self) -> String {
         tokio::select! {
             ended = &mut self.running => match ended {
-                Ok(Ok(())) => "it ran out of claims".to_owned(),
+                Ok(Ok(())) => "the stream of claims ended".to_owned(),
                 Ok(Err(error)) => error,
                 Err(error) => error.to_string(),
             },
@@ -110,46 +114,48 @@ impl Worker {
         }
     }
 
-    /// Stops claiming, lets handlers reach a point where another worker can go on, gives back what does not, and ends:
-    /// all within `grace`.
+    /// Stops claiming, lets handlers stop where another worker can continue, releases the tasks of
+    /// handlers that did not stop, and ends: all within `grace`.
     pub async fn drain(mut self, grace: Duration) -> Drained {
-        let began = Instant::now();
-        let last_words = LAST_WORDS.min(grace / 4);
-        self.station.draining.cancel();
-        if timeout_at(began + grace - last_words, &mut self.running).await.is_err() {
-            self.station.cut_off.cancel();
-            if timeout(last_words / 2, &mut self.running).await.is_err() {
-                self.give_back(last_words / 4).await;
+        let started = Instant::now();
+        let release_time = RELEASE_TIME.min(grace / 4);
+        self.state.draining.cancel();
+        if timeout_at(started + grace - release_time, &mut self.running).await.is_err() {
+            self.state.abort_handlers.cancel();
+            if timeout(release_time / 2, &mut self.running).await.is_err() {
+                self.release_all(release_time / 4).await;
             }
         }
-        // What is not sent by then is sent by another.
-        let _ = timeout_at(began + grace - last_words, &mut self.delivering).await;
-        let drained = Drained { left_behind: self.station.held.all().len() };
-        // From here on nothing is lost by being late.
-        let _ = timeout_at(began + grace, async {
-            let _ = self.station.worker.stop().await;
+        // Another worker sends the deliveries that are not sent by then.
+        let _ = timeout_at(started + grace - release_time, &mut self.delivering).await;
+        let drained = Drained { left_behind: self.state.leases.all().len() };
+        // Nothing is lost if the rest does not finish in time.
+        let _ = timeout_at(started + grace, async {
+            let _ = self.state.worker.stop().await;
             self.loops.clear();
-            self.station.store.close().await;
+            self.state.store.close().await;
         })
         .await;
         drained
     }
 
-    /// For handlers that do not even stop when they are dropped.
-    async fn give_back(&self, patience: Duration) {
-        let station = &self.station;
-        let held = station.held.all();
-        let endings: Vec<_> =
-            held.iter().map(|(slot, task, lease)| station.worker.give_back(*slot, *task, *lease)).collect();
-        match timeout(patience, station.store.end(&endings)).await {
+    /// Releases the tasks of handlers that block their thread and so do not stop when dropped.
+    async fn release_all(&self, time: Duration) {
+        let state = &self.state;
+        let held = state.leases.all();
+        let endings: Vec<_> = held
+            .iter()
+            .map(|(slot, task, lease)| state.worker.give_back(*slot, *task, *lease))
+            .collect();
+        match timeout(time, state.store.end(&endings)).await {
             Ok(Ok(_)) => {
                 for (_, _, lease) in held {
-                    station.held.remove(lease);
+                    state.leases.remove(lease);
                 }
-                station.tell_others();
+                state.notify_other_workers();
             }
-            Ok(Err(error)) => tracing::error!("cannot give back {} tasks: {error}", held.len()),
-            Err(_) => tracing::error!("cannot give back {} tasks in time", held.len()),
+            Ok(Err(error)) => tracing::error!("release of {} tasks failed: {error}", held.len()),
+            Err(_) => tracing::error!("release of {} tasks timed out", held.len()),
         }
     }
 }

@@ -10,7 +10,7 @@ use adjutant_script::{Script, When, text};
 use adjutant_server::Hub;
 use adjutant_store::{NewSession, Operator, Redefinition, Store};
 use adjutant_worker::tools::{Toolbox, ToolsConfig};
-use adjutant_worker::{Agents, AttemptOf, Hooked, Hooks, Stopped, Worker};
+use adjutant_worker::{Agents, AttemptInfo, Hooked, Hooks, Stopped, Worker};
 
 /// Keeps a diary.
 #[derive(Clone, Default)]
@@ -27,12 +27,15 @@ impl Diary {
 }
 
 impl Hooks for Diary {
-    async fn started(&self, attempt: &AttemptOf) -> Result<(), String> {
-        self.write(format!("{} starts {}, attempt {}", attempt.agent, attempt.number, attempt.attempt));
+    async fn started(&self, attempt: &AttemptInfo) -> Result<(), String> {
+        self.write(format!(
+            "{} starts {}, attempt {}",
+            attempt.agent, attempt.number, attempt.attempt
+        ));
         Ok(())
     }
 
-    async fn stopped(&self, attempt: &AttemptOf, how: Stopped) -> Result<(), String> {
+    async fn stopped(&self, attempt: &AttemptInfo, how: Stopped) -> Result<(), String> {
         self.write(format!("{} stops {}: {how:?}", attempt.agent, attempt.number));
         Err("the diary is full".to_owned())
     }
@@ -47,8 +50,9 @@ pub async fn run(database_url: &str) -> scene::Result<Vec<String>> {
     let handler = Hooked::new(Agents::new(models, toolbox), diary.clone());
     let worker = Worker::start(scene::settings(database_url), handler).await?;
 
-    let desk = NewSession { tenant: "me".to_owned(), name: "desk".to_owned(), ..NewSession::default() };
-    let session = store.create_session(&desk).await?.id;
+    let service =
+        NewSession { tenant: "me".to_owned(), name: "service".to_owned(), ..NewSession::default() };
+    let session = store.create_session(&service).await?.id;
     store.define(session, &scene::agent("clerk", &[])?, Redefinition::Refuse).await?;
     let new = scene::task("clerk", "Tidy up.");
     let spawned = store.delegate(session, &new, &Operator::default(), None).await?;

@@ -1,23 +1,23 @@
-//! Every operation in your own process, without a server: the desk takes the calls that orchestrators make over HTTP and MCP, and
+//! Every operation in your own process, without a server: the service takes the calls that orchestrators make over HTTP and MCP, and
 //! answers as they are answered there.
 //! `adjutant postgres --throwaway -- cargo run --package adjutant --example operations`
 
-#[expect(dead_code, reason = "this one defines and collects at the desk")]
+#[expect(dead_code, reason = "this one defines and collects at the service")]
 mod scene;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_script::{Script, When, text};
-use adjutant_server::{Caller, Desk, Dialect, Hub, Policy, Scope, ToolCall};
+use adjutant_server::{Caller, Dialect, Hub, Policy, Scope, ToolCall, ToolService};
 use adjutant_store::{NewSession, Operator, Store};
 use adjutant_worker::tools::{Toolbox, ToolsConfig};
 use adjutant_worker::{Agents, Worker};
 use serde_json::{Value, json};
 
-/// Somebody who may delegate, at a desk.
+/// Somebody who may delegate, at a service.
 struct Orchestrator {
-    desk: Desk,
+    service: ToolService,
     caller: Caller,
 }
 
@@ -25,7 +25,7 @@ impl Orchestrator {
     async fn call(&self, arguments: Value) -> scene::Result<Value> {
         let tool = "subagent".to_owned();
         let call = ToolCall { tool, arguments, idempotency_key: None, traceparent: None };
-        Ok(self.desk.call(&self.caller, "review", call, Dialect::Spec).await?.value)
+        Ok(self.service.call(&self.caller, "review", call, Dialect::Spec).await?.value)
     }
 }
 
@@ -44,9 +44,11 @@ pub async fn run(database_url: &str) -> scene::Result<Value> {
     };
     let hub = Hub::start(store.clone(), database_url.to_owned());
     let caller = Caller { tenant: "me".to_owned(), scopes: vec![Scope::Delegate] };
-    let orchestrator = Orchestrator { desk: Desk::new(store.clone(), hub, policy), caller };
+    let orchestrator =
+        Orchestrator { service: ToolService::new(store.clone(), hub, policy), caller };
 
-    let review = NewSession { tenant: "me".to_owned(), name: "review".to_owned(), ..NewSession::default() };
+    let review =
+        NewSession { tenant: "me".to_owned(), name: "review".to_owned(), ..NewSession::default() };
     store.create_session(&review).await?;
     let define = json!({
         "action": "define", "name": "reviewer", "description": "Reviews code", "system_prompt": "You review code.",

@@ -50,7 +50,8 @@ pub async fn run(database_url: &str) -> scene::Result<String> {
     store.publish_tools(&toolbox.catalogue()).await?; // so that others know which tools there are
     let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
 
-    let shop = NewSession { tenant: "me".to_owned(), name: "shop".to_owned(), ..NewSession::default() };
+    let shop =
+        NewSession { tenant: "me".to_owned(), name: "shop".to_owned(), ..NewSession::default() };
     let session = store.create_session(&shop).await?.id;
     store.define(session, &scene::agent("clerk", &["order_status"])?, Redefinition::Refuse).await?;
     let new = scene::task("clerk", "Where is order 7?");

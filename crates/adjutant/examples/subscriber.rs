@@ -29,12 +29,12 @@ async fn next(store: &Store, events: &mut Subscription) -> scene::Result<Delegat
     loop {
         let event = events.next().await?;
         let record = store.task(TENANT, event.task).await?;
-        let (correlation, agent) = (event.task, record.entry.agent);
+        let (correlation, agent) = (event.task, record.entry.task.agent);
         if event.kind == EventKind::Spawned {
             let (task, traceparent) = (record.assignment, record.traceparent);
             return Ok(Delegation::Started { correlation, agent, task, traceparent });
         } else if event.kind.is_terminal() {
-            let (result, error) = (record.result, record.entry.error);
+            let (result, error) = (record.result, record.entry.task.error);
             return Ok(Delegation::Completed { correlation, agent, result, error });
         }
     }
@@ -47,14 +47,19 @@ pub async fn run(database_url: &str) -> scene::Result<Vec<Delegation>> {
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
     let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
 
-    let desk = NewSession { tenant: TENANT.to_owned(), name: "desk".to_owned(), ..NewSession::default() };
-    let session = store.create_session(&desk).await?.id;
+    let service = NewSession {
+        tenant: TENANT.to_owned(),
+        name: "service".to_owned(),
+        ..NewSession::default()
+    };
+    let session = store.create_session(&service).await?.id;
     let hub = Hub::start(store.clone(), database_url.to_owned());
     let mut events = hub.subscribe(session, 0);
 
     store.define(session, &scene::agent("clerk", &[])?, Redefinition::Refuse).await?;
     let mut new = scene::task("clerk", "Tidy up.");
-    new.task.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    new.task.traceparent =
+        Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     store.delegate(session, &new, &Operator::default(), None).await?;
     let told = vec![next(&store, &mut events).await?, next(&store, &mut events).await?];
     worker.drain(Duration::from_secs(5)).await;

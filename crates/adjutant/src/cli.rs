@@ -3,8 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp, migrate,
-    postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch, webhooks, work,
+    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp,
+    migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch,
+    webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.
@@ -45,11 +46,11 @@ pub enum Command {
     Completions(completions::Arguments),
 }
 
-/// What the commands are for, in the order in which one meets them.
+/// The groups of the help, and the commands in each.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Running", &["up", "serve", "work", "mcp", "demo"]),
     ("Delegating", &["agents", "spawn", "wait", "collect", "read", "cancel", "context"]),
-    ("Looking", &["status", "tasks", "watch", "sessions", "webhooks"]),
+    ("Inspecting", &["status", "tasks", "watch", "sessions", "webhooks"]),
     (
         "Operating",
         &[
@@ -68,29 +69,29 @@ const GROUPS: [(&str, &[&str]); 4] = [
 
 const FIRST_STEPS: &str = "\
 First steps:
-  adjutant config example > adjutant.toml        then name a model and an agent in it
-  adjutant up                                    everything in one process
+  adjutant config example > adjutant.toml        then set a model and an agent in it
+  adjutant up                                    run everything in one process
   adjutant spawn researcher --wait 'Why is the checkout slow since Monday?'
 
-`adjutant COMMAND --help` explains a command, with examples.";
+`adjutant COMMAND --help` describes a command, with examples.";
 
 impl Cli {
-    /// The commands, with a help that has them in groups: clap lists them as one.
-    pub fn grouped() -> clap::Command {
+    /// The command line with a help text that lists the commands in groups, which clap cannot do.
+    pub fn with_groups() -> clap::Command {
         let command = Self::command();
-        let commands = listed(&command);
+        let commands = command_list(&command);
         command.help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{commands}\n\nOptions:\n{{options}}\n\n{FIRST_STEPS}\n"
         ))
     }
 }
 
-fn listed(command: &clap::Command) -> String {
+fn command_list(command: &clap::Command) -> String {
     let groups = GROUPS.iter().map(|(title, names)| {
-        let known = names.iter().filter_map(|name| command.find_subcommand(name));
-        let lines = known.map(|known| {
-            let about = known.get_about().map(ToString::to_string).unwrap_or_default();
-            format!("\n  {:<13} {about}", known.get_name())
+        let command = names.iter().filter_map(|name| command.find_subcommand(name));
+        let lines = command.map(|command| {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("\n  {:<13} {about}", command.get_name())
         });
         format!("\n{title}:{}", lines.collect::<String>())
     });
@@ -103,15 +104,16 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::grouped().debug_assert();
+        Cli::with_groups().debug_assert();
     }
 
     #[test]
     fn every_command_is_in_one_group() {
         for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
-            let places = GROUPS.iter().flat_map(|(_, names)| *names).filter(|known| **known == name);
-            assert_eq!(places.count(), 1, "{name}");
+            let groups =
+                GROUPS.iter().flat_map(|(_, names)| *names).filter(|command| **command == name);
+            assert_eq!(groups.count(), 1, "{name}");
         }
     }
 
@@ -120,7 +122,11 @@ mod tests {
         fn check(command: &clap::Command) {
             let has_subcommands = command.get_subcommands().next().is_some();
             let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Examples:") || has_subcommands, "{} has no examples", command.get_name());
+            assert!(
+                help.contains("Examples:") || has_subcommands,
+                "{} has no examples",
+                command.get_name()
+            );
             if let Some((_, first)) = help.split_once("Examples:\n") {
                 assert!(
                     first.starts_with("  adjutant"),

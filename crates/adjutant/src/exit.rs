@@ -1,11 +1,11 @@
-//! How commands end, for scripts.
+//! Exit codes, and how errors are reported.
 
 use std::process::ExitCode;
 
 use crate::client::CallError;
 use crate::signals::Interrupted;
 
-/// The meanings of the exit code; `--help` of every command that speaks to a server lists them.
+/// The exit codes. Commands that talk to a server list them in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
@@ -32,9 +32,9 @@ impl Exit {
         }
     }
 
-    /// What an error that ends the program means.
+    /// The exit code of an error.
     fn of(error: &anyhow::Error) -> Self {
-        match (error.downcast_ref::<CallError>(), error.downcast_ref::<Told>()) {
+        match (error.downcast_ref::<CallError>(), error.downcast_ref::<CommandError>()) {
             (Some(call), _) => call.exit(),
             (None, Some(told)) => told.exit,
             (None, None) => Self::Error,
@@ -48,46 +48,46 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error of our own with a meaning.
+/// An error with its own exit code.
 #[derive(Debug)]
-pub struct Told {
+pub struct CommandError {
     pub exit: Exit,
-    pub sentence: String,
+    pub message: String,
 }
 
-impl Told {
-    pub fn usage(sentence: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, sentence: sentence.into() }
+impl CommandError {
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
     }
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.sentence)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for CommandError {}
 
-/// Says why the program ends, and gives the code that says it to scripts.
-pub fn explain(error: &anyhow::Error) -> ExitCode {
+/// Prints an error and returns its exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(Interrupted(name)) = error.downcast_ref() {
-        // As a shell has it: 128 and the signal's number.
+        // As in a shell: 128 plus the signal's number.
         return ExitCode::from(match *name {
             "HUP" => 129,
             "INT" => 130,
             _ => 143,
         });
     }
-    match error.downcast_ref::<CallError>().and_then(CallError::as_it_came) {
-        // Who reads nothing more has seen enough.
+    match error.downcast_ref::<CallError>().and_then(CallError::raw_body) {
+        // A closed pipe is not an error here.
         Some(body) => drop(crate::output::print_line(body)),
         None => eprintln!("adjutant: {error:#}"),
     }
     Exit::of(error).into()
 }
 
-/// The examples of a command that speaks to a server, and what its exit codes mean.
+/// The examples of a command that talks to a server, followed by the exit codes.
 macro_rules! examples {
     ($examples:literal) => {
         concat!(

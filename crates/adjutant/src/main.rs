@@ -4,7 +4,6 @@ mod cli;
 mod client;
 mod commands;
 mod config;
-mod crew;
 mod exit;
 mod logs;
 mod moment;
@@ -12,31 +11,33 @@ mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;
-mod rehearsal;
 mod signals;
+mod simulation;
 mod table;
 mod telemetry;
 mod worker_processes;
+mod worker_setup;
 
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
 use crate::cli::{Cli, Command};
-use crate::exit::explain;
+use crate::exit::report;
 use crate::signals::interruptible;
 
 fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("adjutant: cannot start: {error}");
+            eprintln!("adjutant: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let cli = Cli::from_arg_matches(&Cli::grouped().get_matches()).unwrap_or_else(|error| error.exit());
-    let code = runtime.block_on(run(cli.command)).unwrap_or_else(|error| explain(&error));
-    // A task that keeps its thread must not keep the process.
+    let cli = Cli::from_arg_matches(&Cli::with_groups().get_matches())
+        .unwrap_or_else(|error| error.exit());
+    let code = runtime.block_on(run(cli.command)).unwrap_or_else(|error| report(&error));
+    // A task that blocks its thread must not keep the process alive.
     runtime.shutdown_background();
     code
 }

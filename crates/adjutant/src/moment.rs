@@ -1,4 +1,4 @@
-//! Times as people write and read them.
+//! Parses and formats times and durations.
 
 use std::time::Duration;
 
@@ -6,46 +6,47 @@ pub use adjutant_store::moment::utc as as_rfc3339;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// A time that was said: RFC 3339, a date, or how long ago (`90s`, `15m`, `2h`, `3d`).
-pub fn read_moment(said: &str) -> Result<DateTime<Utc>, String> {
-    if let Ok(moment) = DateTime::parse_from_rfc3339(said) {
+/// Parses a time: RFC 3339, a date, or a duration ago (`90s`, `15m`, `2h`, `3d`).
+pub fn parse_time(text: &str) -> Result<DateTime<Utc>, String> {
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
         return Ok(moment.to_utc());
     }
-    if let Ok(date) = said.parse::<chrono::NaiveDate>() {
+    if let Ok(date) = text.parse::<chrono::NaiveDate>() {
         return Ok(date.and_time(chrono::NaiveTime::MIN).and_utc());
     }
-    let ago = read_span(said)
+    let age = parse_duration(text)
         .ok()
-        .and_then(|span| TimeDelta::from_std(span).ok())
-        .and_then(|ago| Utc::now().checked_sub_signed(ago));
-    ago.ok_or_else(|| "must be like 2h, 3d, 2026-07-01 or 2026-07-01T12:00:00Z".to_owned())
+        .and_then(|short_duration| TimeDelta::from_std(short_duration).ok())
+        .and_then(|age| Utc::now().checked_sub_signed(age));
+    age.ok_or_else(|| "must be like 2h, 3d, 2026-07-01 or 2026-07-01T12:00:00Z".to_owned())
 }
 
-/// A span that was said: `90`, `90s`, `15m`, `2h`, `3d`.
-pub fn read_span(said: &str) -> Result<Duration, String> {
-    let number = said.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match &said[number.len()..] {
+/// Parses a duration: `90`, `90s`, `15m`, `2h`, `3d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
         "d" => 86_400.0,
         _ => return Err("must be like 90, 90s, 15m, 2h or 3d".to_owned()),
     };
-    let seconds = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0).map(|number| number * unit);
+    let seconds =
+        number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0).map(|number| number * unit);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "must be more than 0, like 90, 90s, 15m, 2h or 3d".to_owned())
 }
 
-/// How long ago a time of the wire was, in its largest unit; nothing when it is not a time.
-pub fn ago(moment: &str, now: DateTime<Utc>) -> String {
+/// How long ago an RFC 3339 time was, in its largest unit; empty if it is not a time.
+pub fn age(moment: &str, now: DateTime<Utc>) -> String {
     let Ok(moment) = DateTime::parse_from_rfc3339(moment) else { return String::new() };
-    span(now.signed_duration_since(moment).to_std().unwrap_or_default())
+    short_duration(now.signed_duration_since(moment).to_std().unwrap_or_default())
 }
 
-/// A span in its largest unit.
-pub fn span(span: Duration) -> String {
-    match span.as_secs() {
+/// A duration in its largest unit.
+pub fn short_duration(short_duration: Duration) -> String {
+    match short_duration.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3600 => format!("{}m", seconds / 60),
         seconds @ 3600..86_400 => format!("{}h", seconds / 3600),
@@ -59,22 +60,27 @@ mod tests {
 
     #[test]
     fn spans_and_moments_are_read_as_people_write_them() {
-        assert_eq!(read_span("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(read_span("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(read_span("3d"), Ok(Duration::from_secs(3 * 86_400)));
-        for nonsense in ["", "0", "-1", "h", "1x", "NaN", "1e400d", "9999999999999999999d", "5 m", "ß"] {
-            assert!(read_span(nonsense).is_err(), "{nonsense}");
-            assert!(read_moment(nonsense).is_err(), "{nonsense}");
+        assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("3d"), Ok(Duration::from_secs(3 * 86_400)));
+        for nonsense in
+            ["", "0", "-1", "h", "1x", "NaN", "1e400d", "9999999999999999999d", "5 m", "ß"]
+        {
+            assert!(parse_duration(nonsense).is_err(), "{nonsense}");
+            assert!(parse_time(nonsense).is_err(), "{nonsense}");
         }
-        assert_eq!(as_rfc3339(read_moment("2026-07-01").unwrap()), "2026-07-01T00:00:00.000Z");
-        assert_eq!(as_rfc3339(read_moment("2026-07-01T12:00:00+02:00").unwrap()), "2026-07-01T10:00:00.000Z");
-        let then = read_moment("2h").unwrap();
+        assert_eq!(as_rfc3339(parse_time("2026-07-01").unwrap()), "2026-07-01T00:00:00.000Z");
+        assert_eq!(
+            as_rfc3339(parse_time("2026-07-01T12:00:00+02:00").unwrap()),
+            "2026-07-01T10:00:00.000Z"
+        );
+        let then = parse_time("2h").unwrap();
         assert_eq!((Utc::now() - then).num_minutes(), 120);
     }
 
     #[test]
     fn how_long_ago_is_said_in_one_unit() {
-        let now = read_moment("2026-07-02T00:00:00Z").unwrap();
+        let now = parse_time("2026-07-02T00:00:00Z").unwrap();
         for (then, shown) in [
             ("2026-07-01T23:59:01Z", "59s"),
             ("2026-07-01T23:00:01Z", "59m"),
@@ -83,7 +89,7 @@ mod tests {
             ("2026-07-03T00:00:00Z", "0s"),
             ("yesterday", ""),
         ] {
-            assert_eq!(ago(then, now), shown, "{then}");
+            assert_eq!(age(then, now), shown, "{then}");
         }
     }
 }

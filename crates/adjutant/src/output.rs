@@ -1,10 +1,10 @@
-//! Standard output is for results; what is under way goes to standard error.
+//! Standard output is for results; progress goes to standard error.
 
 use std::io::Write;
 
 use anyhow::Context;
 
-/// Prints a line, and fails when nobody reads it any more.
+/// Prints a line. Fails if standard output is closed.
 pub fn print_line(line: &str) -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "{line}").context("cannot write to standard output")
 }

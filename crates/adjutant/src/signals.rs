@@ -1,10 +1,9 @@
-//! What asks a process to stop.
+//! The signals that stop a process.
 
 use anyhow::Context;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask us to stop.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -21,7 +20,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one, and gives its name as `kill` has it.
+    /// Waits for the next signal and returns its name, as `kill` knows it.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "INT",
@@ -31,7 +30,7 @@ impl Signals {
     }
 }
 
-/// A signal ended it before it was done.
+/// A signal ended the command.
 #[derive(Debug)]
 pub struct Interrupted(pub &'static str);
 
@@ -43,7 +42,8 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Does the work, unless a signal comes first; then the work is dropped, which tidies up behind it.
+/// Runs the work until it ends or a signal arrives. A signal drops the work, which cleans up after
+/// itself.
 pub async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut signals = Signals::listen()?;
     tokio::select! {
@@ -52,7 +52,8 @@ pub async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> 
     }
 }
 
-/// The shell's own `kill`: std cannot send signals, and small systems have no other.
+/// Uses the shell's `kill`: the standard library cannot send signals, and small systems have no
+/// other.
 pub async fn send(name: &str, child: &Child) -> anyhow::Result<()> {
     let Some(pid) = child.id() else { return Ok(()) };
     let script = format!("kill -{name} {pid}");

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal, and colour where it is wanted.
+//! Tables that fit the terminal, with colors.
 
 use std::io::IsTerminal;
 
@@ -8,55 +8,56 @@ use comfy_table::{
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-/// Without a terminal a table is as wide as it has to be: a program may read it.
+/// Without a terminal a table is as wide as necessary: a program may read it.
 const UNBOUNDED: u16 = u16::MAX;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
 
-/// What is left of a name, and of a text, before whole columns are left out.
-const LEAST_NAME: usize = 12;
-const LEAST_TEXT: usize = 16;
+/// The minimum width of a name and of a text, before columns are dropped.
+const MIN_NAME: usize = 12;
+const MIN_TEXT: usize = 16;
 
-/// How something is shown.
+/// The width and the colors of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct OutputStyle {
     pub width: u16,
-    pub paint: Paint,
+    pub colors: Colors,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paint {
-    Plain,
-    Colour,
+pub enum Colors {
+    Off,
+    On,
 }
 
-impl Look {
-    /// That of standard output: colour on a terminal only, and not against <https://no-color.org>.
-    pub fn of_stdout() -> Self {
+impl OutputStyle {
+    /// The style of standard output: colors only on a terminal, and not if <https://no-color.org>
+    /// forbids them.
+    pub fn for_stdout() -> Self {
         if !std::io::stdout().is_terminal() {
-            return Self { width: UNBOUNDED, paint: Paint::Plain };
+            return Self { width: UNBOUNDED, colors: Colors::Off };
         }
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let (_, width) = console::Term::stdout().size();
-        Self { width, paint: if refused { Paint::Plain } else { Paint::Colour } }
+        Self { width, colors: if refused { Colors::Off } else { Colors::On } }
     }
 }
 
-/// One column: its title, and how its cells are set.
+/// A column: its title, and how its cells are formatted.
 #[derive(Debug, Clone, Copy)]
 pub enum Column {
-    /// Never broken: ids and words.
+    /// Never wrapped or truncated.
     Word(&'static str),
-    /// A word that may be cut where there is no room.
+    /// A word that is truncated if space is short.
     Name(&'static str),
-    /// As wide as there is room, and broken into lines.
+    /// As wide as possible, and wrapped.
     Text(&'static str),
-    /// As wide as there is room, and cut.
+    /// As wide as possible, and truncated.
     Line(&'static str),
     Number(&'static str),
-    /// A state in its colour.
+    /// A state, colored.
     State(&'static str),
 }
 
@@ -72,21 +73,21 @@ impl Column {
         }
     }
 
-    fn cell(self, text: &str, paint: Paint) -> Cell {
+    fn cell(self, text: &str, colors: Colors) -> Cell {
         let cell = Cell::new(text);
-        match (self, paint) {
+        match (self, colors) {
             (Self::Number(_), _) => cell.set_alignment(CellAlignment::Right),
-            (Self::State(_), Paint::Colour) => {
-                state_colour(text).map_or(cell.clone(), |colour| cell.fg(colour))
+            (Self::State(_), Colors::On) => {
+                state_color(text).map_or(cell.clone(), |color| cell.fg(color))
             }
-            (Self::State(_), Paint::Plain)
+            (Self::State(_), Colors::Off)
             | (Self::Word(_) | Self::Name(_) | Self::Text(_) | Self::Line(_), _) => cell,
         }
     }
 }
 
-fn state_colour(state: &str) -> Option<Color> {
-    // The word comes first: `failed (max_turns)`.
+fn state_color(state: &str) -> Option<Color> {
+    // The state may be followed by a reason: `failed (max_turns)`.
     match state.split(' ').next()? {
         "completed" | "ok" | "alive" => Some(Color::Green),
         "running" => Some(Color::Cyan),
@@ -96,73 +97,85 @@ fn state_colour(state: &str) -> Option<Color> {
     }
 }
 
-/// The columns that there is room for, and how wide each may be. First names are cut, then numbers are left out, the last one
-/// first, and then what takes the rest of the line.
-fn fitting(columns: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usize)> {
-    let content = |place: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(place)).map(|cell| measure_text_width(cell));
-        cells.max().unwrap_or(0).max(columns[place].title().len())
+/// The columns that fit, with their widths. If space is short, names are truncated first, then
+/// numbers are dropped from the right, then texts.
+fn fit_columns(columns: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usize)> {
+    let content = |index: usize| {
+        let cells =
+            rows.iter().filter_map(|row| row.get(index)).map(|cell| measure_text_width(cell));
+        cells.max().unwrap_or(0).max(columns[index].title().len())
     };
-    let mut kept: Vec<(usize, usize)> = (0..columns.len()).map(|place| (place, content(place))).collect();
-    let is_text = |place: usize| matches!(columns[place], Column::Text(_) | Column::Line(_));
+    let mut kept: Vec<(usize, usize)> =
+        (0..columns.len()).map(|index| (index, content(index))).collect();
+    let is_text = |index: usize| matches!(columns[index], Column::Text(_) | Column::Line(_));
     loop {
-        let least =
-            |&(place, width): &(usize, usize)| if is_text(place) { width.min(LEAST_TEXT) } else { width };
-        let needed = kept.iter().map(|column| least(column) + GAP).sum::<usize>().saturating_sub(GAP);
+        let least = |&(index, width): &(usize, usize)| {
+            if is_text(index) { width.min(MIN_TEXT) } else { width }
+        };
+        let needed =
+            kept.iter().map(|column| least(column) + GAP).sum::<usize>().saturating_sub(GAP);
         let Some(excess) = needed.checked_sub(width).filter(|excess| *excess > 0) else { break };
-        let names = kept.iter_mut().filter(|(place, _)| matches!(columns[*place], Column::Name(_)));
+        let names = kept.iter_mut().filter(|(index, _)| matches!(columns[*index], Column::Name(_)));
         if let Some((_, widest)) =
-            names.filter(|(_, width)| *width > LEAST_NAME).max_by_key(|(_, width)| *width)
+            names.filter(|(_, width)| *width > MIN_NAME).max_by_key(|(_, width)| *width)
         {
-            *widest = widest.saturating_sub(excess).max(LEAST_NAME);
+            *widest = widest.saturating_sub(excess).max(MIN_NAME);
             continue;
         }
-        let number = kept.iter().rposition(|(place, _)| matches!(columns[*place], Column::Number(_)));
-        let Some(last) = number.or_else(|| kept.iter().rposition(|(place, _)| is_text(*place))) else {
+        let number =
+            kept.iter().rposition(|(index, _)| matches!(columns[*index], Column::Number(_)));
+        let Some(last) = number.or_else(|| kept.iter().rposition(|(index, _)| is_text(*index)))
+        else {
             break;
         };
         kept.remove(last);
     }
-    let fixed: usize = kept.iter().filter(|(place, _)| !is_text(*place)).map(|(_, width)| width + GAP).sum();
+    let fixed: usize =
+        kept.iter().filter(|(index, _)| !is_text(*index)).map(|(_, width)| width + GAP).sum();
     let room = width.saturating_sub(fixed).max(1);
     kept.into_iter()
-        .map(|(place, width)| (place, if is_text(place) { width.min(room) } else { width }))
+        .map(|(index, width)| (index, if is_text(index) { width.min(room) } else { width }))
         .collect()
 }
 
-/// Rows under titles, without lines between them. Only texts are broken, and only where there is no room.
-pub fn table(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
-    let fitting = fitting(columns, rows, usize::from(look.width));
+/// Rows below titles, without lines between them. Only texts are wrapped.
+pub fn table(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> String {
+    let fit_columns = fit_columns(columns, rows, usize::from(style.width));
     let cut = |row: &Vec<String>| {
-        let cells = fitting.iter().map(|(place, width)| match columns[*place] {
-            Column::Name(_) | Column::Line(_) => truncate_str(&row[*place], *width, "…").into_owned(),
-            Column::Word(_) | Column::Text(_) | Column::Number(_) | Column::State(_) => row[*place].clone(),
+        let cells = fit_columns.iter().map(|(index, width)| match columns[*index] {
+            Column::Name(_) | Column::Line(_) => {
+                truncate_str(&row[*index], *width, "…").into_owned()
+            }
+            Column::Word(_) | Column::Text(_) | Column::Number(_) | Column::State(_) => {
+                row[*index].clone()
+            }
         });
         cells.collect::<Vec<String>>()
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cut).collect();
-    let columns: Vec<Column> = fitting.iter().map(|(place, _)| columns[*place]).collect();
-    drawn(&columns, &rows, look)
+    let columns: Vec<Column> = fit_columns.iter().map(|(index, _)| columns[*index]).collect();
+    render(&columns, &rows, style)
 }
 
-fn drawn(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
+fn render(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(look.width);
-    match look.paint {
-        Paint::Plain => table.force_no_tty(),
-        Paint::Colour => table.enforce_styling(),
+    table.set_width(style.width);
+    match style.colors {
+        Colors::Off => table.force_no_tty(),
+        Colors::On => table.enforce_styling(),
     };
     let title = |column: &Column| {
-        let cell = column.cell(column.title(), Paint::Plain);
-        match look.paint {
-            Paint::Plain => cell,
-            Paint::Colour => cell.add_attribute(Attribute::Bold),
+        let cell = column.cell(column.title(), Colors::Off);
+        match style.colors {
+            Colors::Off => cell,
+            Colors::On => cell.add_attribute(Attribute::Bold),
         }
     };
     table.set_header(columns.iter().map(title));
     for row in rows {
-        table.add_row(columns.iter().zip(row).map(|(column, text)| column.cell(text, look.paint)));
+        table
+            .add_row(columns.iter().zip(row).map(|(column, text)| column.cell(text, style.colors)));
     }
     for (number, column) in columns.iter().enumerate() {
         let Some(set) = table.column_mut(number) else { continue };
@@ -171,12 +184,12 @@ fn drawn(columns: &[Column], rows: &[Vec<String>], look: Look) -> String {
             set.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    // The padding of the last column is not for anyone.
+    // Remove the padding of the last column.
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
 }
 
-/// A text of an answer; nothing when it is absent or null.
+/// A field as text; empty if it is absent or null.
 pub fn text(value: &Value, name: &str) -> String {
     match value.get(name) {
         None | Some(Value::Null) => String::new(),
@@ -187,21 +200,22 @@ pub fn text(value: &Value, name: &str) -> String {
     }
 }
 
-/// A list of an answer; empty when it is absent.
+/// A list; empty if it is absent.
 pub fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The first line of a text, cut to so many characters.
-pub fn shortened(text: &str, most: usize) -> String {
+/// The first line of a text, truncated to `max_chars` characters.
+pub fn truncate(text: &str, max_chars: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
-    let cut = line.chars().count() > most || line.len() < text.trim_end().len();
-    let kept: String = line.chars().take(if cut { most.saturating_sub(1) } else { most }).collect();
+    let cut = line.chars().count() > max_chars || line.len() < text.trim_end().len();
+    let kept: String =
+        line.chars().take(if cut { max_chars.saturating_sub(1) } else { max_chars }).collect();
     if cut { format!("{}…", kept.trim_end()) } else { kept }
 }
 
 /// `1 turn`, `2 turns`.
-pub fn counted(number: u64, noun: &str) -> String {
+pub fn count_noun(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
@@ -209,20 +223,29 @@ pub fn counted(number: u64, noun: &str) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 4] =
-        [Column::Word("ID"), Column::State("STATE"), Column::Number("TURNS"), Column::Text("LABEL")];
+    const COLUMNS: [Column; 4] = [
+        Column::Word("ID"),
+        Column::State("STATE"),
+        Column::Number("TURNS"),
+        Column::Text("LABEL"),
+    ];
 
     fn rows() -> Vec<Vec<String>> {
         let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
         vec![
-            row(["t_01", "completed", "3", "reads the logs of the last night and says what is odd"]),
+            row([
+                "t_01",
+                "completed",
+                "3",
+                "reads the logs of the last night and says what is odd",
+            ]),
             row(["t_100", "failed (max_turns)", "25", ""]),
         ]
     }
 
     #[test]
     fn a_table_fits_its_width_and_breaks_only_texts() {
-        let shown = table(&COLUMNS, &rows(), Look { width: 60, paint: Paint::Plain });
+        let shown = table(&COLUMNS, &rows(), OutputStyle { width: 60, colors: Colors::Off });
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 60, "{shown}");
         assert!(shown.contains("failed (max_turns)"), "{shown}");
@@ -248,11 +271,14 @@ mod tests {
             "漢字漢字漢字漢字漢字漢字漢字",
         ];
         let rows = [row.map(str::to_owned).to_vec()];
-        let at = |width| table(&columns, &rows, Look { width, paint: Paint::Plain });
+        let at = |width| table(&columns, &rows, OutputStyle { width, colors: Colors::Off });
         for width in [50, 60, 80, 120] {
             let shown = at(width);
             assert_eq!(shown.lines().count(), 2, "{shown}");
-            assert!(shown.lines().all(|line| measure_text_width(line) <= usize::from(width)), "{shown}");
+            assert!(
+                shown.lines().all(|line| measure_text_width(line) <= usize::from(width)),
+                "{shown}"
+            );
             assert!(shown.contains("t_01") && shown.contains("failed (max_turns)"), "{shown}");
         }
         assert!(at(80).contains("AGE") && at(80).contains("the-session"), "{}", at(80));
@@ -264,14 +290,18 @@ mod tests {
     fn an_id_is_never_broken_however_long_the_text_beside_it() {
         let (id, long) = ("0198c0de-0000-7000-8000-000000000001", "word ".repeat(30));
         let columns = [Column::Word("ID"), Column::Text("TEXT")];
-        let shown = table(&columns, &[vec![id.to_owned(), long]], Look { width: 60, paint: Paint::Plain });
+        let shown = table(
+            &columns,
+            &[vec![id.to_owned(), long]],
+            OutputStyle { width: 60, colors: Colors::Off },
+        );
         assert!(shown.contains(id), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
     }
 
     #[test]
     fn without_a_terminal_a_row_is_a_line() {
-        let shown = table(&COLUMNS, &rows(), Look { width: UNBOUNDED, paint: Paint::Plain });
+        let shown = table(&COLUMNS, &rows(), OutputStyle { width: UNBOUNDED, colors: Colors::Off });
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(
             lines,
@@ -285,18 +315,18 @@ mod tests {
 
     #[test]
     fn colour_is_only_where_it_is_wanted() {
-        let plain = table(&COLUMNS, &rows(), Look { width: 80, paint: Paint::Plain });
+        let plain = table(&COLUMNS, &rows(), OutputStyle { width: 80, colors: Colors::Off });
         assert!(!plain.contains('\u{1b}'), "{plain}");
-        let painted = table(&COLUMNS, &rows(), Look { width: 80, paint: Paint::Colour });
+        let painted = table(&COLUMNS, &rows(), OutputStyle { width: 80, colors: Colors::On });
         assert!(painted.contains('\u{1b}'), "{painted}");
     }
 
     #[test]
     fn a_shortened_text_is_one_line() {
-        assert_eq!(shortened("short", 10), "short");
-        assert_eq!(shortened("exactly 10", 10), "exactly 10");
-        assert_eq!(shortened("much longer", 10), "much long…");
-        assert_eq!(shortened("two\nlines", 10), "two…");
-        assert_eq!(shortened("ends in a line\n", 20), "ends in a line");
+        assert_eq!(truncate("short", 10), "short");
+        assert_eq!(truncate("exactly 10", 10), "exactly 10");
+        assert_eq!(truncate("much longer", 10), "much long…");
+        assert_eq!(truncate("two\nlines", 10), "two…");
+        assert_eq!(truncate("ends in a line\n", 20), "ends in a line");
     }
 }

@@ -1,4 +1,4 @@
-//! What this process tells of itself: logs, and traces if the environment asks for them.
+//! Logging, and traces if the environment enables them.
 
 use std::time::Duration;
 
@@ -16,29 +16,29 @@ use crate::config::Config;
 use crate::logs::{self, Logs};
 use crate::otlp;
 
-/// How long an exit waits for the last spans to be sent.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// How long the exit waits until the last spans are sent.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Whether texts of tasks are in logs and traces: contract G30.
+/// Whether the texts of tasks appear in logs and traces (rule G30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payloads {
-    LeftOut,
+    Omitted,
     Logged,
 }
 
 impl Payloads {
     pub fn of(config: &Config) -> Self {
-        if config.log_payloads { Self::Logged } else { Self::LeftOut }
+        if config.log_payloads { Self::Logged } else { Self::Omitted }
     }
 }
 
-/// Dropped, it sends the last spans, or gives up on them soon.
+/// Sends the last spans on drop, for a limited time.
 #[must_use]
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
 }
 
-pub fn begin(logs: &Logs, payloads: Payloads) -> anyhow::Result<Telemetry> {
+pub fn init(logs: &Logs, payloads: Payloads) -> anyhow::Result<Telemetry> {
     let (traces, problem) = match otlp::traces() {
         Ok(traces) => (traces, None),
         Err(problem) => (None, Some(problem)),
@@ -47,27 +47,27 @@ pub fn begin(logs: &Logs, payloads: Payloads) -> anyhow::Result<Telemetry> {
     tracing_subscriber::registry().with(logs.layer(payloads)?).with(spans).init();
     std::panic::set_hook(Box::new(move |panic| logs::log_panic(panic, payloads)));
     if payloads == Payloads::Logged {
-        payloads::log_payloads();
-        tracing::warn!("log_payloads is on: texts of tasks are in debug logs and in traces");
+        payloads::enable();
+        tracing::warn!("log_payloads is on: logs and traces contain the texts of tasks");
     }
     if let Some(problem) = problem {
-        tracing::warn!("no traces are sent: {problem:#}");
+        tracing::warn!("traces are disabled: {problem:#}");
     }
     Ok(Telemetry { traces })
 }
 
-/// Spans as they are; of events only those that are not in the spans already.
+/// Exports spans, and of events only those that the spans do not contain.
 fn spans<S>(traces: &SdkTracerProvider, payloads: Payloads) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
 {
-    let is_told = move |metadata: &Metadata<'_>| {
-        let is_worth_it = metadata.is_span() && *metadata.level() <= Level::INFO
+    let is_exported = move |metadata: &Metadata<'_>| {
+        let is_relevant = metadata.is_span() && *metadata.level() <= Level::INFO
             || *metadata.level() <= Level::WARN
             || metadata.target() == PAYLOADS && payloads == Payloads::Logged;
-        is_worth_it && metadata.target().starts_with("adjutant")
+        is_relevant && metadata.target().starts_with("adjutant")
     };
-    // An event's text and an error's are not told in a span's status.
+    // The texts of events and errors must not appear in a span's status.
     tracing_opentelemetry::layer()
         .with_tracer(traces.tracer("adjutant"))
         .with_location(false)
@@ -79,14 +79,14 @@ where
         .with_error_events_to_exceptions(false)
         .with_error_fields_to_exceptions(false)
         .with_error_records_to_exceptions(false)
-        .with_filter(filter_fn(is_told))
+        .with_filter(filter_fn(is_exported))
 }
 
 impl Drop for Telemetry {
     fn drop(&mut self) {
         if let Some(traces) = &self.traces {
-            // A collector that is away was logged by the exporter.
-            let _ = traces.shutdown_with_timeout(LAST_WORDS);
+            // The exporter has logged a collector that is unreachable.
+            let _ = traces.shutdown_with_timeout(FLUSH_TIMEOUT);
         }
     }
 }

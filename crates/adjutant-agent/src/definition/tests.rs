@@ -24,7 +24,11 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(definition.on_worker_loss, OnWorkerLoss::Resume);
     assert_eq!(
         definition.spec,
-        AgentSpec { system_prompt: "You are an analyst.".into(), max_turns: 10, ..AgentSpec::default() }
+        AgentSpec {
+            system_prompt: "You are an analyst.".into(),
+            max_turns: 10,
+            ..AgentSpec::default()
+        }
     );
     assert!(definition.spec.tools.is_empty());
 }
@@ -49,7 +53,11 @@ fn a_refusal_names_the_field() {
         (AgentDraft { summary_prompt: long(16_004), ..draft() }, PromptTooLarge, "summary_prompt"),
         (AgentDraft { summary_prompt: text("a\0"), ..draft() }, InvalidArgument, "summary_prompt"),
         (AgentDraft { extends: text("nobody"), ..draft() }, AgentNotFound, "extends"),
-        (AgentDraft { system_prompt_append: text("x"), ..draft() }, InvalidArgument, "system_prompt_append"),
+        (
+            AgentDraft { system_prompt_append: text("x"), ..draft() },
+            InvalidArgument,
+            "system_prompt_append",
+        ),
         (AgentDraft { model: text(""), ..draft() }, InvalidArgument, "model"),
         (AgentDraft { tools: Some(vec!["\0".into()]), ..draft() }, InvalidArgument, "tools"),
         (AgentDraft { tools: Some(vec![String::new()]), ..draft() }, InvalidArgument, "tools"),
@@ -58,9 +66,17 @@ fn a_refusal_names_the_field() {
         (AgentDraft { timeout_s: Some(0.0), ..draft() }, InvalidArgument, "timeout_s"),
         (AgentDraft { timeout_s: Some(f64::NAN), ..draft() }, InvalidArgument, "timeout_s"),
         (AgentDraft { max_input_tokens: Some(-1), ..draft() }, InvalidArgument, "max_input_tokens"),
-        (AgentDraft { max_output_tokens: Some(-1), ..draft() }, InvalidArgument, "max_output_tokens"),
+        (
+            AgentDraft { max_output_tokens: Some(-1), ..draft() },
+            InvalidArgument,
+            "max_output_tokens",
+        ),
         (AgentDraft { max_cost_usd: Some(-0.01), ..draft() }, InvalidArgument, "max_cost_usd"),
-        (AgentDraft { max_cost_usd: Some(f64::INFINITY), ..draft() }, InvalidArgument, "max_cost_usd"),
+        (
+            AgentDraft { max_cost_usd: Some(f64::INFINITY), ..draft() },
+            InvalidArgument,
+            "max_cost_usd",
+        ),
         (AgentDraft { max_cost_usd: Some(1e10), ..draft() }, InvalidArgument, "max_cost_usd"),
     ] {
         let (found, message) = refusal(wrong.clone());
@@ -84,7 +100,9 @@ fn only_where_the_operator_allows_it_a_definition_delegates_and_nobody_inherits_
     let (code, message) = refusal(delegates());
     assert_eq!(code, ErrorCode::InvalidArgument);
     assert!(message.starts_with("may_delegate: "), "{message}");
-    assert!(!checked(AgentDraft { may_delegate: Some(false), ..draft() }).unwrap().spec.may_delegate);
+    assert!(
+        !checked(AgentDraft { may_delegate: Some(false), ..draft() }).unwrap().spec.may_delegate
+    );
     let limits = DefinitionLimits { may_delegate: true, ..DefinitionLimits::default() };
     let head = delegates().check(&limits).unwrap();
     assert!(head.spec.may_delegate);
@@ -123,9 +141,13 @@ fn a_blank_summary_prompt_is_none() {
 
 #[test]
 fn dollars_become_billionths() {
-    for (usd, nanos) in
-        [(0.0, 0), (0.1, 100_000_000), (0.25, 250_000_000), (1e-9, 1), (12.345678901, 12_345_678_901)]
-    {
+    for (usd, nanos) in [
+        (0.0, 0),
+        (0.1, 100_000_000),
+        (0.25, 250_000_000),
+        (1e-9, 1),
+        (12.345678901, 12_345_678_901),
+    ] {
         assert_eq!(nanousd("max_cost_usd", usd), Ok(nanos));
     }
 }
@@ -174,7 +196,8 @@ fn an_extension_takes_from_its_parent_what_it_does_not_say() {
 
 #[test]
 fn the_joined_prompt_of_an_extension_has_the_same_limit() {
-    let parent = checked(AgentDraft { system_prompt: Some("x".repeat(16_000)), ..draft() }).unwrap();
+    let parent =
+        checked(AgentDraft { system_prompt: Some("x".repeat(16_000)), ..draft() }).unwrap();
     let child = |addition: &str| {
         AgentDraft {
             name: "senior".into(),
@@ -195,6 +218,7 @@ fn a_draft_reads_from_the_wire_and_refuses_what_it_does_not_know() {
     .unwrap();
     assert_eq!((draft.max_turns, draft.on_worker_loss), (Some(3), Some(OnWorkerLoss::Fail)));
     assert_eq!(draft.system_prompt, None);
-    let unknown = serde_json::from_str::<AgentDraft>(r#"{"name": "a", "max_turn": 3}"#).unwrap_err();
+    let unknown =
+        serde_json::from_str::<AgentDraft>(r#"{"name": "a", "max_turn": 3}"#).unwrap_err();
     assert!(unknown.to_string().contains("max_turn"), "{unknown}");
 }

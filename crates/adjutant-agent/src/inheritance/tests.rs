@@ -51,7 +51,10 @@ fn row_2_33_the_defaults_are_those_of_the_source() {
             "tool_conflict_policy": "skip", "missing_skill_policy": "warn"})
     );
     assert!(serde_json::from_value::<InheritancePolicy>(json!({"inherits": true})).is_err());
-    assert!(serde_json::from_value::<InheritancePolicy>(json!({"tool_conflict_policy": "merge"})).is_err());
+    assert!(
+        serde_json::from_value::<InheritancePolicy>(json!({"tool_conflict_policy": "merge"}))
+            .is_err()
+    );
 }
 
 #[test]
@@ -70,7 +73,10 @@ fn row_2_33_the_sessions_prompt_follows_the_agents() {
 
 #[test]
 fn row_2_33_only_tools_that_are_listed_are_inherited() {
-    assert_eq!(equipped(&child(inheriting(&["search", "read"]))).tools, ["fetch", "search", "read"]);
+    assert_eq!(
+        equipped(&child(inheriting(&["search", "read"]))).tools,
+        ["fetch", "search", "read"]
+    );
     let disabled = InheritancePolicy { enabled: false, ..inheriting(&["search"]) };
     let spec = equipped(&child(disabled));
     assert_eq!(
@@ -84,7 +90,8 @@ fn row_2_33_only_tools_that_are_listed_are_inherited() {
 #[test]
 fn row_2_33_a_conflict_is_skipped_refused_or_overridden() {
     let with = |conflict| {
-        let policy = InheritancePolicy { tool_conflict_policy: conflict, ..inheriting(&["fetch", "read"]) };
+        let policy =
+            InheritancePolicy { tool_conflict_policy: conflict, ..inheriting(&["fetch", "read"]) };
         let mut spec = child(policy);
         spec.parent.as_mut().unwrap().tools.push("fetch".to_owned());
         spec
@@ -93,16 +100,23 @@ fn row_2_33_a_conflict_is_skipped_refused_or_overridden() {
     assert_eq!(equipped(&with(ToolConflict::Override)).tools, ["fetch", "read"]);
     let refusal = with(ToolConflict::Error).equipped().unwrap_err();
     assert_eq!(refusal.message, "Tool inheritance conflict for 'fetch'");
-    let policy = InheritancePolicy { tool_conflict_policy: ToolConflict::Error, ..inheriting(&["read"]) };
-    assert_eq!(equipped(&child(policy)).tools, ["fetch", "read"], "without a conflict there is no error");
+    let policy =
+        InheritancePolicy { tool_conflict_policy: ToolConflict::Error, ..inheriting(&["read"]) };
+    assert_eq!(
+        equipped(&child(policy)).tools,
+        ["fetch", "read"],
+        "without a conflict there is no error"
+    );
 }
 
 #[test]
 fn row_2_33_what_the_session_has_not_is_missed_or_refused() {
     let spec = child(inheriting(&["fly", "read"])).equipped().unwrap();
     assert_eq!((spec.spec.tools, spec.missing), (texts(&["fetch", "read"]), texts(&["fly"])));
-    let strict =
-        InheritancePolicy { missing_skill_policy: MissingSkill::Error, ..inheriting(&["read", "fly"]) };
+    let strict = InheritancePolicy {
+        missing_skill_policy: MissingSkill::Error,
+        ..inheriting(&["read", "fly"])
+    };
     let refusal = child(strict.clone()).equipped().unwrap_err();
     assert_eq!(refusal.message, "Missing skill: nothing of the session provides 'fly'");
     let orphan = AgentSpec { parent: None, ..child(strict) };
@@ -115,10 +129,14 @@ fn row_2_33_what_the_session_has_not_is_missed_or_refused() {
 fn row_2_33_a_tool_of_a_skill_brings_its_skill() {
     let spec = equipped(&child(inheriting(&["browse"])));
     assert_eq!(spec.tools, ["fetch", "browse", "index"]);
-    assert!(spec.system_prompt.contains("### web-search\nWhat web-search is for\n\nHow web-search goes."));
+    assert!(
+        spec.system_prompt
+            .contains("### web-search\nWhat web-search is for\n\nHow web-search goes.")
+    );
     let own = Skill { instructions: "My own way.".to_owned(), ..skill("web-search", &["index"]) };
     let with = |conflict| {
-        let policy = InheritancePolicy { tool_conflict_policy: conflict, ..inheriting(&["browse"]) };
+        let policy =
+            InheritancePolicy { tool_conflict_policy: conflict, ..inheriting(&["browse"]) };
         AgentSpec { skills: vec![own.clone()], ..child(policy) }
     };
     assert!(equipped(&with(ToolConflict::Skip)).system_prompt.contains("My own way."));
@@ -177,7 +195,8 @@ fn a_delegation_adds_to_its_agent() {
 fn permissions_bound_delegating_further_too() {
     let may = |deny: &[&str]| {
         let permissions = Some(Permissions { allow: None, deny: texts(deny) });
-        equipped(&AgentSpec { may_delegate: true, permissions, ..AgentSpec::default() }).may_delegate
+        equipped(&AgentSpec { may_delegate: true, permissions, ..AgentSpec::default() })
+            .may_delegate
     };
     assert!(may(&["fetch"]));
     assert!(!may(&["sub*"]));

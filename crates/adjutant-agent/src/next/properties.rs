@@ -93,7 +93,10 @@ fn check_form(conversation: &Conversation<'_>, request: &Request<'_>) {
                 assert!(users_turn && !outputs.is_empty(), "{request:?}");
                 let answered: Vec<_> = outputs.iter().map(|output| output.call).collect();
                 assert_eq!(answered, open, "each call once, directly after it, in its order");
-                assert!(outputs.iter().all(|output| !output.content.trim().is_empty()), "{request:?}");
+                assert!(
+                    outputs.iter().all(|output| !output.content.trim().is_empty()),
+                    "{request:?}"
+                );
                 open.clear();
             }
             Message::Assistant(answer) => {
@@ -108,8 +111,10 @@ fn check_form(conversation: &Conversation<'_>, request: &Request<'_>) {
 }
 
 fn answers() -> impl Strategy<Value = Vec<StoredTurn>> {
-    let text = prop_oneof![Just(""), Just(" \n"), Just("Looking."), Just("Found it."), Just("(no text)")];
-    let calls = prop_oneof![3 => Just(&[][..]), 4 => Just(&["a"][..]), 2 => Just(&["a", "b", "c"][..])];
+    let text =
+        prop_oneof![Just(""), Just(" \n"), Just("Looking."), Just("Found it."), Just("(no text)")];
+    let calls =
+        prop_oneof![3 => Just(&[][..]), 4 => Just(&["a"][..]), 2 => Just(&["a", "b", "c"][..])];
     let stop = prop_oneof![
         12 => Just(StopReason::End),
         4 => Just(StopReason::MaxTokens),
@@ -137,7 +142,11 @@ fn windows() -> impl Strategy<Value = Option<Window>> {
 }
 
 fn fates() -> impl Strategy<Value = Fate> {
-    (vec(any::<bool>(), 1..20), vec(0..3_usize, 1..8)).prop_map(|(dies, picks)| Fate { dies, picks, step: 0 })
+    (vec(any::<bool>(), 1..20), vec(0..3_usize, 1..8)).prop_map(|(dies, picks)| Fate {
+        dies,
+        picks,
+        step: 0,
+    })
 }
 
 proptest! {
@@ -145,14 +154,14 @@ proptest! {
     fn going_on_elsewhere_is_the_same_as_never_having_stopped(
         script in answers(), agent in agents(), window in windows(), fate in fates(),
     ) {
-        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window, waits: |_, _| false };
         let calm = run(&conversation, &script, Fate::kind());
         prop_assert_eq!(run(&conversation, &script, fate), calm);
     }
 
     #[test]
     fn a_loop_asks_for_turns_then_once_more_then_for_a_summary(script in answers(), agent in agents()) {
-        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false };
         let course = run(&conversation, &script, Fate::kind());
         let count = |kind| course.asked.iter().filter(|(asked, _)| *asked == kind).count();
         prop_assert!(count(TurnKind::Turn) <= usize::try_from(agent.max_turns).unwrap());

@@ -11,11 +11,17 @@ fn with_summary() -> AgentSpec {
 }
 
 fn conversation(agent: &AgentSpec) -> Conversation<'_> {
-    Conversation { agent, earlier: &[], assignment: "Find it.", window: None }
+    Conversation { agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false }
 }
 
-fn request_of<'a>(agent: &'a AgentSpec, turns: &'a [StoredTurn], expected: TurnKind) -> Request<'a> {
-    let Next::CallModel { kind, request } = next(&conversation(agent), turns, 1) else { panic!("no call") };
+fn request_of<'a>(
+    agent: &'a AgentSpec,
+    turns: &'a [StoredTurn],
+    expected: TurnKind,
+) -> Request<'a> {
+    let Next::CallModel { kind, request } = next(&conversation(agent), turns, 1) else {
+        panic!("no call")
+    };
     assert_eq!(kind, expected);
     request
 }
@@ -25,8 +31,14 @@ fn outcome_of(agent: &AgentSpec, turns: &[StoredTurn]) -> Outcome {
     outcome
 }
 
-fn calls_of<'a>(agent: &'a AgentSpec, turns: &'a [StoredTurn], attempt: i32) -> Vec<PendingCall<'a>> {
-    let Next::RunTools(calls) = next(&conversation(agent), turns, attempt) else { panic!("no calls") };
+fn calls_of<'a>(
+    agent: &'a AgentSpec,
+    turns: &'a [StoredTurn],
+    attempt: i32,
+) -> Vec<PendingCall<'a>> {
+    let Next::RunTools(calls) = next(&conversation(agent), turns, attempt) else {
+        panic!("no calls")
+    };
     calls
 }
 
@@ -72,13 +84,18 @@ fn all_calls_of_an_answer_need_a_result_before_the_next_call() {
 
     let done = [asked.with_result("b", "2").with_result("a", "1")];
     let request = request_of(&agent, &done, TurnKind::Turn);
-    let [Message::User(_), Message::Assistant(answer), Message::ToolResults(outputs)] = &request.messages[..]
+    let [Message::User(_), Message::Assistant(answer), Message::ToolResults(outputs)] =
+        &request.messages[..]
     else {
         panic!("{request:?}");
     };
     assert_eq!(*answer, &done[0].turn.answer);
     let outputs: Vec<_> = outputs.iter().map(|output| (output.call, &*output.content)).collect();
-    assert_eq!(outputs, [("a", "1"), ("b", "2")], "in the order of the calls, not of their arrival");
+    assert_eq!(
+        outputs,
+        [("a", "1"), ("b", "2")],
+        "in the order of the calls, not of their arrival"
+    );
 }
 
 #[test]
@@ -94,7 +111,11 @@ fn a_call_of_an_earlier_attempt_may_have_run() {
 fn the_last_allowed_turn_must_be_the_end() {
     let looks = || says("Looking.").calling(&["a"]).with_result("a", "1");
     let exceeded = |partial| {
-        fails(FailureKind::MaxTurns, "Max turns exceeded without producing a final response", partial)
+        fails(
+            FailureKind::MaxTurns,
+            "Max turns exceeded without producing a final response",
+            partial,
+        )
     };
     let last_wants_tools = [looks(), looks(), says("Nearly.").calling(&["a"])];
     assert_eq!(
@@ -116,8 +137,11 @@ fn the_last_allowed_turn_must_be_the_end() {
     let last_answers = [looks(), looks(), says("Found.")];
     assert_eq!(outcome_of(&agent(), &last_answers), completes("Found.", None));
 
-    let last_is_cut =
-        [looks(), says("One, ").stopped(StopReason::MaxTokens), says("two, ").stopped(StopReason::MaxTokens)];
+    let last_is_cut = [
+        looks(),
+        says("One, ").stopped(StopReason::MaxTokens),
+        says("two, ").stopped(StopReason::MaxTokens),
+    ];
     assert_eq!(outcome_of(&agent(), &last_is_cut), exceeded(Some("One, two, ")));
 }
 
@@ -141,7 +165,11 @@ fn a_text_that_was_cut_off_is_continued_and_joined() {
     assert!(request.with_tools);
     let white = || says("\n").stopped(StopReason::MaxTokens);
     assert_eq!(outcome_of(&agent, &[cut(), white(), says("two.")]), completes("One, \ntwo.", None));
-    assert_eq!(outcome_of(&agent, &[cut(), says("")]), completes("One, ", None), "there was nothing to add");
+    assert_eq!(
+        outcome_of(&agent, &[cut(), says("")]),
+        completes("One, ", None),
+        "there was nothing to add"
+    );
     let looked_between = [cut().calling(&["a"]).with_result("a", "1"), says("two.")];
     assert_eq!(outcome_of(&agent, &looked_between), completes("two.", None), "calls end an answer");
 }
@@ -205,7 +233,10 @@ fn a_refusal_fails_with_what_was_said() {
     );
     assert_eq!(outcome_of(&agent(), &[refused("")]), fails(FailureKind::Model, error, None));
     let calling = refused("I won't.").calling(&["a"]);
-    assert_eq!(outcome_of(&agent(), &[calling]), fails(FailureKind::Model, error, Some("I won't.")));
+    assert_eq!(
+        outcome_of(&agent(), &[calling]),
+        fails(FailureKind::Model, error, Some("I won't."))
+    );
     let again = [says(""), refused("").of_kind(TurnKind::AskAgain)];
     assert_eq!(outcome_of(&agent(), &again), fails(FailureKind::Model, error, None));
 }
@@ -232,7 +263,10 @@ fn a_summary_is_asked_for_when_there_is_a_result() {
         outcome_of(&agent, &summed(says("Sh").stopped(StopReason::MaxTokens))),
         completes("Found.", Some("Sh"))
     );
-    assert_eq!(outcome_of(&agent, &summed(says("S").calling(&["a"]))), completes("Found.", Some("S")));
+    assert_eq!(
+        outcome_of(&agent, &summed(says("S").calling(&["a"]))),
+        completes("Found.", Some("S"))
+    );
 
     let failed = [says(""), says("").of_kind(TurnKind::AskAgain)];
     assert!(matches!(outcome_of(&agent, &failed), Outcome::Failed { .. }), "none without a result");
@@ -261,7 +295,10 @@ fn giving_up_keeps_what_was_said_and_loses_no_result() {
         fails(FailureKind::Timeout, "Too slow", Some("Looking."))
     );
     assert_eq!(give_up(&[], FailureKind::Budget, "None"), fails(FailureKind::Budget, "None", None));
-    assert_eq!(give_up(&[says("Found.")], FailureKind::Model, "No summary"), completes("Found.", None));
+    assert_eq!(
+        give_up(&[says("Found.")], FailureKind::Model, "No summary"),
+        completes("Found.", None)
+    );
 }
 
 #[test]
@@ -280,7 +317,9 @@ fn a_silent_tool_and_a_call_that_was_not_made_have_a_text() {
     let agent = agent();
     let silent = [says("").calling(&["a"]).with_result("a", " ")];
     let request = request_of(&agent, &silent, TurnKind::Turn);
-    let Some(Message::ToolResults(outputs)) = request.messages.last() else { panic!("{request:?}") };
+    let Some(Message::ToolResults(outputs)) = request.messages.last() else {
+        panic!("{request:?}")
+    };
     assert_eq!(outputs[0].content, prompts::EMPTY_TOOL_RESULT);
 
     // No task makes such a request by itself; one that goes on from another's conversation does.

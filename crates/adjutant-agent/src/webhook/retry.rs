@@ -74,8 +74,11 @@ impl RetryRules {
 mod tests {
     use super::*;
 
-    const RULES: RetryRules =
-        RetryRules { max_tries: 8, first: Duration::from_secs(5), longest: Duration::from_secs(6 * 3600) };
+    const RULES: RetryRules = RetryRules {
+        max_tries: 8,
+        first: Duration::from_secs(5),
+        longest: Duration::from_secs(6 * 3600),
+    };
 
     fn pause(verdict: Verdict) -> Duration {
         let Verdict::Again(pause) = verdict else { panic!("{verdict:?}") };
@@ -104,20 +107,31 @@ mod tests {
             assert_eq!(RULES.verdict(8, answered, 0.5), Verdict::Failed);
         }
         assert_eq!(RULES.verdict(8, Answered::Nothing, 0.5), Verdict::Failed);
-        let pauses: Vec<u64> =
-            (1..8).map(|tries| pause(RULES.verdict(tries, Answered::Nothing, 0.5)).as_secs()).collect();
+        let pauses: Vec<u64> = (1..8)
+            .map(|tries| pause(RULES.verdict(tries, Answered::Nothing, 0.5)).as_secs())
+            .collect();
         assert_eq!(pauses, [5, 30, 180, 1080, 6480, 21600, 21600]);
     }
 
     #[test]
     fn pauses_are_spread_and_the_receivers_own_time_counts_within_bounds() {
         let again = |after, lot| pause(RULES.verdict(1, Answered::Status(503, after), lot));
-        assert_eq!((again(None, 0.0), again(None, 1.0)), (Duration::from_secs(4), Duration::from_secs(6)));
+        assert_eq!(
+            (again(None, 0.0), again(None, 1.0)),
+            (Duration::from_secs(4), Duration::from_secs(6))
+        );
         let minute = Duration::from_secs(60);
         assert_eq!(again(Some(minute), 0.5), minute);
-        assert_eq!(again(Some(Duration::from_secs(1)), 0.5), Duration::from_secs(5), "not earlier than ours");
+        assert_eq!(
+            again(Some(Duration::from_secs(1)), 0.5),
+            Duration::from_secs(5),
+            "not earlier than ours"
+        );
         assert_eq!(again(Some(Duration::MAX), 0.5), RULES.longest);
         let huge = RetryRules { max_tries: i32::MAX, ..RULES };
-        assert_eq!(huge.verdict(i32::MAX - 1, Answered::Nothing, 0.5), Verdict::Again(RULES.longest));
+        assert_eq!(
+            huge.verdict(i32::MAX - 1, Answered::Nothing, 0.5),
+            Verdict::Again(RULES.longest)
+        );
     }
 }

@@ -9,7 +9,11 @@ use crate::{AgentSpec, Conversation, Message, ToolOutput, TurnKind};
 const WINDOW: Window = Window { context_tokens: 10_000, max_output_tokens: 2_500 };
 
 fn agent() -> AgentSpec {
-    AgentSpec { system_prompt: "You look things up.".into(), max_turns: 100, ..AgentSpec::default() }
+    AgentSpec {
+        system_prompt: "You look things up.".into(),
+        max_turns: 100,
+        ..AgentSpec::default()
+    }
 }
 
 /// A turn with one result of so many bytes.
@@ -17,8 +21,13 @@ fn looked(bytes: usize) -> StoredTurn {
     says("Looking.").calling(&["a"]).with_result("a", "x".repeat(bytes))
 }
 
-fn outputs<'a>(window: Option<Window>, agent: &'a AgentSpec, turns: &'a [StoredTurn]) -> Vec<ToolOutput<'a>> {
-    let conversation = Conversation { agent, earlier: &[], assignment: "Find it.", window };
+fn outputs<'a>(
+    window: Option<Window>,
+    agent: &'a AgentSpec,
+    turns: &'a [StoredTurn],
+) -> Vec<ToolOutput<'a>> {
+    let conversation =
+        Conversation { agent, earlier: &[], assignment: "Find it.", window, waits: |_, _| false };
     let messages = conversation.request(turns, TurnKind::Turn).messages.into_iter();
     let results = messages.filter_map(|message| match message {
         Message::ToolResults(outputs) => Some(outputs),
@@ -71,8 +80,13 @@ fn the_providers_figures_count_more_than_a_guess() {
 fn what_has_left_stays_away_and_the_start_stays_the_same_for_many_turns() {
     let agent = agent();
     let turns: Vec<_> = (0..60).map(|_| looked(1_500)).collect();
-    let conversation =
-        Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: Some(WINDOW) };
+    let conversation = Conversation {
+        agent: &agent,
+        earlier: &[],
+        assignment: "Find it.",
+        window: Some(WINDOW),
+        waits: |_, _| false,
+    };
     let mut changes = 0;
     for made in 1..turns.len() {
         let before = conversation.request(&turns[..made], TurnKind::Turn).messages;
@@ -97,7 +111,8 @@ fn short_results_stay() {
 fn the_latest_are_cut_in_the_middle_when_nothing_else_helps() {
     let agent = agent();
     let long = format!("{}{}{}", "start ".repeat(10), "é🦀".repeat(20_000), " end".repeat(10));
-    let both = says("").calling(&["a", "b"]).with_result("b", "short").with_result("a", long.clone());
+    let both =
+        says("").calling(&["a", "b"]).with_result("b", "short").with_result("a", long.clone());
     let turns = [looked(6_000), both];
     let outputs = outputs(Some(WINDOW), &agent, &turns);
     assert!(outputs[0].content.len() < 200, "the older ones have left all the same");
@@ -105,12 +120,20 @@ fn the_latest_are_cut_in_the_middle_when_nothing_else_helps() {
     let cut = &outputs[1].content;
     assert!(cut.starts_with("start start ") && cut.ends_with(" end end"));
     let kept = cut.chars().filter(|c| "é🦀".contains(*c)).count();
-    assert!(cut.contains(&format!("\n[... {} characters left out to save room ...]\n", 40_000 - kept)));
+    assert!(
+        cut.contains(&format!("\n[... {} characters left out to save room ...]\n", 40_000 - kept))
+    );
     assert!((14_500..=15_750).contains(&cut.len()), "three quarters of the room: {}", cut.len());
 
-    let later = [turns[0].clone(), turns[1].clone(), says("Found").stopped(crate::StopReason::MaxTokens)];
-    let conversation =
-        Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: Some(WINDOW) };
+    let later =
+        [turns[0].clone(), turns[1].clone(), says("Found").stopped(crate::StopReason::MaxTokens)];
+    let conversation = Conversation {
+        agent: &agent,
+        earlier: &[],
+        assignment: "Find it.",
+        window: Some(WINDOW),
+        waits: |_, _| false,
+    };
     let now = conversation.request(&turns, TurnKind::Turn).messages;
     let then = conversation.request(&later, TurnKind::Turn).messages;
     assert!(then[..now.len()] == now, "and stay as they were cut");

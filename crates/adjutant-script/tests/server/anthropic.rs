@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use adjutant_script::{Script, Usage, When, Wire::Anthropic, empty, raw_tool_call, refusal, text, tool_call};
+use adjutant_script::{
+    Script, Usage, When, Wire::Anthropic, empty, raw_tool_call, refusal, text, tool_call,
+};
 use serde_json::{Value, json};
 
 use crate::client::{Event, asking, play, user};
@@ -16,7 +18,8 @@ fn names(events: &[Event]) -> Vec<&str> {
 
 /// Of all deltas with this field, what they say together.
 fn joined(events: &[Event], index: usize, field: &str) -> String {
-    let deltas = events.iter().map(Event::json).filter(|event| event["type"] == "content_block_delta");
+    let deltas =
+        events.iter().map(Event::json).filter(|event| event["type"] == "content_block_delta");
     let mine = deltas.filter(|event| event["index"] == index);
     mine.filter_map(|event| event["delta"][field].as_str().map(str::to_owned)).collect()
 }

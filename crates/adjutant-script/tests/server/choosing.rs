@@ -42,7 +42,10 @@ async fn the_first_rule_that_fits_answers() {
             client.say(wire, json!([user("a"), assistant("x"), user("magic")])).await,
             "by the last words"
         );
-        assert_eq!(client.say(wire, json!([user("b"), assistant("x"), user("magic")])).await, "by the turn");
+        assert_eq!(
+            client.say(wire, json!([user("b"), assistant("x"), user("magic")])).await,
+            "by the turn"
+        );
         assert_eq!(client.say(wire, json!([user("bake bread")])).await, "by the assignment");
         assert_eq!(client.say(wire, json!([user("b")])).await, "by the model");
         let other = json!({"model": "other", "max_tokens": 9, "messages": [user("b")]});
@@ -52,7 +55,15 @@ async fn the_first_rule_that_fits_answers() {
     assert_eq!(client.say(Wire::OpenAi, cook).await, "by the system prompt");
     let mut cook = asking(json!([user("x")]));
     cook["system"] = json!([{"type": "text", "text": "You are a cook."}]);
-    assert!(client.send(Wire::Anthropic, &cook).await.text().await.unwrap().contains("by the system prompt"));
+    assert!(
+        client
+            .send(Wire::Anthropic, &cook)
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains("by the system prompt")
+    );
     server.finish();
 }
 
@@ -70,8 +81,12 @@ async fn a_list_is_for_the_first_and_the_second_time_of_each_conversation() {
 
 #[tokio::test]
 async fn a_rule_that_is_used_up_leaves_the_rest_to_the_others() {
-    let script =
-        Script::new().on(When::any()).answer(status(529)).times(2).on(When::assignment("x")).answer("ok");
+    let script = Script::new()
+        .on(When::any())
+        .answer(status(529))
+        .times(2)
+        .on(When::assignment("x"))
+        .answer("ok");
     let (server, client) = play(script).await;
     for wanted in [529, 529, 200, 200] {
         assert_eq!(status_of(&client, json!([user("x")])).await, wanted);
@@ -87,7 +102,8 @@ async fn ids_of_calls_are_the_same_each_time_a_turn_is_asked_for_and_differ_betw
     let call = || adjutant_script::tool_call("f", json!({}));
     let (server, client) = play(Script::new().then(call()).then(call())).await;
     let id = async |messages: Value| {
-        let answer: Value = client.send(Wire::OpenAi, &asking(messages)).await.json().await.unwrap();
+        let answer: Value =
+            client.send(Wire::OpenAi, &asking(messages)).await.json().await.unwrap();
         answer["choices"][0]["message"]["tool_calls"][0]["id"].as_str().unwrap().to_owned()
     };
     let first = id(json!([user("x")])).await;

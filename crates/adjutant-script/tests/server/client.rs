@@ -38,9 +38,11 @@ impl Client {
 
     pub fn request(&self, wire: Wire, body: &Value) -> reqwest::RequestBuilder {
         match wire {
-            Wire::OpenAi => {
-                self.http.post(format!("{}/v1/chat/completions", self.url)).bearer_auth("test-key").json(body)
-            }
+            Wire::OpenAi => self
+                .http
+                .post(format!("{}/v1/chat/completions", self.url))
+                .bearer_auth("test-key")
+                .json(body),
             Wire::Anthropic => self
                 .http
                 .post(format!("{}/v1/messages", self.url))
@@ -93,7 +95,9 @@ impl Event {
 }
 
 /// The whole events, what is left after them, and how the body ended.
-pub async fn read_stream(mut response: reqwest::Response) -> (Vec<Event>, String, reqwest::Result<()>) {
+pub async fn read_stream(
+    mut response: reqwest::Response,
+) -> (Vec<Event>, String, reqwest::Result<()>) {
     let mut bytes = Vec::new();
     let end = loop {
         match response.chunk().await {
@@ -108,6 +112,8 @@ pub async fn read_stream(mut response: reqwest::Response) -> (Vec<Event>, String
     let field = |part: &str, name: &str| {
         part.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
     };
-    let events = parts.iter().map(|part| Event { name: field(part, "event: "), data: field(part, "data: ") });
+    let events = parts
+        .iter()
+        .map(|part| Event { name: field(part, "event: "), data: field(part, "data: ") });
     (events.collect(), rest, end)
 }

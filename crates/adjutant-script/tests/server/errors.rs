@@ -73,7 +73,8 @@ async fn times_to_come_back_are_seconds_dates_and_resets() {
         assert_eq!(headers["retry-after"], "3");
 
         let headers = client.send(wire, &body).await.headers().clone();
-        let date = chrono::DateTime::parse_from_rfc2822(headers["retry-after"].to_str().unwrap()).unwrap();
+        let date =
+            chrono::DateTime::parse_from_rfc2822(headers["retry-after"].to_str().unwrap()).unwrap();
         assert!(headers["retry-after"].to_str().unwrap().ends_with(" GMT"));
         in_about_three_seconds(begun, date.into());
 
@@ -82,7 +83,10 @@ async fn times_to_come_back_are_seconds_dates_and_resets() {
             Wire::OpenAi => assert_eq!(headers["x-ratelimit-reset-requests"], "3s"),
             Wire::Anthropic => {
                 let reset = headers["anthropic-ratelimit-requests-reset"].to_str().unwrap();
-                in_about_three_seconds(begun, chrono::DateTime::parse_from_rfc3339(reset).unwrap().into());
+                in_about_three_seconds(
+                    begun,
+                    chrono::DateTime::parse_from_rfc3339(reset).unwrap().into(),
+                );
             }
         }
     }

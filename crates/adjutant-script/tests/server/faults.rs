@@ -82,7 +82,8 @@ async fn malformed_json_is_in_an_answer_that_is_otherwise_whole() {
         assert!(serde_json::from_str::<Value>(&body).unwrap_err().is_syntax());
         let (events, _, end) = read_stream(client.send(wire, &streaming()).await).await;
         end.unwrap();
-        let broken = events.iter().filter(|event| serde_json::from_str::<Value>(&event.data).is_err());
+        let broken =
+            events.iter().filter(|event| serde_json::from_str::<Value>(&event.data).is_err());
         assert_eq!(broken.filter(|event| event.data != "[DONE]").count(), 1);
         let last = events.last().unwrap();
         assert!(last.data == "[DONE]" || last.name == "message_stop");
@@ -100,7 +101,10 @@ async fn an_error_in_the_middle_of_a_stream_is_its_last_event() {
         let error = last.json();
         match wire {
             Wire::OpenAi => {
-                assert_eq!((last.name.as_str(), &error["error"]["type"]), ("", &json!("server_error")))
+                assert_eq!(
+                    (last.name.as_str(), &error["error"]["type"]),
+                    ("", &json!("server_error"))
+                )
             }
             Wire::Anthropic => {
                 assert_eq!((last.name.as_str(), &error["type"]), ("error", &json!("error")));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use adjutant_script::{Script, Usage, When, Wire::OpenAi, empty, raw_tool_call, refusal, text, tool_call};
+use adjutant_script::{
+    Script, Usage, When, Wire::OpenAi, empty, raw_tool_call, refusal, text, tool_call,
+};
 use serde_json::{Value, json};
 
 use crate::client::{Event, asking, play, user};
@@ -20,13 +22,18 @@ fn deltas(events: &[Event], field: &str) -> Vec<String> {
 
 fn finish(events: &[Event]) -> Vec<Value> {
     let chunks = events.iter().filter(|event| event.data != "[DONE]").map(Event::json);
-    chunks.map(|chunk| chunk["choices"][0]["finish_reason"].clone()).filter(|end| !end.is_null()).collect()
+    chunks
+        .map(|chunk| chunk["choices"][0]["finish_reason"].clone())
+        .filter(|end| !end.is_null())
+        .collect()
 }
 
 #[tokio::test]
 async fn a_text_comes_whole_with_its_usage() {
-    let (server, client) = play(Script::new().answer(text("Hello {assignment}").with_usage(USAGE))).await;
-    let answer: Value = client.send(OpenAi, &asking(json!([user("you")]))).await.json().await.unwrap();
+    let (server, client) =
+        play(Script::new().answer(text("Hello {assignment}").with_usage(USAGE))).await;
+    let answer: Value =
+        client.send(OpenAi, &asking(json!([user("you")]))).await.json().await.unwrap();
     assert_eq!(answer["object"], "chat.completion");
     assert_eq!(answer["model"], "m");
     let choice = &answer["choices"][0];
@@ -77,14 +84,18 @@ async fn tool_calls_come_with_text_ids_and_arguments() {
         .with_call_id("call_mine")
         .and_call("no_such_tool", json!({}));
     let (server, client) = play(Script::new().answer(answer)).await;
-    let answer: Value = client.send(OpenAi, &asking(json!([user("http://x")]))).await.json().await.unwrap();
+    let answer: Value =
+        client.send(OpenAi, &asking(json!([user("http://x")]))).await.json().await.unwrap();
     let message = &answer["choices"][0]["message"];
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(message["content"], "Both.");
     let calls = message["tool_calls"].as_array().unwrap();
     assert_eq!(calls[0]["id"], "call_mine");
     assert_eq!(calls[0]["type"], "function");
-    assert_eq!(calls[0]["function"], json!({"name": "fetch", "arguments": "{\"url\":\"http://x\"}"}));
+    assert_eq!(
+        calls[0]["function"],
+        json!({"name": "fetch", "arguments": "{\"url\":\"http://x\"}"})
+    );
     assert_eq!(calls[1]["function"]["name"], "no_such_tool");
     assert!(calls[1]["id"].as_str().unwrap().starts_with("call_"));
     server.finish();
@@ -104,14 +115,19 @@ async fn tool_calls_stream_by_index_and_fragment() {
     assert_eq!(events[0].json()["choices"][0]["delta"]["content"], Value::Null);
     let mut calls = vec![(String::new(), String::new(), String::new()); 2];
     for event in events.iter().filter(|event| event.data != "[DONE]") {
-        for part in event.json()["choices"][0]["delta"]["tool_calls"].as_array().into_iter().flatten() {
+        for part in
+            event.json()["choices"][0]["delta"]["tool_calls"].as_array().into_iter().flatten()
+        {
             let call = &mut calls[usize::try_from(part["index"].as_u64().unwrap()).unwrap()];
             call.0 += part["id"].as_str().unwrap_or_default();
             call.1 += part["function"]["name"].as_str().unwrap_or_default();
             call.2 += part["function"]["arguments"].as_str().unwrap_or_default();
         }
     }
-    assert_eq!((calls[0].1.as_str(), calls[0].2.as_str()), ("fetch", "{\"url\":\"http://example.com\"}"));
+    assert_eq!(
+        (calls[0].1.as_str(), calls[0].2.as_str()),
+        ("fetch", "{\"url\":\"http://example.com\"}")
+    );
     assert_eq!((calls[1].1.as_str(), calls[1].2.as_str()), ("f", "{\"half"));
     assert_ne!(calls[0].0, calls[1].0);
     assert_eq!(finish(&events), ["tool_calls"]);
@@ -131,17 +147,24 @@ async fn malformed_arguments_refusals_cut_off_and_empty_answers_are_in_the_wires
         .answer(empty());
     let (server, client) = play(script).await;
     let ask = async |word: &str| -> Value {
-        let answer: Value = client.send(OpenAi, &asking(json!([user(word)]))).await.json().await.unwrap();
+        let answer: Value =
+            client.send(OpenAi, &asking(json!([user(word)]))).await.json().await.unwrap();
         answer["choices"][0].clone()
     };
     let raw = ask("raw").await;
     assert_eq!(raw["message"]["tool_calls"][0]["function"]["arguments"], "{not json");
     let refused = ask("refuse").await;
     assert_eq!(refused["message"]["refusal"], "I will not.");
-    assert_eq!((&refused["message"]["content"], &refused["finish_reason"]), (&Value::Null, &json!("stop")));
+    assert_eq!(
+        (&refused["message"]["content"], &refused["finish_reason"]),
+        (&Value::Null, &json!("stop"))
+    );
     assert_eq!(ask("long").await["finish_reason"], "length");
     let nothing = ask("nothing").await;
-    assert_eq!((&nothing["message"]["content"], &nothing["finish_reason"]), (&json!(""), &json!("stop")));
+    assert_eq!(
+        (&nothing["message"]["content"], &nothing["finish_reason"]),
+        (&json!(""), &json!("stop"))
+    );
 
     let events = client.stream(OpenAi, asking(json!([user("refuse")]))).await;
     assert_eq!(deltas(&events, "refusal"), ["I will not."]);

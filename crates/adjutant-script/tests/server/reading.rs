@@ -33,7 +33,8 @@ fn toml_json_and_rust_say_the_same() {
             [{"status": 429, "retry_after": 3},
              {"text": "done", "usage": {"input_tokens": 5, "output_tokens": 6, "cache_read_tokens": 2}}]]},
         {"name": "broken", "when": {"turn": 2}, "answer": {"text": "x", "fault": "half_json"}}]});
-    let usage = Usage { input_tokens: 5, output_tokens: 6, cache_read_tokens: 2, cache_write_tokens: 0 };
+    let usage =
+        Usage { input_tokens: 5, output_tokens: 6, cache_read_tokens: 2, cache_write_tokens: 0 };
     let rust = Script::new()
         .once()
         .otherwise(text("what?"))

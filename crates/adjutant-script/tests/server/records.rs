@@ -11,13 +11,15 @@ async fn what_the_script_does_not_answer_is_a_400_and_fails_the_test() {
     assert_eq!(client.say(Wire::OpenAi, json!([user("known")])).await, "yes");
     server.assert_no_unexpected();
     for wire in WIRES {
-        let response = client.send(wire, &asking(json!([user("known"), assistant("yes"), user("?")]))).await;
+        let response =
+            client.send(wire, &asking(json!([user("known"), assistant("yes"), user("?")]))).await;
         assert_eq!(response.status(), 400);
         let said = response.text().await.unwrap();
         assert!(said.contains("no answer for turn 2") && !said.contains("known"), "{said}");
     }
     assert_eq!(client.get("/script/unexpected").await.as_array().unwrap().len(), 2);
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.finish())).unwrap_err();
+    let panic =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| server.finish())).unwrap_err();
     let said = panic.downcast_ref::<String>().unwrap();
     assert!(said.contains("2 unexpected") && said.contains("has no answer for turn 2"), "{said}");
 }
@@ -49,7 +51,10 @@ async fn requests_are_recorded_with_their_keys_masked() {
     let requests = server.requests();
     for (request, wire) in requests.iter().zip(WIRES) {
         let asked = request.asked.as_ref().unwrap();
-        assert_eq!((asked.wire, asked.turn, asked.streams, asked.model.as_str()), (wire, 1, true, "m"));
+        assert_eq!(
+            (asked.wire, asked.turn, asked.streams, asked.model.as_str()),
+            (wire, 1, true, "m")
+        );
         assert_eq!((request.method.as_str(), request.assignment()), ("POST", "find it"));
         assert_eq!(request.body.as_ref().unwrap()["messages"][0]["content"], "find it");
         assert_eq!((&request.end, request.rule.as_deref()), (&Some(End::Answered), Some("all")));
@@ -121,7 +126,8 @@ async fn outlines_have_neither_headers_nor_bodies() {
 #[tokio::test]
 async fn a_dropped_server_closes_its_connections_and_frees_its_address() {
     let (server, client) =
-        play(Script::new().answer(adjutant_script::fault(adjutant_script::Fault::HangHalfway))).await;
+        play(Script::new().answer(adjutant_script::fault(adjutant_script::Fault::HangHalfway)))
+            .await;
     let address = server.address();
     let mut body = asking(json!([user("x")]));
     body["stream"] = true.into();

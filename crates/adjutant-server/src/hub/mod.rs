@@ -1,10 +1,11 @@
-//! Wakes whoever waits for something to happen in a session: one connection that listens and one query for all of them, and
-//! nothing at all while nobody waits. Notices are hints that come early or never; a look every few seconds is the truth.
+//! Wakes clients that wait for events of a session. A process has one LISTEN connection and one
+//! query for all of its clients, and neither while no client waits. Notifications are hints that
+//! may be lost; a poll every few seconds finds every event.
 //!
-//! To miss nothing: watch first, then look at what there is, then wait.
+//! To miss nothing: create the watch first, then read the present state, then wait.
 
-mod hear;
-mod look;
+mod listen;
+mod poll;
 mod subscription;
 mod text;
 
@@ -21,106 +22,105 @@ use uuid::Uuid;
 pub use subscription::Subscription;
 pub use text::TextWatch;
 
-/// What a process shares among all that wait in it. Cheap to clone; its loops end with the last clone.
+/// The watches of a process. Cheap to clone; its loops end with the last clone.
 #[derive(Debug, Clone)]
 pub struct Hub {
-    board: Arc<Board>,
+    registry: Arc<WatchRegistry>,
     _loops: Arc<[AbortOnDropHandle<()>; 2]>,
 }
 
-/// Who watches what, and what is known of it.
+/// The watched sessions, and the newest known event of each.
 #[derive(Debug)]
-struct Board {
+struct WatchRegistry {
     store: Store,
     listen_url: String,
-    /// Tells our own words from those of others.
+    /// Distinguishes announcements of this process from those of others.
     id: Uuid,
-    sessions: Mutex<HashMap<SessionId, Watched>>,
+    sessions: Mutex<HashMap<SessionId, WatchedSession>>,
     texts: Mutex<HashMap<TextOf, broadcast::Sender<Arc<LiveText>>>>,
-    due: Mutex<Due>,
-    /// Something is due.
-    news: Notify,
-    /// Somebody watches what nobody watched before: others are to know at once.
-    came: Notify,
-    /// Notices come through.
+    poll_request: Mutex<PollRequest>,
+    poll_requested: Notify,
+    /// The first watch was added: it is announced at once, so that other processes notify us.
+    watch_added: Notify,
+    /// Notifications arrive.
     listening: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Watched {
-    /// The number of its newest event, as of the last look.
+struct WatchedSession {
+    /// The number of its newest event, as of the last poll.
     newest: watch::Sender<Option<i64>>,
     watches: usize,
 }
 
-/// What is to be looked at.
+/// The sessions that the next poll queries.
 #[derive(Debug, Default)]
-struct Due {
+struct PollRequest {
     all: bool,
     sessions: BTreeSet<SessionId>,
 }
 
 impl Hub {
-    /// Begins to listen, at `listen_url`: it may lead past a pooler that passes no notices on. Without notices everything is
-    /// found at the pace of looks.
+    /// Starts to listen at `listen_url`, which may bypass a pooler that does not support LISTEN.
+    /// Without notifications, events are found by polling.
     pub fn start(store: Store, listen_url: String) -> Self {
-        let board = Arc::new(Board {
+        let registry = Arc::new(WatchRegistry {
             store,
             listen_url,
             id: Uuid::new_v4(),
             sessions: Mutex::default(),
             texts: Mutex::default(),
-            due: Mutex::default(),
-            news: Notify::new(),
-            came: Notify::new(),
+            poll_request: Mutex::default(),
+            poll_requested: Notify::new(),
+            watch_added: Notify::new(),
             listening: AtomicBool::new(false),
         });
         let loops = [
-            AbortOnDropHandle::new(tokio::spawn(look::look(board.clone()))),
-            AbortOnDropHandle::new(tokio::spawn(hear::hear(board.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(poll::run(registry.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(listen::run(registry.clone()))),
         ];
-        Self { board, _loops: Arc::new(loops) }
+        Self { registry, _loops: Arc::new(loops) }
     }
 
-    /// Watches a session from now on: whatever happens in it after this returns wakes the watch.
+    /// Watches a session: every event that is stored after this returns wakes the watch.
     pub fn watch(&self, session: SessionId) -> Watch {
         let (newest, is_first) = {
-            let mut sessions = lock(&self.board.sessions);
+            let mut sessions = lock(&self.registry.sessions);
             let is_first = sessions.is_empty();
             let watched = sessions
                 .entry(session)
-                .or_insert_with(|| Watched { newest: watch::Sender::new(None), watches: 0 });
+                .or_insert_with(|| WatchedSession { newest: watch::Sender::new(None), watches: 0 });
             watched.watches += 1;
             (watched.newest.subscribe(), is_first)
         };
         let seen = *newest.borrow();
         if seen.is_none() {
-            self.board.is_due([session]);
+            self.registry.request_poll([session]);
         }
         if is_first {
-            self.board.came.notify_one();
+            self.registry.watch_added.notify_one();
         }
-        Watch { board: self.board.clone(), session, newest, seen }
+        Watch { registry: self.registry.clone(), session, newest, seen }
     }
 
-    /// The text of these tasks from now on, as models say it.
+    /// Watches the text that models stream for these tasks, from now on.
     pub fn text(&self, of: TextOf) -> TextWatch {
-        TextWatch::begin(self.board.clone(), of)
+        TextWatch::start(self.registry.clone(), of)
     }
 }
 
-/// Somebody waits for something to happen in a session.
+/// A client's wait for events of one session.
 #[derive(Debug)]
 pub struct Watch {
-    board: Arc<Board>,
+    registry: Arc<WatchRegistry>,
     session: SessionId,
     newest: watch::Receiver<Option<i64>>,
     seen: Option<i64>,
 }
 
 impl Watch {
-    /// Waits until the hub has looked at the session once. Who looks after this is not woken for what it has seen; without it
-    /// the first watch of a session may wake once for nothing.
+    /// Waits for the first poll of the session. Without it, the first watch of a session may wake
+    /// once for events that the client has read already.
     pub async fn ready(&mut self) {
         if let Ok(newest) = self.newest.wait_for(Option::is_some).await
             && self.seen.is_none()
@@ -129,18 +129,19 @@ impl Watch {
         }
     }
 
-    /// All events up to this one are known: only later ones wake.
-    pub fn saw(&mut self, number: i64) {
+    /// Only events after this one wake the watch.
+    pub fn mark_seen(&mut self, number: i64) {
         self.seen = Some(number);
     }
 
-    /// Returns when something has happened since the watch began, or since this last returned; or when the session is gone.
-    /// Cancel safe.
+    /// Returns when there is an event that is newer than the last seen one, or when the session is
+    /// deleted. Cancel safe.
     pub async fn changed(&mut self) {
         let seen = self.seen;
-        let newest =
-            self.newest.wait_for(|newest| newest.is_some_and(|newest| seen.is_none_or(|seen| newest > seen)));
-        // The sender lives at least as long as this.
+        let newest = self
+            .newest
+            .wait_for(|newest| newest.is_some_and(|newest| seen.is_none_or(|seen| newest > seen)));
+        // The sender lives at least as long as this watch.
         if let Ok(newest) = newest.await {
             self.seen = *newest;
         }
@@ -149,7 +150,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut sessions = lock(&self.board.sessions);
+        let mut sessions = lock(&self.registry.sessions);
         if let Some(watched) = sessions.get_mut(&self.session) {
             watched.watches -= 1;
             if watched.watches == 0 {
@@ -159,19 +160,19 @@ impl Drop for Watch {
     }
 }
 
-impl Board {
-    fn is_watched(&self) -> bool {
+impl WatchRegistry {
+    fn has_watches(&self) -> bool {
         !lock(&self.sessions).is_empty()
     }
 
-    fn is_due(&self, sessions: impl IntoIterator<Item = SessionId>) {
-        lock(&self.due).sessions.extend(sessions);
-        self.news.notify_one();
+    fn request_poll(&self, sessions: impl IntoIterator<Item = SessionId>) {
+        lock(&self.poll_request).sessions.extend(sessions);
+        self.poll_requested.notify_one();
     }
 
-    fn all_is_due(&self) {
-        lock(&self.due).all = true;
-        self.news.notify_one();
+    fn request_poll_of_all(&self) {
+        lock(&self.poll_request).all = true;
+        self.poll_requested.notify_one();
     }
 }
 

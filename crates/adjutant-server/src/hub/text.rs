@@ -3,38 +3,40 @@ use std::sync::Arc;
 use adjutant_store::{LiveText, TextOf};
 use tokio::sync::broadcast;
 
-use super::{Board, lock};
+use super::{WatchRegistry, lock};
 
-/// Pieces that a reader may be behind; what is older is lost to it.
-const BEHIND: usize = 64;
+/// How many pieces of text are buffered for a slow client; older ones are lost to it.
+const BUFFERED: usize = 64;
 
-/// Somebody wants to see text as models say it. What is lost is lost: the turns have it all.
+/// A client's wait for text as models stream it. A lost piece is not repeated: the stored turns have
+/// the whole text.
 #[derive(Debug)]
 pub struct TextWatch {
-    board: Arc<Board>,
+    registry: Arc<WatchRegistry>,
     of: TextOf,
-    /// None only while it is dropped.
-    heard: Option<broadcast::Receiver<Arc<LiveText>>>,
+    /// `None` only in `drop`.
+    receiver: Option<broadcast::Receiver<Arc<LiveText>>>,
 }
 
 impl TextWatch {
-    pub(super) fn begin(board: Arc<Board>, of: TextOf) -> Self {
-        let (heard, is_new) = {
-            let mut texts = lock(&board.texts);
+    pub(super) fn start(registry: Arc<WatchRegistry>, of: TextOf) -> Self {
+        let (receiver, is_new) = {
+            let mut texts = lock(&registry.texts);
             let is_new = !texts.contains_key(&of);
-            (texts.entry(of).or_insert_with(|| broadcast::Sender::new(BEHIND)).subscribe(), is_new)
+            let sender = texts.entry(of).or_insert_with(|| broadcast::Sender::new(BUFFERED));
+            (sender.subscribe(), is_new)
         };
         if is_new {
-            board.came.notify_one();
+            registry.watch_added.notify_one();
         }
-        Self { board, of, heard: Some(heard) }
+        Self { registry, of, receiver: Some(receiver) }
     }
 
     /// The next piece. Cancel safe.
     pub async fn next(&mut self) -> Arc<LiveText> {
-        if let Some(heard) = &mut self.heard {
+        if let Some(receiver) = &mut self.receiver {
             loop {
-                match heard.recv().await {
+                match receiver.recv().await {
                     Ok(text) => return text,
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => break,
@@ -47,22 +49,22 @@ impl TextWatch {
 
 impl Drop for TextWatch {
     fn drop(&mut self) {
-        let mut texts = lock(&self.board.texts);
-        self.heard = None;
+        let mut texts = lock(&self.registry.texts);
+        self.receiver = None;
         if texts.get(&self.of).is_some_and(|text| text.receiver_count() == 0) {
             texts.remove(&self.of);
         }
     }
 }
 
-impl Board {
-    pub(super) fn said(&self, text: LiveText) {
+impl WatchRegistry {
+    pub(super) fn publish_text(&self, text: LiveText) {
         let text = Arc::new(text);
         let texts = lock(&self.texts);
         for of in [TextOf::Task(text.task), TextOf::Session(text.session), TextOf::All] {
-            if let Some(heard) = texts.get(&of) {
-                // Who has just gone hears nothing.
-                let _ = heard.send(text.clone());
+            if let Some(sender) = texts.get(&of) {
+                // An error means that the last receiver has just been dropped.
+                let _ = sender.send(text.clone());
             }
         }
     }

@@ -15,7 +15,7 @@ use super::price::Rates;
 use super::secret::KeySource;
 use super::{Model, Prices, Secret, Wire};
 
-/// What is ours to set in a request.
+/// Parameters that Adjutant sets itself.
 const RESERVED: &[&str] =
     &["model", "messages", "system", "tools", "temperature", "max_tokens", "max_completion_tokens"];
 
@@ -24,42 +24,42 @@ const RESERVED: &[&str] =
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
     pub wire: Wire,
-    /// As the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. The vendor's own if not given. It may have a
-    /// key in it.
+    /// The base URL as the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. Default:
+    /// the vendor's own. It may contain a key.
     pub base_url: Option<Secret>,
-    /// The environment variable that holds the key.
+    /// The environment variable with the API key.
     pub api_key_env: Option<String>,
-    /// The file that holds the key; it may change at any time. With neither of the two no key is sent.
+    /// The file with the API key, which is read for every call. Without either no key is sent.
     pub api_key_file: Option<PathBuf>,
-    /// The name that is sent; the table's name if not given.
+    /// The model's name in requests. Default: the name of the table.
     pub model: Option<String>,
-    /// The most that one answer may have.
+    /// The limit of one answer in tokens.
     #[serde(default = "default_max_tokens")]
     pub max_tokens: u32,
-    /// What the OpenAI wire calls that; what the server most likely understands if not given.
+    /// The parameter for `max_tokens` on the OpenAI wire. Default: depends on the host.
     pub max_tokens_field: Option<TokenLimit>,
     pub temperature: Option<f64>,
-    /// More of the request's body, as it is. `stream = false` is for servers that cannot stream.
+    /// Further parameters of the request body. `stream = false` is for servers that cannot stream.
     #[serde(default)]
     pub parameters: Map<String, Value>,
-    /// More headers; they win over ours.
+    /// Further headers, which override Adjutant's own.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// How many tokens of conversation it can take in.
+    /// The size of the context window in tokens.
     pub context_window: Option<u32>,
     #[serde(default)]
     pub prices: Prices,
-    /// The most calls at once, in one process.
+    /// The most concurrent calls of one process.
     pub max_concurrency: Option<u32>,
-    /// A call to which nothing more comes for this long has failed.
+    /// A call fails if the server sends nothing for this time.
     #[serde(default = "default_idle_timeout_s")]
     pub idle_timeout_s: f64,
-    /// A call that is not done after this long has failed.
+    /// A call fails if it is not complete after this time.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: f64,
 }
 
-/// Newer models of OpenAI itself refuse `max_tokens`, many other servers do not know anything else.
+/// The request parameter that limits the length of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenLimit {
@@ -67,7 +67,7 @@ pub enum TokenLimit {
     MaxCompletionTokens,
 }
 
-/// A setting that cannot be used, by its name in the file.
+/// An invalid setting of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("models.{model}.{setting}: {problem}")]
 pub struct ConfigError {
@@ -80,7 +80,7 @@ fn default_max_tokens() -> u32 {
     4096
 }
 
-/// Models that think say nothing for minutes.
+/// Models with extended thinking send nothing for minutes.
 fn default_idle_timeout_s() -> f64 {
     300.0
 }
@@ -90,8 +90,12 @@ fn default_timeout_s() -> f64 {
 }
 
 impl Model {
-    /// Looks up and checks everything that the config says of the model `name`.
-    pub fn new(name: &str, config: &ModelConfig, client: reqwest::Client) -> Result<Self, ConfigError> {
+    /// Checks the config of the model `name` and reads its key.
+    pub fn new(
+        name: &str,
+        config: &ModelConfig,
+        client: reqwest::Client,
+    ) -> Result<Self, ConfigError> {
         let checked = || -> Result<Self, Problem> {
             let url = endpoint(config)?;
             Ok(Self {
@@ -111,7 +115,7 @@ impl Model {
                 idle_timeout: seconds("idle_timeout_s", config.idle_timeout_s)?,
                 timeout: seconds("timeout_s", config.timeout_s)?,
                 client,
-                said_that_usage_is_missing: AtomicBool::new(false),
+                missing_usage_logged: AtomicBool::new(false),
                 url,
             })
         };
@@ -134,18 +138,15 @@ impl Problem {
     }
 }
 
-/// The base with the wire's path; a query that the base has stays (Azure's `api-version`).
+/// The base URL with the wire's path. Keeps the query of the base (Azure's `api-version`).
 fn endpoint(config: &ModelConfig) -> Result<Url, Problem> {
-    let (vendor, path) = match config.wire {
-        Wire::Anthropic => ("https://api.anthropic.com", "v1/messages"),
-        Wire::OpenAi => ("https://api.openai.com/v1", "chat/completions"),
-    };
-    let base = config.base_url.as_ref().map_or(vendor, Secret::expose);
+    let wire = config.wire.format();
+    let base = config.base_url.as_ref().map_or(wire.default_base_url(), Secret::expose);
     let mut url = Url::parse(base).map_err(|error| Problem::new("base_url", error))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(Problem::new("base_url", "must begin with http:// or https://"));
     }
-    let whole = format!("{}/{path}", url.path().trim_end_matches('/'));
+    let whole = format!("{}/{}", url.path().trim_end_matches('/'), wire.path());
     url.set_path(&whole);
     Ok(url)
 }
@@ -153,13 +154,15 @@ fn endpoint(config: &ModelConfig) -> Result<Url, Problem> {
 fn key(config: &ModelConfig) -> Result<Option<KeySource>, Problem> {
     let (setting, source) = match (&config.api_key_env, &config.api_key_file) {
         (None, None) => return Ok(None),
-        (Some(_), Some(_)) => return Err(Problem::new("api_key_file", "there is an api_key_env as well")),
+        (Some(_), Some(_)) => {
+            return Err(Problem::new("api_key_file", "set either this or api_key_env, not both"));
+        }
         (Some(variable), None) => {
             let key = std::env::var(variable).map_err(|_| {
                 Problem::new(
                     "api_key_env",
                     format!(
-                        "there is no {variable} in the environment; export it, or set api_key_file instead"
+                        "the environment variable {variable} is not set; export it, or set api_key_file instead"
                     ),
                 )
             })?;
@@ -169,7 +172,7 @@ fn key(config: &ModelConfig) -> Result<Option<KeySource>, Problem> {
     };
     let key = source.read().map_err(|error| Problem::new(setting, error))?;
     if key.expose().is_empty() || HeaderValue::from_str(key.expose()).is_err() {
-        return Err(Problem::new(setting, "what it holds is not a key"));
+        return Err(Problem::new(setting, "the value is empty or has characters that no key has"));
     }
     Ok(Some(source))
 }
@@ -178,9 +181,10 @@ fn headers(config: &ModelConfig) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::new();
     for (name, value) in &config.headers {
         let setting = || format!("headers.{name}");
-        let known = HeaderName::try_from(name.as_str()).map_err(|error| Problem::new(setting(), error))?;
-        let mut value =
-            HeaderValue::from_str(value.expose()).map_err(|error| Problem::new(setting(), error))?;
+        let known =
+            HeaderName::try_from(name.as_str()).map_err(|error| Problem::new(setting(), error))?;
+        let mut value = HeaderValue::from_str(value.expose())
+            .map_err(|error| Problem::new(setting(), error))?;
         value.set_sensitive(true);
         headers.insert(known, value);
     }
@@ -188,7 +192,9 @@ fn headers(config: &ModelConfig) -> Result<HeaderMap, Problem> {
 }
 
 fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters, Problem> {
-    if let Some(reserved) = RESERVED.iter().find(|reserved| config.parameters.contains_key(**reserved)) {
+    if let Some(reserved) =
+        RESERVED.iter().find(|reserved| config.parameters.contains_key(**reserved))
+    {
         return Err(Problem::new(format!("parameters.{reserved}"), "is set by Adjutant"));
     }
     if config.max_tokens == 0 {
@@ -201,28 +207,23 @@ fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters,
         return Err(Problem::new("temperature", "must be between 0 and 2"));
     }
     let host = url.host_str().unwrap_or_default();
-    let is_openai = host == "api.openai.com" || host.ends_with(".openai.azure.com");
-    let token_limit = match config.wire {
-        Wire::Anthropic => TokenLimit::MaxTokens,
-        Wire::OpenAi if is_openai => config.max_tokens_field.unwrap_or(TokenLimit::MaxCompletionTokens),
-        Wire::OpenAi => config.max_tokens_field.unwrap_or(TokenLimit::MaxTokens),
-    };
+    let token_limit = config.wire.format().token_limit(config.max_tokens_field, host);
     Ok(Parameters {
         model: config.model.clone().unwrap_or_else(|| name.to_owned()),
         max_tokens: config.max_tokens,
         token_limit,
         temperature: config.temperature,
-        more: config.parameters.clone(),
+        further: config.parameters.clone(),
     })
 }
 
 fn permits(config: &ModelConfig) -> Result<Option<Arc<Semaphore>>, Problem> {
-    let Some(most) = config.max_concurrency else { return Ok(None) };
-    if most == 0 {
+    let Some(max) = config.max_concurrency else { return Ok(None) };
+    if max == 0 {
         return Err(Problem::new("max_concurrency", "must be at least 1"));
     }
-    let most = usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
-    Ok(Some(Arc::new(Semaphore::new(most))))
+    let max = usize::try_from(max).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+    Ok(Some(Arc::new(Semaphore::new(max))))
 }
 
 fn seconds(setting: &str, seconds: f64) -> Result<Duration, Problem> {

@@ -6,94 +6,102 @@ use serde_json::Value;
 
 use super::rate_limit;
 
-/// The most characters of a message that is not ours.
-const LONGEST: usize = 300;
-const LONGEST_WORD: usize = 64;
+/// The most characters of a message of the server.
+const MAX_CHARS: usize = 300;
+const MAX_KIND_CHARS: usize = 64;
 
-/// Why a call gave no answer, by what the caller does next. The text is what a task that fails of it shows.
+/// Why a call has no answer, by what the caller does next. The text becomes the error of a task that
+/// fails because of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The next try may succeed: the server, the connection or the stream failed.
+    /// Another attempt may succeed: the server, the connection or the stream failed.
     #[error("Model API error: {details}")]
-    Passing { retry_after: Option<Duration>, details: Details },
-    /// The provider has had enough: until it wants more, no one should call this model.
+    Transient { retry_after: Option<Duration>, details: Details },
+    /// The provider limits the rate: no worker should call this model for a while.
     #[error("Model API error: {details}")]
     RateLimited { retry_after: Option<Duration>, details: Details },
     /// The same call would fail in the same way.
     #[error("Model API error: {details}")]
-    Final { details: Details },
+    Permanent { details: Details },
 }
 
-/// What went wrong, in our words and in the server's own. Those may repeat anything that it was sent, so they are for the
-/// task, and not for the log.
+/// What went wrong. The server's own message may quote the request, so it is shown in the task, but
+/// not logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
-    what: String,
-    said: Option<String>,
+    summary: String,
+    server_message: Option<String>,
 }
 
 impl<T: Into<String>> From<T> for Details {
-    fn from(what: T) -> Self {
-        Self { what: what.into(), said: None }
+    fn from(summary: T) -> Self {
+        Self { summary: summary.into(), server_message: None }
     }
 }
 
 impl std::fmt::Display for Details {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.said {
-            Some(said) if self.what.is_empty() => f.write_str(said),
-            Some(said) => write!(f, "{}: {said}", self.what),
-            None => f.write_str(&self.what),
+        match &self.server_message {
+            Some(message) if self.summary.is_empty() => f.write_str(message),
+            Some(message) => write!(f, "{}: {message}", self.summary),
+            None => f.write_str(&self.summary),
         }
     }
 }
 
 impl CallError {
-    pub(super) fn passing(details: impl Into<Details>) -> Self {
-        Self::Passing { retry_after: None, details: details.into() }
+    pub(super) fn transient(details: impl Into<Details>) -> Self {
+        Self::Transient { retry_after: None, details: details.into() }
     }
 
-    pub(super) fn fatal(details: impl Into<Details>) -> Self {
-        Self::Final { details: details.into() }
+    pub(super) fn permanent(details: impl Into<Details>) -> Self {
+        Self::Permanent { details: details.into() }
     }
 
-    /// How long the provider wants to be left alone.
+    /// The pause that the provider asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Passing { retry_after, .. } | Self::RateLimited { retry_after, .. } => *retry_after,
-            Self::Final { .. } => None,
+            Self::Transient { retry_after, .. } | Self::RateLimited { retry_after, .. } => {
+                *retry_after
+            }
+            Self::Permanent { .. } => None,
         }
     }
 
-    /// A word for traces.
+    /// The error type in traces.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Passing { .. } => "passing",
+            Self::Transient { .. } => "transient",
             Self::RateLimited { .. } => "rate_limited",
-            Self::Final { .. } => "final",
+            Self::Permanent { .. } => "permanent",
         }
     }
 
     pub fn details(&self) -> &Details {
         match self {
-            Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details } => {
-                details
-            }
+            Self::Transient { details, .. }
+            | Self::RateLimited { details, .. }
+            | Self::Permanent { details } => details,
         }
     }
 
-    /// What went wrong without what the server says of it: fit for any log.
-    pub fn outline(&self) -> &str {
-        let Details { what, said } = self.details();
-        if what.is_empty() && said.is_some() { "the server says why" } else { what }
+    /// What went wrong, without the message of the server: safe to log.
+    pub fn summary(&self) -> &str {
+        let Details { summary, server_message } = self.details();
+        if summary.is_empty() && server_message.is_some() {
+            "the server sent an error message"
+        } else {
+            summary
+        }
     }
 
-    /// On one line, not too long, and without `secrets`: a server may repeat anything that it was sent.
-    pub(super) fn fit_to_be_seen(mut self, secrets: &[&str]) -> Self {
-        let (Self::Passing { details, .. } | Self::RateLimited { details, .. } | Self::Final { details }) =
-            &mut self;
-        for text in std::iter::once(&mut details.what).chain(&mut details.said) {
-            // What is that short is a word, not a secret.
+    /// Removes `secrets`, which a server may quote, and shortens the texts to one line.
+    pub(super) fn redacted(mut self, secrets: &[&str]) -> Self {
+        let (Self::Transient { details, .. }
+        | Self::RateLimited { details, .. }
+        | Self::Permanent { details }) = &mut self;
+        for text in std::iter::once(&mut details.summary).chain(&mut details.server_message) {
+            // A shorter text is a word rather than a secret.
             for secret in secrets.iter().filter(|secret| secret.len() >= 6) {
                 *text = text.replace(secret, "***");
             }
@@ -103,10 +111,10 @@ impl CallError {
     }
 }
 
-/// A failure of the connection, as far down as its cause is known. It names no URL: that may have a key.
+/// An error of the connection with all its causes, without the URL, which may contain a key.
 impl From<reqwest::Error> for CallError {
     fn from(error: reqwest::Error) -> Self {
-        let is_ours = error.is_builder();
+        let is_builder_error = error.is_builder();
         let error = error.without_url();
         let mut details = error.to_string();
         let mut cause = std::error::Error::source(&error);
@@ -114,49 +122,56 @@ impl From<reqwest::Error> for CallError {
             details = format!("{details}: {error}");
             cause = error.source();
         }
-        if is_ours { Self::fatal(details) } else { Self::passing(details) }
+        if is_builder_error { Self::permanent(details) } else { Self::transient(details) }
     }
 }
 
-/// What the server says by its status, and what it says of it.
-pub(super) fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> CallError {
-    let said = serde_json::from_slice(body).map(|body| Said::of(&body)).unwrap_or_default();
-    let details = said.details(status);
+/// The error of a response with an error status.
+pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> CallError {
+    let error = serde_json::from_slice(body).map(|body| ServerError::of(&body)).unwrap_or_default();
+    let details = error.details(status);
     match status.as_u16() {
-        429 | 529 => CallError::RateLimited { retry_after: rate_limit::until_open(headers), details },
-        408 | 409 | 500..=599 => {
-            CallError::Passing { retry_after: rate_limit::retry_after(headers), details }
+        429 | 529 => {
+            CallError::RateLimited { retry_after: rate_limit::until_open(headers), details }
         }
-        300..=399 => CallError::fatal(Details {
-            what: format!("{}: redirects are not followed; is base_url right?", details.what),
-            said: details.said,
+        408 | 409 | 500..=599 => {
+            CallError::Transient { retry_after: rate_limit::retry_after(headers), details }
+        }
+        300..=399 => CallError::permanent(Details {
+            summary: format!("{}: redirects are not followed; is base_url right?", details.summary),
+            server_message: details.server_message,
         }),
-        _ => CallError::Final { details },
+        _ => CallError::Permanent { details },
     }
 }
 
-/// An error that came in place of an answer, or in the middle of one: its kind says what the status would have said.
-pub(super) fn reported(error: &Value) -> CallError {
-    let said = Said::of(error);
-    let status = said.code.or_else(|| status_of(said.kind.as_deref().unwrap_or_default()));
+/// The error of a response with status 200 that has an error in place of the answer, or in the middle
+/// of the stream. Its type stands for the status.
+pub(super) fn from_body(error: &Value) -> CallError {
+    let error = ServerError::of(error);
+    let status = error.code.or_else(|| status_of(error.kind.as_deref().unwrap_or_default()));
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
-        Some(status) => refused_with(status, said),
-        None => CallError::passing(said.details_in_stream()),
+        Some(status) => with_status(status, &error),
+        None => CallError::transient(error.details_in_stream()),
     }
 }
 
-fn refused_with(status: StatusCode, said: Said) -> CallError {
-    let details = said.details_in_stream();
+fn with_status(status: StatusCode, error: &ServerError) -> CallError {
+    let details = error.details_in_stream();
     match status.as_u16() {
         429 | 529 => CallError::RateLimited { retry_after: None, details },
-        400..=499 if !matches!(status.as_u16(), 408 | 409) => CallError::Final { details },
-        _ => CallError::Passing { retry_after: None, details },
+        400..=499 if !matches!(status.as_u16(), 408 | 409) => CallError::Permanent { details },
+        _ => CallError::Transient { retry_after: None, details },
     }
 }
 
 fn status_of(kind: &str) -> Option<u16> {
     Some(match kind {
-        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "tokens" | "requests" => 429,
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "insufficient_quota"
+        | "tokens"
+        | "requests" => 429,
         "overloaded_error" => 529,
         "api_error" | "server_error" => 500,
         "timeout_error" => 504,
@@ -170,18 +185,19 @@ fn status_of(kind: &str) -> Option<u16> {
     })
 }
 
-/// What a server says of an error, in whichever form.
+/// The error object of a server, in any of the known forms.
 #[derive(Debug, Default)]
-struct Said {
+struct ServerError {
     kind: Option<String>,
     message: Option<String>,
     code: Option<u16>,
 }
 
-impl Said {
+impl ServerError {
     fn of(body: &Value) -> Self {
         let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(body);
-        let text_of = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let text_of =
+            |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let named = |name: &str| error.get(name).and_then(text_of);
         Self {
             kind: named("type")
@@ -189,40 +205,41 @@ impl Said {
                 .or_else(|| named("code"))
                 .filter(|kind| is_word(kind)),
             message: text_of(error).or_else(|| named("message")).or_else(|| named("detail")),
-            code: error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok()),
+            code: error
+                .get("code")
+                .and_then(Value::as_u64)
+                .and_then(|code| u16::try_from(code).ok()),
         }
     }
 
     fn details(&self, status: StatusCode) -> Details {
-        let kind = self.word().or(status.canonical_reason()).unwrap_or("without a reason");
-        Details { what: format!("{} {kind}", status.as_u16()), said: self.message.clone() }
+        let kind = self.kind.as_deref().or(status.canonical_reason()).unwrap_or("unknown status");
+        Details {
+            summary: format!("{} {kind}", status.as_u16()),
+            server_message: self.message.clone(),
+        }
     }
 
     fn details_in_stream(&self) -> Details {
-        let what = match (self.word(), self.code) {
+        let summary = match (self.kind.as_deref(), self.code) {
             (Some(kind), _) => kind.to_owned(),
             (None, Some(code)) => format!("error {code}"),
-            (None, None) => "an error without a kind".to_owned(),
+            (None, None) => "an error without a type".to_owned(),
         };
-        Details { what, said: self.message.clone() }
-    }
-
-    /// Its kind, if that is a word as servers have it, and no text.
-    fn word(&self) -> Option<&str> {
-        let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        self.kind.as_deref().filter(|kind| kind.len() <= LONGEST_WORD && kind.chars().all(part_of_word))
+        Details { summary, server_message: self.message.clone() }
     }
 }
 
-/// A name for something, which quotes nothing.
+/// Whether the text is an identifier, which cannot quote the request.
 fn is_word(text: &str) -> bool {
-    text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+    text.len() <= MAX_KIND_CHARS
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 fn shorten(text: &str) -> String {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,
     }

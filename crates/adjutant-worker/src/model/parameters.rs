@@ -3,31 +3,31 @@ use serde_json::{Map, Value};
 
 use super::{TokenLimit, tool_uses};
 
-/// What every request to a model has.
+/// The parameters that every request to a model has.
 #[derive(Debug)]
 pub(super) struct Parameters {
     pub model: String,
     pub max_tokens: u32,
     pub token_limit: TokenLimit,
     pub temperature: Option<f64>,
-    /// Added as they are.
-    pub more: Map<String, Value>,
+    /// Further parameters of the config.
+    pub further: Map<String, Value>,
 }
 
-/// Which tools a request names.
+/// Which tools a request defines.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Offer {
-    Nothing,
+pub(super) enum ToolOffer {
+    None,
     /// The model may call them.
-    ToCall,
-    /// It may not, but the conversation has calls, and no call is understood without its tool.
-    ToRead,
+    Callable,
+    /// The model may not call them, but the conversation has calls that refer to them.
+    Referenced,
 }
 
 impl Parameters {
-    /// A body with all that does not depend on the conversation.
-    pub(super) fn body(&self, offer: &Offer) -> Map<String, Value> {
-        let mut body = self.more.clone();
+    /// The part of the body that does not depend on the conversation.
+    pub(super) fn body(&self, offer: &ToolOffer) -> Map<String, Value> {
+        let mut body = self.further.clone();
         body.insert("model".to_owned(), self.model.as_str().into());
         let limit = match self.token_limit {
             TokenLimit::MaxTokens => "max_tokens",
@@ -38,8 +38,8 @@ impl Parameters {
             body.insert("temperature".to_owned(), temperature.into());
         }
         body.entry("stream").or_insert(true.into());
-        if *offer == Offer::Nothing {
-            // Without tools they are refused.
+        if *offer == ToolOffer::None {
+            // Servers reject these without tools.
             body.remove("tool_choice");
             body.remove("parallel_tool_calls");
         }
@@ -47,14 +47,14 @@ impl Parameters {
     }
 }
 
-impl Offer {
+impl ToolOffer {
     pub(super) fn of(request: &Request<'_>, tools: &[ToolDefinition]) -> Self {
         if request.with_tools && !tools.is_empty() {
-            Self::ToCall
+            Self::Callable
         } else if tool_uses(request) > 0 {
-            Self::ToRead
+            Self::Referenced
         } else {
-            Self::Nothing
+            Self::None
         }
     }
 }

@@ -1,19 +1,19 @@
 use adjutant_agent::Usage;
 use serde::Deserialize;
 
-/// What a model costs, in US dollars per million tokens.
+/// The prices of a model in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prices {
     pub input: f64,
     pub output: f64,
-    /// Of input that the provider had in its cache; as other input if not given.
+    /// The price of input that the provider read from its cache. Default: the price of other input.
     pub cache_read: Option<f64>,
-    /// Of input that the provider put into its cache; as other input if not given.
+    /// The price of input that the provider wrote to its cache. Default: the price of other input.
     pub cache_write: Option<f64>,
 }
 
-/// Prices as whole numbers: US dollars x 10^-12 per token.
+/// Prices as integers: US dollars x 10^-12 per token.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rates {
     input: i64,
@@ -22,9 +22,9 @@ pub(super) struct Rates {
     cache_write: i64,
 }
 
-/// What a server counted; the cached ones are part of the input.
+/// The token counts of a server. The cached ones are part of the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct TokenCounts {
     pub input: i64,
     pub output: i64,
     pub cache_read: i64,
@@ -32,7 +32,7 @@ pub(super) struct Counts {
 }
 
 impl Rates {
-    /// Or the name of the price that is none.
+    /// The error is the name of the invalid price.
     pub(super) fn new(prices: &Prices) -> Result<Self, &'static str> {
         let input = rate(prices.input).ok_or("input")?;
         Ok(Self {
@@ -43,7 +43,7 @@ impl Rates {
         })
     }
 
-    pub(super) fn usage(&self, counts: Counts) -> Usage {
+    pub(super) fn usage(&self, counts: TokenCounts) -> Usage {
         let cache_read = counts.cache_read.min(counts.input);
         let cache_write = counts.cache_write.min(counts.input - cache_read);
         let cost: i128 = [
@@ -65,7 +65,7 @@ impl Rates {
     }
 }
 
-/// To six decimals, and by way of the decimals: what was written as 0.1 is a tenth.
+/// Rounds to six decimals in decimal notation, so that 0.1 is exactly a tenth.
 fn rate(price: f64) -> Option<i64> {
     if !(0.0..=1e6).contains(&price) {
         return None;
@@ -77,42 +77,46 @@ fn rate(price: f64) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn cost(prices: Prices, counts: Counts) -> i64 {
+    fn cost(prices: Prices, counts: TokenCounts) -> i64 {
         Rates::new(&prices).unwrap().usage(counts).cost_nanousd
     }
 
     #[test]
     fn costs_are_exact_and_cached_input_has_its_own_price() {
-        let prices = Prices { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: Some(3.75) };
-        let counts = Counts { input: 1_000, output: 10, cache_read: 700, cache_write: 200 };
+        let prices =
+            Prices { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: Some(3.75) };
+        let counts = TokenCounts { input: 1_000, output: 10, cache_read: 700, cache_write: 200 };
         assert_eq!(cost(prices, counts), 100 * 3_000 + 700 * 300 + 200 * 3_750 + 10 * 15_000);
     }
 
     #[test]
-    fn cached_input_without_a_price_costs_as_other_input() {
+    fn cached_input_without_a_price_costs_the_same_as_other_input() {
         let prices = Prices { input: 0.1, output: 0.0, ..Prices::default() };
-        let counts = Counts { input: 3, output: 5, cache_read: 1, cache_write: 1 };
+        let counts = TokenCounts { input: 3, output: 5, cache_read: 1, cache_write: 1 };
         assert_eq!(cost(prices, counts), 300);
     }
 
     #[test]
-    fn parts_of_a_billionth_are_rounded_once() {
+    fn the_cost_is_rounded_once() {
         let prices = Prices { input: 0.0375, output: 0.0, ..Prices::default() };
-        let counts = |input| Counts { input, ..Counts::default() };
+        let counts = |input| TokenCounts { input, ..TokenCounts::default() };
         assert_eq!(cost(prices, counts(1)), 38);
         assert_eq!(cost(prices, counts(2)), 75);
         assert_eq!(cost(prices, counts(2_000_001)), 75_000_038);
     }
 
     #[test]
-    fn a_server_that_counts_more_cached_than_all_costs_no_negative_amount() {
-        let counts = Counts { input: 10, output: 0, cache_read: 50, cache_write: 50 };
+    fn more_cached_tokens_than_input_tokens_cost_no_negative_amount() {
+        let counts = TokenCounts { input: 10, output: 0, cache_read: 50, cache_write: 50 };
         let usage = Rates::new(&Prices { input: 1.0, ..Prices::default() }).unwrap().usage(counts);
-        assert_eq!((usage.cache_read_tokens, usage.cache_write_tokens, usage.cost_nanousd), (10, 0, 10_000));
+        assert_eq!(
+            (usage.cache_read_tokens, usage.cache_write_tokens, usage.cost_nanousd),
+            (10, 0, 10_000)
+        );
     }
 
     #[test]
-    fn a_price_that_is_none_is_named() {
+    fn an_invalid_price_is_named() {
         for bad in [-1.0, f64::NAN, f64::INFINITY] {
             let prices = Prices { cache_read: Some(bad), ..Prices::default() };
             assert_eq!(Rates::new(&prices).unwrap_err(), "cache_read");

@@ -3,29 +3,32 @@ use std::time::{Duration, SystemTime};
 use chrono::DateTime;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// However long a provider wants to be left alone, it is asked again after this.
+/// A provider is called again after this time, even if it asks for a longer pause.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long the server wants to be left alone, by its own clock if it tells.
+/// The pause that the server asks for. Dates are relative to the server's clock if it sends it.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let milliseconds = text(headers, "retry-after-ms").and_then(number).map(|ms| ms / 1000.0);
     let after = text(headers, RETRY_AFTER.as_str());
-    let seconds = milliseconds.or_else(|| number(after?)).and_then(|s| Duration::try_from_secs_f64(s).ok());
+    let seconds =
+        milliseconds.or_else(|| number(after?)).and_then(|s| Duration::try_from_secs_f64(s).ok());
     let at = || httpdate::parse_http_date(after?).ok().map(|at| from_now(headers, at));
     seconds.or_else(at).map(clamp)
 }
 
-/// The same, or until the last of the limits that are used up is renewed.
+/// The same, else the time until the last of the exhausted limits resets.
 pub(super) fn until_open(headers: &HeaderMap) -> Option<Duration> {
-    let used_up = |name: &str| text(headers, name) == Some("0");
+    let exhausted = |name: &str| text(headers, name) == Some("0");
     let resets = headers.iter().filter_map(|(name, value)| {
         let (name, value) = (name.as_str(), value.to_str().ok()?);
         if let Some(limit) = name.strip_prefix("x-ratelimit-reset-") {
-            return used_up(&format!("x-ratelimit-remaining-{limit}")).then(|| span(value))?;
+            return exhausted(&format!("x-ratelimit-remaining-{limit}")).then(|| span(value))?;
         }
-        let limit = name.strip_suffix("-reset").filter(|limit| limit.starts_with("anthropic-ratelimit-"))?;
+        let limit = name
+            .strip_suffix("-reset")
+            .filter(|limit| limit.starts_with("anthropic-ratelimit-"))?;
         let at = DateTime::parse_from_rfc3339(value).ok()?;
-        used_up(&format!("{limit}-remaining")).then(|| from_now(headers, at.into()))
+        exhausted(&format!("{limit}-remaining")).then(|| from_now(headers, at.into()))
     });
     retry_after(headers).or_else(|| resets.max().map(clamp))
 }
@@ -42,7 +45,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// Our clock may be wrong: what counts is how far off it is by the clock that it was read from.
+/// Uses the `date` header of the response, since the local clock may be wrong.
 fn from_now(headers: &HeaderMap, at: SystemTime) -> Duration {
     let now = text(headers, DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
     at.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default()
@@ -90,8 +93,14 @@ mod tests {
     #[test]
     fn retry_after_is_a_number_of_seconds_or_a_date_by_the_servers_clock() {
         assert_eq!(wait(&[("retry-after", "3")]), Some(3));
-        assert_eq!(until_open(&headers(&[("retry-after", "0.5")])), Some(Duration::from_millis(500)));
-        assert_eq!(until_open(&headers(&[("retry-after-ms", "250")])), Some(Duration::from_millis(250)));
+        assert_eq!(
+            until_open(&headers(&[("retry-after", "0.5")])),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(
+            until_open(&headers(&[("retry-after-ms", "250")])),
+            Some(Duration::from_millis(250))
+        );
         assert_eq!(wait(&[DATE, ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")]), Some(30));
         assert_eq!(wait(&[DATE, ("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]), Some(0));
         let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
@@ -99,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_one_waits_longer_than_an_hour_and_nonsense_is_nothing() {
+    fn a_pause_is_at_most_an_hour_and_invalid_values_are_ignored() {
         assert_eq!(wait(&[("retry-after", "86400")]), Some(3600));
         assert_eq!(wait(&[("retry-after", "1e300")]), None);
         for nonsense in ["-1", "soon", "", "NaN", "inf"] {
@@ -108,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reset_of_the_limits_that_are_used_up_counts() {
+    fn the_last_reset_of_the_exhausted_limits_counts() {
         let limits = [
             DATE,
             ("anthropic-ratelimit-requests-remaining", "0"),
@@ -124,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn openai_gives_the_time_that_is_left() {
+    fn openai_sends_the_remaining_time() {
         let limits = [
             ("x-ratelimit-remaining-requests", "0"),
             ("x-ratelimit-reset-requests", "1s"),

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// A text that no one gets to see by accident.
+/// A text that `Debug` does not show.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Where a key comes from. A file is read for every call: whoever replaces it need not tell us.
+/// Where a key comes from. A file is read for every call, so that the key can be rotated.
 #[derive(Debug)]
 pub(super) enum KeySource {
     Fixed(Secret),

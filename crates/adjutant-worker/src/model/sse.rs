@@ -1,26 +1,27 @@
-/// The longest event: a server may send a whole tool call in one.
-const LONGEST: usize = 8 << 20;
+/// The longest event. A server may send a whole tool call in one.
+const MAX_BYTES: usize = 8 << 20;
 
-/// Takes a byte stream apart into the data of its server-sent events. Their names are of no use here: both wires repeat
-/// them in the data.
+/// Parses a stream of server-sent events into the data of each. It ignores the event names: both
+/// wires repeat them in the data.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct SseParser {
     line: Vec<u8>,
     data: Option<Vec<u8>>,
-    /// A line feed that comes next belongs to the line end before it.
+    /// The last byte was a carriage return: a line feed after it belongs to the same line end.
     after_return: bool,
-    begun: bool,
+    started: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-impl Events {
-    /// The data of the events that are whole with these bytes.
+impl SseParser {
+    /// The data of the events that these bytes complete.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut events = Vec::new();
         while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
-            let rest_of_end = std::mem::take(&mut self.after_return) && end == 0 && bytes[end] == b'\n';
+            let rest_of_end =
+                std::mem::take(&mut self.after_return) && end == 0 && bytes[end] == b'\n';
             self.after_return = bytes[end] == b'\r';
             if !rest_of_end {
                 self.extend(&bytes[..end])?;
@@ -35,13 +36,13 @@ impl Events {
         Ok(events)
     }
 
-    /// What a stream that ends here leaves behind: some servers leave out the last line end.
+    /// The data of the last event: some servers omit its line end.
     pub(super) fn end(mut self) -> Option<Vec<u8>> {
         self.end_line().or(self.data)
     }
 
     fn extend(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
-        if self.line.len() + bytes.len() + self.data.as_ref().map_or(0, Vec::len) > LONGEST {
+        if self.line.len() + bytes.len() + self.data.as_ref().map_or(0, Vec::len) > MAX_BYTES {
             return Err(TooLong);
         }
         self.line.extend_from_slice(bytes);
@@ -50,7 +51,7 @@ impl Events {
 
     fn end_line(&mut self) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
-        let first = !std::mem::replace(&mut self.begun, true);
+        let first = !std::mem::replace(&mut self.started, true);
         let line = line.strip_prefix(b"\xEF\xBB\xBF").filter(|_| first).unwrap_or(&line);
         if line.is_empty() {
             return self.data.take();
@@ -74,9 +75,9 @@ mod tests {
     use super::*;
 
     fn all(stream: &[u8]) -> Vec<String> {
-        let mut events = Events::default();
-        let whole = events.feed(stream).unwrap();
-        whole.into_iter().chain(events.end()).map(|data| String::from_utf8(data).unwrap()).collect()
+        let mut parser = SseParser::default();
+        let whole = parser.feed(stream).unwrap();
+        whole.into_iter().chain(parser.end()).map(|data| String::from_utf8(data).unwrap()).collect()
     }
 
     #[test]
@@ -88,13 +89,14 @@ mod tests {
             let stream = stream.replace('\n', end).into_bytes();
             assert_eq!(all(&stream), expected);
             for cut in 0..=stream.len() {
-                let mut events = Events::default();
-                let mut seen = events.feed(&stream[..cut]).unwrap();
-                seen.extend(events.feed(&stream[cut..]).unwrap());
+                let mut parser = SseParser::default();
+                let mut seen = parser.feed(&stream[..cut]).unwrap();
+                seen.extend(parser.feed(&stream[cut..]).unwrap());
                 assert_eq!(seen, expected.map(|text| text.as_bytes().to_vec()), "cut at {cut}");
             }
-            let mut events = Events::default();
-            let seen: Vec<_> = stream.iter().flat_map(|byte| events.feed(&[*byte]).unwrap()).collect();
+            let mut parser = SseParser::default();
+            let seen: Vec<_> =
+                stream.iter().flat_map(|byte| parser.feed(&[*byte]).unwrap()).collect();
             assert_eq!(seen.len(), expected.len());
         }
     }
@@ -107,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_given_up_before_it_fills_the_memory() {
+    fn an_event_without_an_end_is_rejected_before_it_fills_the_memory() {
         let piece = vec![b'x'; 1 << 20];
-        let mut events = Events::default();
-        assert!((0..8).all(|_| events.feed(&piece).is_ok()));
-        assert_eq!(events.feed(&piece), Err(TooLong));
+        let mut parser = SseParser::default();
+        assert!((0..8).all(|_| parser.feed(&piece).is_ok()));
+        assert_eq!(parser.feed(&piece), Err(TooLong));
 
         let lines = b"data: 0123456789\n".repeat(1 << 16);
-        let mut events = Events::default();
-        assert!((0..16).any(|_| events.feed(&lines).is_err()));
+        let mut parser = SseParser::default();
+        assert!((0..16).any(|_| parser.feed(&lines).is_err()));
     }
 }

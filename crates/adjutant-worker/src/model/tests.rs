@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use adjutant_agent::{Answer, Arguments, Block, Message, Replay, Request, ToolDefinition, ToolUse};
 use serde_json::{Value, json};
 
-use super::reading::Reading;
+use super::response::ResponseParser;
 use super::*;
 
 mod anthropic;
@@ -14,7 +14,7 @@ mod requests;
 mod script;
 mod server;
 
-/// A key that would be noticed anywhere.
+/// A key that no text contains by chance.
 const KEY: &str = "sk-most-secret-0123456789";
 
 fn config(value: Value) -> ModelConfig {
@@ -30,23 +30,24 @@ fn model(config_of: Value) -> Model {
     Model::new("main", &config(config_of), client()).unwrap()
 }
 
-/// What a model makes of an answer's bytes, and the text that it handed out meanwhile.
-fn read<'a>(wire: Wire, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Result<Reply, CallError>, String) {
-    let base = match wire {
-        Wire::Anthropic => "http://127.0.0.1",
-        Wire::OpenAi => "http://127.0.0.1/v1",
-    };
+/// The parsed response, and the text that was streamed meanwhile.
+fn read<'a>(
+    wire: Wire,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Result<Reply, CallError>, String) {
     let rates = json!({"input": 1.0, "output": 2.0, "cache_read": 0.1, "cache_write": 1.25});
-    let model = model(json!({"wire": wire.as_str(), "base_url": base, "prices": rates}));
+    let model =
+        model(json!({"wire": wire.as_str(), "base_url": "http://127.0.0.1", "prices": rates}));
     let mut text = String::new();
-    let mut deltas = |piece: &str| text.push_str(piece);
-    let mut reading = Reading::new(wire);
-    let fed = pieces.into_iter().try_for_each(|piece| reading.feed(piece, &mut deltas));
-    let draft = fed.and_then(|()| reading.end(&mut deltas));
-    (draft.map(|draft| model.reply(draft, 0)), text)
+    let mut on_text = |piece: &str| text.push_str(piece);
+    let mut parser = ResponseParser::new(wire);
+    let fed = pieces.into_iter().try_for_each(|piece| parser.feed(piece, &mut on_text));
+    let parsed = fed.and_then(|()| parser.end(&mut on_text));
+    (parsed.map(|answer| model.reply(answer, 0)), text)
 }
 
-/// Reads a stream cut in two at every place, and cut off at every place: the same answer, or a failure that may pass.
+/// Parses a stream split in two at every byte and cut off at every byte: the same answer, or a
+/// transient error.
 #[track_caller]
 fn read_cut_everywhere(wire: Wire, stream: &str, needed: &str) -> Reply {
     let (whole, text) = read(wire, [stream.as_bytes()]);
@@ -55,12 +56,15 @@ fn read_cut_everywhere(wire: Wire, stream: &str, needed: &str) -> Reply {
     let complete = stream.find(needed).unwrap() + needed.len();
     let bytes = stream.as_bytes();
     for cut in 0..=bytes.len() {
-        let (reply, handed_out) = read(wire, [&bytes[..cut], &bytes[cut..]]);
+        let (reply, streamed) = read(wire, [&bytes[..cut], &bytes[cut..]]);
         assert_eq!(reply.as_ref(), Ok(&whole), "cut at {cut}");
-        assert_eq!(handed_out, text);
+        assert_eq!(streamed, text);
         if cut < complete {
             let (reply, _) = read(wire, [&bytes[..cut]]);
-            assert!(matches!(reply, Err(CallError::Passing { .. })), "cut off at {cut}: {reply:?}");
+            assert!(
+                matches!(reply, Err(CallError::Transient { .. })),
+                "cut off at {cut}: {reply:?}"
+            );
         }
     }
     whole
@@ -71,7 +75,11 @@ fn text(text: &str) -> Block {
 }
 
 fn call(id: &str, name: &str, input: Value) -> Block {
-    Block::ToolUse(ToolUse { id: id.to_owned(), name: name.to_owned(), arguments: Arguments::Json(input) })
+    Block::ToolUse(ToolUse {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: Arguments::Json(input),
+    })
 }
 
 fn malformed(id: &str, name: &str, arguments: &str) -> Block {
@@ -88,7 +96,7 @@ fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-fn asking(text: &str) -> Request<'_> {
+fn request_with(text: &str) -> Request<'_> {
     Request {
         system: "You are terse.".to_owned(),
         messages: vec![Message::User(text.into())],

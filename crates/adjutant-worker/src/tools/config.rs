@@ -1,4 +1,4 @@
-//! `[tools]` of the config file.
+//! The `[tools]` section of the config file.
 
 use std::collections::BTreeMap;
 use std::env::VarError;
@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 
 use super::Limits;
 
-/// Which tools there are, besides `shared_context`.
+/// The configured tools, besides `shared_context`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// Without it there are no `read_file`, `list_files` and `search_files`.
+    /// Enables `read_file`, `list_files` and `search_files`.
     pub files: Option<FilesConfig>,
     pub fetch: FetchConfig,
-    /// By the tool's name.
+    /// HTTP tools by name.
     pub http: BTreeMap<String, HttpToolConfig>,
-    /// By a name for the server, which its tools get in front of theirs if others are called the same.
+    /// MCP servers by name. The name prefixes the names of tools that are not unique.
     pub mcp: BTreeMap<String, McpConfig>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesConfig {
-    /// Nothing outside of it can be read.
+    /// The folder that the tools can read. They cannot read anything outside of it.
     pub root: PathBuf,
-    /// What is read of a file at the most.
+    /// The most bytes that are read of a file.
     #[serde(default = "eight_mebibytes")]
     pub max_bytes: usize,
 }
@@ -38,21 +38,26 @@ pub struct FilesConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct FetchConfig {
     pub enabled: bool,
-    /// What is read of a page at the most.
+    /// The most bytes that are read of a page.
     pub max_bytes: usize,
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// Lets models reach your network: addresses that are not public, and this machine.
+    /// Lets models reach private networks and this machine.
     pub allow_private: bool,
 }
 
 impl Default for FetchConfig {
     fn default() -> Self {
-        Self { enabled: true, max_bytes: 2 << 20, timeout: Duration::from_secs(30), allow_private: false }
+        Self {
+            enabled: true,
+            max_bytes: 2 << 20,
+            timeout: Duration::from_secs(30),
+            allow_private: false,
+        }
     }
 }
 
-/// A tool that is a POST of its arguments; the answer's text is the result.
+/// A tool that POSTs its arguments to a URL. The body of the response is the result.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpToolConfig {
@@ -62,31 +67,31 @@ pub struct HttpToolConfig {
     pub input_schema: Value,
     #[serde(default)]
     pub replay: Replay,
-    /// Its address need not be a public one.
+    /// Allows a private address.
     #[serde(default)]
     pub allow_private: bool,
     #[serde(default)]
     pub headers: BTreeMap<String, Setting>,
     #[serde(rename = "timeout_s", default = "default_time", deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// Of the result.
+    /// The most bytes of a result.
     #[serde(default = "default_bytes")]
     pub max_bytes: usize,
 }
 
-/// Every tool of an MCP server.
+/// An MCP server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "McpTable")]
 pub struct McpConfig {
     pub endpoint: McpEndpoint,
-    /// For all of its tools; without it, what the tools say about themselves.
+    /// For all tools of the server. Default: the annotations of each tool.
     pub replay: Option<Replay>,
     pub timeout: Duration,
-    /// For the start of the server and the list of its tools.
+    /// Timeout of starting the server and of listing its tools.
     pub start_timeout: Duration,
-    /// Of a result.
+    /// The most bytes of a result.
     pub max_bytes: usize,
-    /// Only these tools, if given, by the server's names for them.
+    /// Only these tools of the server, by its own names.
     pub allow: Option<Vec<String>>,
     pub deny: Vec<String>,
 }
@@ -96,7 +101,8 @@ pub enum McpEndpoint {
     Command {
         /// The program and its arguments.
         command: Vec<String>,
-        /// It gets these, and of ours only what every program needs: our keys are none of its business.
+        /// Further variables. Of the worker's own environment the server gets only basic ones, without
+        /// API keys.
         env: BTreeMap<String, Setting>,
         cwd: Option<PathBuf>,
     },
@@ -141,7 +147,9 @@ impl TryFrom<McpTable> for McpConfig {
             (None, Some(_)) if table.env.is_some() || table.cwd.is_some() => {
                 return Err("`env` and `cwd` go with `command`, not with `url`");
             }
-            (None, Some(url)) => McpEndpoint::Url { url, headers: table.headers.unwrap_or_default() },
+            (None, Some(url)) => {
+                McpEndpoint::Url { url, headers: table.headers.unwrap_or_default() }
+            }
             (Some(_), Some(_)) | (None, None) => return Err("either `command` or `url` is needed"),
         };
         Ok(Self {
@@ -156,7 +164,7 @@ impl TryFrom<McpTable> for McpConfig {
     }
 }
 
-/// A value, or where it is: `{ env = "NAME" }` keeps a secret out of the file.
+/// A literal value, or `{ env = "NAME" }`, which keeps a secret out of the file.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "a string or { env = \"NAME\" }")]
 pub enum Setting {
@@ -175,17 +183,19 @@ impl Setting {
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::Env(FromEnv { env }) => {
-                // Not the error's own words: they may have the value in them.
+                // The message of `VarError` may contain the value.
                 std::env::var(env).map_err(|error| match error {
                     VarError::NotPresent => format!("the environment variable {env} is not set"),
-                    VarError::NotUnicode(_) => format!("the environment variable {env} is not UTF-8"),
+                    VarError::NotUnicode(_) => {
+                        format!("the environment variable {env} is not UTF-8")
+                    }
                 })
             }
         }
     }
 }
 
-/// It may be a secret.
+/// The value may be a secret.
 impl std::fmt::Debug for Setting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,28 +1,30 @@
-//! What children can call, but for `shared_context`, which writes under the lease.
+//! The tools that agents can call, except `shared_context` and delegation, which write under the
+//! lease (see `agent_loop`).
 //!
-//! A [`Toolbox`] has the built-in tools, those of the config, those of people who embed this crate, and those of MCP servers,
-//! which come and go. Whatever a tool does (fail, panic, hang, talk without end), the child gets a text of bounded length.
+//! A [`Toolbox`] holds the built-in tools (`builtin.rs`), the HTTP tools of the config, the tools of
+//! the embedding program ([`Tool`], [`RustTool`]), and those of MCP servers, which may come and go.
+//! Whatever a tool does (fail, panic, hang, return endless text), the agent gets a text of bounded
+//! length within the tool's time limit.
 
-mod arguments;
-mod catalogue;
+mod builtin;
 mod config;
-mod fetch;
-mod files;
-mod html;
-mod http;
+pub(crate) mod http_client;
+mod http_tool;
 mod mcp;
 mod names;
-mod reach;
+mod public_dns;
+mod registry;
 mod rust_tool;
 mod tool;
 mod toolbox;
-pub(crate) mod web;
 
 #[cfg(test)]
 mod tests;
 
-pub use catalogue::Catalogue;
-pub use config::{FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig};
+pub use config::{
+    FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig,
+};
+pub use registry::Catalogue;
 pub use rust_tool::{RustCall, RustTool};
 pub use tool::{Limits, Tool, ToolCall};
-pub use toolbox::{BadTool, Toolbox};
+pub use toolbox::{ToolConfigError, Toolbox};

@@ -1,11 +1,11 @@
-//! What tools are called. Names are such that every vendor takes them, and depend on nothing but the set of tools.
+//! The names of tools. Every vendor accepts them, and they depend only on the set of tools.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// The longest that vendors take.
-const LONGEST: usize = 64;
+/// The longest name that vendors accept.
+const MAX_LEN: usize = 64;
 
-/// Names that mean something to us, whoever else would like to have them.
+/// Names that MCP tools and HTTP tools cannot have.
 const RESERVED: [&str; 8] = [
     "shared_context",
     "subagent",
@@ -18,7 +18,7 @@ const RESERVED: [&str; 8] = [
 ];
 
 pub(super) fn is_valid(name: &str) -> bool {
-    (1..=LONGEST).contains(&name.len()) && name.chars().all(is_allowed)
+    (1..=MAX_LEN).contains(&name.len()) && name.chars().all(is_allowed)
 }
 
 pub(super) fn is_reserved(name: &str) -> bool {
@@ -30,31 +30,33 @@ fn is_allowed(character: char) -> bool {
 }
 
 fn clean(name: &str) -> String {
-    let clean: String = name.chars().take(LONGEST).map(|c| if is_allowed(c) { c } else { '_' }).collect();
+    let clean: String =
+        name.chars().take(MAX_LEN).map(|c| if is_allowed(c) { c } else { '_' }).collect();
     if clean.is_empty() { "_".to_owned() } else { clean }
 }
 
-/// By which a tool of a server can always be named, whatever the others are called.
+/// The name of an MCP tool with the prefix of its server.
 pub(super) fn with_server(server: &str, tool: &str) -> String {
     clean(&format!("{server}__{tool}"))
 }
 
-/// Names for the tools of servers, given as server and name, in the same order. A tool keeps its name if nobody else wants
-/// it; of several that want it none gets it, so that a name never means one tool today and another tomorrow.
+/// The names of MCP tools, given as server and name, in the same order. A tool keeps its own name if
+/// it is unique. Of several tools with one name none keeps it, so that the meaning of a name does not
+/// depend on which server was connected first.
 pub(super) fn assign(fixed: &BTreeSet<&str>, served: &[(&str, &str)]) -> Vec<String> {
     let wanted: Vec<String> = served.iter().map(|(_, tool)| clean(tool)).collect();
-    let mut wanting: HashMap<&str, usize> = HashMap::new();
+    let mut uses: HashMap<&str, usize> = HashMap::new();
     for name in &wanted {
-        *wanting.entry(name).or_default() += 1;
+        *uses.entry(name).or_default() += 1;
     }
-    let keeps = |name: &str| wanting[name] == 1 && !fixed.contains(name) && !is_reserved(name);
+    let keeps = |name: &str| uses[name] == 1 && !fixed.contains(name) && !is_reserved(name);
     let mut taken: BTreeSet<String> = fixed.iter().map(|name| (*name).to_owned()).collect();
     taken.extend(wanted.iter().filter(|name| keeps(name)).cloned());
-    let prefixed = |(place, name): (usize, &String)| {
+    let prefixed = |(index, name): (usize, &String)| {
         if keeps(name) {
             return name.clone();
         }
-        let (server, tool) = served[place];
+        let (server, tool) = served[index];
         let name = free(with_server(server, tool), &taken);
         taken.insert(name.clone());
         name
@@ -62,7 +64,7 @@ pub(super) fn assign(fixed: &BTreeSet<&str>, served: &[(&str, &str)]) -> Vec<Str
     wanted.iter().enumerate().map(prefixed).collect()
 }
 
-/// The name itself, or with the first number that nobody has.
+/// The name itself, or with the first number that makes it unique.
 fn free(name: String, taken: &BTreeSet<String>) -> String {
     let is_free = |name: &String| !taken.contains(name) && !is_reserved(name);
     if is_free(&name) {
@@ -71,7 +73,7 @@ fn free(name: String, taken: &BTreeSet<String>) -> String {
     (2_usize..)
         .map(|number| {
             let number = format!("_{number}");
-            let start = name.len().min(LONGEST - number.len());
+            let start = name.len().min(MAX_LEN - number.len());
             format!("{}{number}", &name[..start])
         })
         .find(is_free)
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_prefixed_only_if_somebody_else_wants_it() {
+    fn a_name_is_prefixed_only_if_it_is_not_unique() {
         let fixed = BTreeSet::from(["fetch", "a__dup"]);
         for (served, names) in [
             ("a:search b:read", "search read"),
@@ -97,21 +99,33 @@ mod tests {
             ("my.server:fetch", "my_server__fetch"),
             ("a:", "_"),
         ] {
-            let served: Vec<_> = served.split(' ').filter_map(|tool| tool.split_once(':')).collect();
+            let served: Vec<_> =
+                served.split(' ').filter_map(|tool| tool.split_once(':')).collect();
             assert_eq!(assign(&fixed, &served).join(" "), names, "{served:?}");
         }
     }
 
     #[test]
-    fn every_name_is_one_that_vendors_take_and_no_two_are_the_same() {
+    fn every_name_is_valid_and_unique() {
         let long = "n".repeat(200);
-        let served: Vec<(&str, &str)> =
-            vec![("a", &long), ("a", &long), ("b", &long), ("é", "\0"), ("é", "\n"), ("", ""), ("", "")];
+        let served: Vec<(&str, &str)> = vec![
+            ("a", &long),
+            ("a", &long),
+            ("b", &long),
+            ("é", "\0"),
+            ("é", "\n"),
+            ("", ""),
+            ("", ""),
+        ];
         let names = assign(&BTreeSet::from(["fetch"]), &served);
         assert!(names.iter().all(|name| is_valid(name)), "{names:?}");
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), served.len());
         assert!(
-            !is_valid("") && !is_valid("a b") && !is_valid("a\n") && !is_valid(&long) && is_valid("a-B_9")
+            !is_valid("")
+                && !is_valid("a b")
+                && !is_valid("a\n")
+                && !is_valid(&long)
+                && is_valid("a-B_9")
         );
     }
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::{Limits, Tool, ToolCall};
 
-/// A tool that is an async function of the embedding program. Its definition has the name, the schema and the replay rule that
-/// models and workers go by; its limits are a minute and 64 KiB unless [`RustTool::within`] says otherwise.
+/// A tool that is an async function of the embedding program. Its definition has the name, the schema
+/// and the replay rule. Its limits are a minute and 64 KiB unless [`RustTool::within`] sets others.
 ///
 /// ```
 /// use adjutant_agent::{Replay, ToolDefinition};
@@ -22,7 +22,7 @@ use super::{Limits, Tool, ToolCall};
 ///
 /// let definition = ToolDefinition {
 ///     name: "order_status".to_owned(),
-///     description: "Says how an order stands.".to_owned(),
+///     description: "Returns the status of an order.".to_owned(),
 ///     input_schema: json!({
 ///         "type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"],
 ///     }),
@@ -39,21 +39,22 @@ pub struct RustTool<F> {
     run: F,
 }
 
-/// One call of a [`RustTool`], as the model asked for it.
+/// One call of a [`RustTool`] by a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RustCall {
     /// Always an object.
     pub arguments: Value,
-    /// `task:turn:call`: the same for the same call, however often it is made.
+    /// The idempotency key `task:turn:call`: the same if the call is repeated after a crash.
     pub key: String,
     pub task: TaskId,
     pub session: SessionId,
 }
 
 impl RustCall {
-    /// The arguments in a form of one's own, or what to tell the model about them.
+    /// Deserializes the arguments. The error is for the model.
     pub fn arguments<A: DeserializeOwned>(&self) -> Result<A, String> {
-        A::deserialize(&self.arguments).map_err(|error| format!("The arguments do not fit: {error}."))
+        A::deserialize(&self.arguments)
+            .map_err(|error| format!("The arguments are invalid: {error}."))
     }
 }
 

@@ -4,7 +4,7 @@ use adjutant_agent::{SessionId, TaskId, ToolDefinition};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-/// Something that children can call. People who embed this crate write their own.
+/// A tool that agents can call. Embedding programs implement their own.
 ///
 /// ```
 /// use adjutant_agent::{Replay, ToolDefinition};
@@ -33,27 +33,27 @@ pub trait Tool: Send + Sync + 'static {
         Limits::default()
     }
 
-    /// Gives the text that the child reads, be it a result or an error. It may be dropped at any `.await`: when its time is
-    /// up, or when the task is cancelled.
+    /// Returns the text for the agent, as a result or as an error. The future may be dropped at any
+    /// `.await`, when the time limit is reached or the task is cancelled.
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// One call, as the model asked for it.
+/// One call of a tool by a model.
 #[derive(Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// Always an object: the toolbox sees to that.
+    /// Always an object: the toolbox checks that.
     pub arguments: &'a Value,
-    /// `task:turn:call`: the same for the same call, however often it is made.
+    /// The idempotency key `task:turn:call`: the same if the call is repeated after a crash.
     pub key: &'a str,
     pub task: TaskId,
     pub session: SessionId,
 }
 
-/// What a call may take.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub time: Duration,
-    /// Of the text; the rest is cut off.
+    /// Of the returned text. Longer text is truncated.
     pub bytes: usize,
 }
 
@@ -64,8 +64,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// At most as many bytes as it says and a notice, cut between two characters.
-    pub(super) fn cut(self, text: String) -> String {
+    /// Truncates the text at a character boundary and appends a notice.
+    pub(super) fn truncate(self, text: String) -> String {
         if text.len() <= self.bytes {
             return text;
         }

@@ -1,6 +1,6 @@
-//! Tells webhooks how tasks ended. Deliveries are rows; each worker takes some that are due, sends them, and writes down what
-//! came of it. One whose worker dies meanwhile is sent again by another when its lease has run out: a receiver may get it
-//! twice, with the same id, and never not at all.
+//! Delivers webhooks when tasks end. A delivery is a row. Each worker claims some that are due, sends
+//! them and stores the result. If the worker dies meanwhile, another worker sends the delivery again
+//! when its lease has expired: delivery is at least once, always with the same id.
 
 mod payload;
 mod post;
@@ -10,107 +10,118 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Reach, RetryRules, Verdict};
+use adjutant_agent::{NetworkPolicy, RetryRules, Verdict};
 use adjutant_store::{Delivery, Error};
 use rand::RngExt;
 use tokio::task::JoinSet;
 
 use crate::fault;
-use crate::station::{Station, backoff};
-use post::Postman;
+use crate::worker_state::{WorkerState, backoff};
+use post::WebhookSender;
 
-/// The most that a worker sends at once.
-const AT_ONCE: usize = 32;
+/// The most concurrent deliveries of a worker.
+const MAX_CONCURRENT: usize = 32;
 
-/// And to one URL, about: a receiver that does not answer leaves room for the others.
-const TO_ONE: usize = 4;
+/// The most concurrent deliveries to one URL, so that a slow receiver does not block the others.
+const MAX_PER_URL: usize = 4;
 
-/// How long after its try should be over a delivery is another's to send.
+/// How much longer the lease of a delivery lasts than one attempt may take.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How deliveries are made.
+/// The settings of webhook deliveries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WebhookSettings {
-    pub reach: Reach,
-    /// For a whole try.
+    /// The addresses that receivers may have.
+    pub network: NetworkPolicy,
+    /// Of one attempt.
     pub timeout: Duration,
     pub retries: RetryRules,
 }
 
 impl Default for WebhookSettings {
     fn default() -> Self {
-        Self { reach: Reach::Public, timeout: Duration::from_secs(15), retries: RetryRules::default() }
+        Self {
+            network: NetworkPolicy::Public,
+            timeout: Duration::from_secs(15),
+            retries: RetryRules::default(),
+        }
     }
 }
 
-/// Goes on until the worker drains; then it finishes what it has begun.
-pub(crate) async fn deliver(station: Arc<Station>) {
-    let postman = match Postman::new(station.settings.webhooks) {
-        Ok(postman) => Arc::new(postman),
+/// Runs until the worker drains, and then finishes the deliveries under way.
+pub(crate) async fn deliver(state: Arc<WorkerState>) {
+    let sender = match WebhookSender::new(state.settings.webhooks) {
+        Ok(sender) => Arc::new(sender),
         Err(error) => {
-            tracing::error!("no webhook can be told anything by this worker: {error}");
-            return station.draining.cancelled().await;
+            tracing::error!(
+                "webhooks are disabled on this worker, its HTTP client failed: {error}"
+            );
+            return state.draining.cancelled().await;
         }
     };
-    let mut round = Round::default();
+    let mut deliveries = Deliveries::default();
     let mut is_due = false;
     loop {
         while is_due {
-            is_due = round.begin(&station, &postman).await;
+            is_due = deliveries.start(&state, &sender).await;
         }
         tokio::select! {
-            () = station.draining.cancelled() => break,
-            () = station.store.deliveries_are_due() => is_due = true,
-            Some(sent) = round.sending.join_next_with_id() => {
-                round.ended(&sent.map_or_else(|error| error.id(), |(id, ())| id));
-                is_due |= round.has_more;
+            () = state.draining.cancelled() => break,
+            () = state.store.deliveries_are_due() => is_due = true,
+            Some(sent) = deliveries.sending.join_next_with_id() => {
+                deliveries.ended(&sent.map_or_else(|error| error.id(), |(id, ())| id));
+                is_due |= deliveries.has_more;
             }
         }
     }
-    while round.sending.join_next().await.is_some() {}
+    while deliveries.sending.join_next().await.is_some() {}
 }
 
-/// What is under way.
+/// The deliveries under way.
 #[derive(Default)]
-struct Round {
+struct Deliveries {
     sending: JoinSet<()>,
     urls: HashMap<tokio::task::Id, String>,
-    /// There may be deliveries that are due and were not taken for want of room.
+    /// There may be due deliveries that were not claimed because the limits were reached.
     has_more: bool,
 }
 
-impl Round {
-    /// Takes what there is room for; whether to ask again at once.
-    async fn begin(&mut self, station: &Arc<Station>, postman: &Arc<Postman>) -> bool {
-        let room = AT_ONCE.saturating_sub(self.sending.len()).min(TO_ONE);
-        let busy = self.busy();
+impl Deliveries {
+    /// Claims and starts deliveries within the limits. Returns whether to claim again at once.
+    async fn start(&mut self, state: &Arc<WorkerState>, sender: &Arc<WebhookSender>) -> bool {
+        let room = MAX_CONCURRENT.saturating_sub(self.sending.len()).min(MAX_PER_URL);
+        let busy = self.busy_urls();
         self.has_more = room == 0 || !busy.is_empty();
         let Some(limit) = i32::try_from(room).ok().filter(|room| *room > 0) else { return false };
-        let lease = station.settings.webhooks.timeout + GRACE;
-        match station.store.claim_deliveries(limit, &busy, lease).await {
+        let lease = state.settings.webhooks.timeout + GRACE;
+        match state.store.claim_deliveries(limit, &busy, lease).await {
             Ok(claimed) => {
                 let is_full = claimed.len() == room;
                 for delivery in claimed {
                     let url = delivery.url.clone();
-                    let id = self.sending.spawn(send(station.clone(), postman.clone(), delivery)).id();
+                    let id = self.sending.spawn(send(state.clone(), sender.clone(), delivery)).id();
                     self.urls.insert(id, url);
                 }
                 is_full
             }
             Err(error) => {
-                // The next look finds them.
-                tracing::warn!("cannot look for webhooks to be told: {error}");
+                // The next poll finds them.
+                tracing::warn!("claiming webhook deliveries failed: {error}");
                 false
             }
         }
     }
 
-    fn busy(&self) -> Vec<String> {
+    fn busy_urls(&self) -> Vec<String> {
         let mut counts: HashMap<&String, usize> = HashMap::new();
         for url in self.urls.values() {
             *counts.entry(url).or_default() += 1;
         }
-        counts.into_iter().filter(|(_, count)| *count >= TO_ONE).map(|(url, _)| url.clone()).collect()
+        counts
+            .into_iter()
+            .filter(|(_, count)| *count >= MAX_PER_URL)
+            .map(|(url, _)| url.clone())
+            .collect()
     }
 
     fn ended(&mut self, id: &tokio::task::Id) {
@@ -118,33 +129,33 @@ impl Round {
     }
 }
 
-/// One try, and what came of it. Neither the URL nor what is sent is logged.
-async fn send(station: Arc<Station>, postman: Arc<Postman>, delivery: Delivery) {
+/// One attempt of a delivery, and its result. Neither the URL nor the payload is logged.
+async fn send(state: Arc<WorkerState>, sender: Arc<WebhookSender>, delivery: Delivery) {
     fault::point("before_post");
-    let (answered, seen) = postman.post(&delivery).await;
+    let (answered, seen) = sender.post(&delivery).await;
     fault::point("after_post");
-    let lot = rand::rng().random_range(0.0..=1.0);
-    let verdict = postman.settings.retries.verdict(delivery.tries, answered, lot);
+    let jitter = rand::rng().random_range(0.0..=1.0);
+    let verdict = sender.settings.retries.verdict(delivery.tries, answered, jitter);
     let (id, task, tries) = (delivery.id, delivery.task.id, delivery.tries);
     tracing::info!(
         delivery.id = %id, task.id = %task, delivery.tries = tries, http.status = seen.status,
-        "the end of task {task} was told to its webhook, try {tries}: {verdict:?}"
+        "webhook delivery for task {task}, attempt {tries}: {verdict:?}"
     );
     for pause in backoff().take(10) {
-        match station.store.settle_delivery(&delivery, verdict, &seen).await {
+        match state.store.settle_delivery(&delivery, verdict, &seen).await {
             Ok(_) => {
                 if let Verdict::Again(_) = verdict {
-                    // Its time may come before the next look.
-                    station.look.notify_one();
+                    // The retry may be due before the next poll.
+                    state.poll_now.notify_one();
                 }
                 return;
             }
             Err(error @ Error::Unavailable(_)) => {
-                tracing::debug!(delivery.id = %id, "cannot write down what came of delivery {id}: {error}");
+                tracing::debug!(delivery.id = %id, "storing the result of delivery {id} failed: {error}");
                 tokio::time::sleep(pause).await;
             }
             Err(error) => {
-                tracing::error!(delivery.id = %id, "cannot write down what came of delivery {id}: {error}");
+                tracing::error!(delivery.id = %id, "storing the result of delivery {id} failed: {error}");
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! What a webhook is told: made from the task alone, so that every try says the same.
+//! The payload of a webhook. It depends on the task alone, so that every attempt sends the same.
 
 use adjutant_agent::{SPEC_VIEW, TaskState, usd};
 use adjutant_store::Delivery;
@@ -21,7 +21,10 @@ pub(super) fn body(delivery: &Delivery) -> String {
     put("error", json!(task.error));
     if let Some(said) = &task.said {
         let shown = SPEC_VIEW.of(said);
-        put(if task.state == TaskState::Completed { "result" } else { "partial_result" }, json!(shown.text));
+        put(
+            if task.state == TaskState::Completed { "result" } else { "partial_result" },
+            json!(shown.text),
+        );
         put("truncated", json!(shown.truncated));
         put("result_chars", json!(task.said_chars));
     }

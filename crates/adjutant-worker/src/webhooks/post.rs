@@ -1,35 +1,38 @@
-//! One try of a delivery: a POST whose answer is a status and nothing more.
+//! One attempt of a delivery: a POST, of whose response only the status counts.
 
 use std::time::{Duration, SystemTime};
 
-use adjutant_agent::{Answered, NotPublic, Reach};
+use adjutant_agent::{Answered, NetworkPolicy, NotPublic};
 use adjutant_store::{Delivery, Seen};
 use chrono::Utc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 
 use super::{WebhookSettings, payload, sign};
-use crate::tools::web::{Body, Web, why};
+use crate::tools::http_client::{Body, HttpClients, describe};
 
-/// What is read of an answer, so that its connection can be used again; none of it is kept.
-const READ_AWAY: usize = 16 << 10;
+/// The most bytes of a response body that are read, so that the connection can be reused. The body is
+/// discarded.
+const MAX_BODY: usize = 16 << 10;
 
-const NO_SECRET: &str = "There is no secret to sign it with.";
+const NO_SECRET: &str = "There is no secret to sign the payload with.";
 
-/// Sends deliveries. It follows no redirect, and connects to no address that is not public unless the operator lets it.
-pub(super) struct Postman {
+/// Sends deliveries. It follows no redirects, and connects only to public addresses unless the
+/// operator allows others.
+pub(super) struct WebhookSender {
     pub(super) settings: WebhookSettings,
     client: Client,
 }
 
-impl Postman {
+impl WebhookSender {
     pub(super) fn new(settings: WebhookSettings) -> Result<Self, reqwest::Error> {
-        Ok(Self { settings, client: Web::new()?.client(settings.reach).clone() })
+        Ok(Self { settings, client: HttpClients::new()?.client(settings.network).clone() })
     }
 
-    /// What came of it, for the verdict and for the history.
+    /// The result of the attempt, for the retry decision and for the history.
     pub(super) async fn post(&self, delivery: &Delivery) -> (Answered, Seen) {
-        let failed = |answered, error: String| (answered, Seen { status: None, error: Some(error) });
+        let failed =
+            |answered, error: String| (answered, Seen { status: None, error: Some(error) });
         if delivery.secrets.is_empty() {
             return failed(Answered::Nothing, NO_SECRET.to_owned());
         }
@@ -43,19 +46,21 @@ impl Postman {
                 let seconds = self.settings.timeout.as_secs_f64();
                 failed(Answered::Nothing, format!("No answer within {seconds} s."))
             }
-            Ok(Err(error)) if is_out_of_reach(&error) => failed(Answered::OutOfReach, why(error)),
-            Ok(Err(error)) => failed(Answered::Nothing, why(error)),
+            Ok(Err(error)) if is_not_public(&error) => {
+                failed(Answered::OutOfReach, describe(error))
+            }
+            Ok(Err(error)) => failed(Answered::Nothing, describe(error)),
             Ok(Ok(response)) => read(response).await,
         }
     }
 
-    /// It was looked at when it was given; the operator may have said otherwise since.
+    /// The URL was checked when it was set, but the operator may have changed the policy since.
     fn checked(&self, url: &str) -> Result<Url, String> {
         let url = Url::parse(url).map_err(|error| format!("This is not a URL: {error}."))?;
-        if self.settings.reach == Reach::Public && url.scheme() != "https" {
-            return Err("Only https URLs are told anything.".to_owned());
+        if self.settings.network == NetworkPolicy::Public && url.scheme() != "https" {
+            return Err("Webhooks are sent to https URLs only.".to_owned());
         }
-        self.settings.reach.check(&url)?;
+        self.settings.network.check(&url)?;
         Ok(url)
     }
 
@@ -81,16 +86,16 @@ async fn read(mut response: Response) -> (Answered, Seen) {
     let error = if status.is_success() {
         None
     } else if status.is_redirection() {
-        Some("It answered with a redirect, which is not followed.".to_owned())
+        Some("The receiver answered with a redirect, which is not followed.".to_owned())
     } else {
-        Some(format!("It answered {}.", status.as_u16()))
+        Some(format!("The receiver answered {}.", status.as_u16()))
     };
-    // The status has been said: what follows does not change it.
-    let _ = tokio::time::timeout(Duration::from_secs(1), Body::read(&mut response, READ_AWAY)).await;
+    // The status is known, so an error while reading the body does not matter.
+    let _ = tokio::time::timeout(Duration::from_secs(1), Body::read(&mut response, MAX_BODY)).await;
     (Answered::Status(status.as_u16(), after), Seen { status: Some(status.as_u16()), error })
 }
 
-/// Seconds, or a date.
+/// The header is a number of seconds or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     match text.parse::<u64>() {
@@ -99,7 +104,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-fn is_out_of_reach(error: &reqwest::Error) -> bool {
+fn is_not_public(error: &reqwest::Error) -> bool {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         if inner.is::<NotPublic>() {
@@ -117,9 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_receiver_says_when_to_come_again_in_seconds_or_by_a_date() {
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
         let after = |text: &str| {
-            retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_str(text).unwrap())]))
+            retry_after(&HeaderMap::from_iter([(
+                RETRY_AFTER,
+                HeaderValue::from_str(text).unwrap(),
+            )]))
         };
         assert_eq!(after("120"), Some(Duration::from_secs(120)));
         let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));

@@ -1,14 +1,14 @@
-//! Signatures as the Standard Webhooks have them.
+//! Signatures of the Standard Webhooks specification.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The value of `webhook-signature`: one signature for each secret, over the id, the time and the body.
+/// The value of `webhook-signature`: one signature per secret, over the id, the time and the body.
 pub(super) fn signatures(secrets: &[Vec<u8>], id: &str, timestamp: i64, body: &str) -> String {
     let one = |secret: &Vec<u8>| {
-        // A key of any length is one.
+        // HMAC accepts keys of any length.
         let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret).ok()?;
         mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
         Some(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
@@ -20,9 +20,9 @@ pub(super) fn signatures(secrets: &[Vec<u8>], id: &str, timestamp: i64, body: &s
 mod tests {
     use super::*;
 
-    /// The example of the specification's own libraries.
+    /// The example of the reference libraries.
     #[test]
-    fn a_signature_is_what_the_standard_libraries_make() {
+    fn a_signature_equals_that_of_the_reference_libraries() {
         let secret = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = signatures(
             std::slice::from_ref(&secret),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use adjutant_agent::{AgentDefinition, AgentDraft, DefinitionLimits, Outcome, SessionId, TaskNumber};
+use adjutant_agent::{
+    AgentDefinition, AgentDraft, DefinitionLimits, Outcome, SessionId, TaskNumber,
+};
 use adjutant_script::{Script, ScriptServer};
 use adjutant_server::Hub;
 use adjutant_store::{NewDelegation, NewTask, Store};
@@ -40,12 +42,21 @@ pub fn settings(database_url: &str) -> Settings {
 }
 
 pub fn task(agent: &str, assignment: &str) -> NewDelegation {
-    let task = NewTask { agent: agent.to_owned(), assignment: assignment.to_owned(), ..NewTask::default() };
+    let task = NewTask {
+        agent: agent.to_owned(),
+        assignment: assignment.to_owned(),
+        ..NewTask::default()
+    };
     NewDelegation { task, ..NewDelegation::default() }
 }
 
 /// Waits until a task has ended, and collects it.
-pub async fn outcome(store: &Store, hub: &Hub, session: SessionId, task: TaskNumber) -> Result<Outcome> {
+pub async fn outcome(
+    store: &Store,
+    hub: &Hub,
+    session: SessionId,
+    task: TaskNumber,
+) -> Result<Outcome> {
     let mut events = hub.subscribe(session, 0);
     loop {
         let event = events.next().await?;

@@ -4,17 +4,17 @@ use serde_json::Value;
 
 use crate::exit::Exit;
 
-/// Why a call has no answer, split by what whoever called does next.
+/// Why a call has no result, split by what the caller does next.
 #[derive(Debug)]
 pub enum CallError {
-    /// Nobody was there to hear it: the call was not made.
+    /// There was no connection, so the call was not made.
     NoConnection { url: String, why: String },
-    /// The connection ended before the answer: the call may have been made.
+    /// The connection broke before the answer, so the call may have been made.
     NoAnswer { url: String, why: String },
-    /// The server's answer is no.
+    /// The server refused the call.
     Refused(Refusal),
-    /// Whatever answered is not our server.
-    Strange { url: String, why: String },
+    /// The program at this address is not an Adjutant server.
+    NotAdjutant { url: String, why: String },
 }
 
 /// An answer of the form `{"error": CODE, "message": text}`.
@@ -23,17 +23,17 @@ pub struct Refusal {
     pub status: u16,
     pub code: String,
     pub message: String,
-    /// When to ask again, by the server's own word.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The body, for those who want answers as they came.
-    pub as_it_came: Option<String>,
+    /// The body, if answers are to be printed unchanged.
+    pub raw_body: Option<String>,
 }
 
 impl CallError {
     pub fn refused(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
-            Self::NoConnection { .. } | Self::NoAnswer { .. } | Self::Strange { .. } => None,
+            Self::NoConnection { .. } | Self::NoAnswer { .. } | Self::NotAdjutant { .. } => None,
         }
     }
 
@@ -41,18 +41,18 @@ impl CallError {
         self.refused().is_some_and(|refusal| refusal.code == code)
     }
 
-    pub fn as_it_came(&self) -> Option<&str> {
-        self.refused().and_then(|refusal| refusal.as_it_came.as_deref())
+    pub fn raw_body(&self) -> Option<&str> {
+        self.refused().and_then(|refusal| refusal.raw_body.as_deref())
     }
 
-    /// Whether the same call may be answered later. No connection counts only where there was one before: else it is the
-    /// address that is wrong.
-    pub fn is_passing(&self, reached_before: Reached) -> bool {
+    /// Whether the same call may succeed later. A refused connection counts only if there was one
+    /// before: otherwise the address is probably wrong.
+    pub fn is_transient(&self, reached_before: Reached) -> bool {
         match self {
             Self::NoConnection { .. } => reached_before == Reached::Before,
             Self::NoAnswer { .. } => true,
-            Self::Refused(refusal) => refusal.is_passing(),
-            Self::Strange { .. } => false,
+            Self::Refused(refusal) => refusal.is_transient(),
+            Self::NotAdjutant { .. } => false,
         }
     }
 
@@ -60,12 +60,12 @@ impl CallError {
         match self {
             Self::NoConnection { .. } | Self::NoAnswer { .. } => Exit::Unreachable,
             Self::Refused(refusal) => refusal.exit(),
-            Self::Strange { .. } => Exit::Error,
+            Self::NotAdjutant { .. } => Exit::Error,
         }
     }
 }
 
-/// Whether the server has answered anything yet.
+/// Whether the server has answered before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
     Before,
@@ -73,15 +73,21 @@ pub enum Reached {
 }
 
 impl Refusal {
-    /// Reads the body of an answer whose status is not a success; none when it is not of our form.
+    /// Parses the body of an unsuccessful answer; `None` if it does not have this form.
     pub fn read(status: u16, retry_after: Option<Duration>, body: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(body).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(Self { status, code: text("error")?, message: text("message")?, retry_after, as_it_came: None })
+        Some(Self {
+            status,
+            code: text("error")?,
+            message: text("message")?,
+            retry_after,
+            raw_body: None,
+        })
     }
 
-    /// The server is there and cannot answer now.
-    fn is_passing(&self) -> bool {
+    /// Whether the server is only temporarily unable to answer.
+    fn is_transient(&self) -> bool {
         match self.status {
             502..=504 => true,
             429 => self.code != "MAX_TASKS_EXCEEDED",
@@ -100,17 +106,17 @@ impl Refusal {
         }
     }
 
-    /// What to do about it, where the server's sentence leaves that to whoever knows the command line.
+    /// What to do about a refusal, in terms of the command line.
     fn advice(&self) -> Option<&'static str> {
         match (self.code.as_str(), self.status) {
-            ("MAX_TASKS_EXCEEDED", _) => Some("--queue does that"),
+            ("MAX_TASKS_EXCEEDED", _) => Some("use --queue"),
             ("TASK_NOT_READY", _) => Some("`adjutant wait` waits for it"),
-            ("SESSION_NOT_FOUND", _) => Some("`adjutant sessions` lists those there are"),
-            ("AGENT_NOT_FOUND", _) => Some("`adjutant agents` lists those there are"),
+            ("SESSION_NOT_FOUND", _) => Some("`adjutant sessions` lists the sessions"),
+            ("AGENT_NOT_FOUND", _) => Some("`adjutant agents` lists the agents"),
             (_, 401) => {
-                Some("give a key with --api-key or ADJUTANT_API_KEY; `adjutant keys create` makes one")
+                Some("set --api-key or ADJUTANT_API_KEY; `adjutant keys create` creates a key")
             }
-            (_, 403) => Some("the key does not allow this; `adjutant keys list` shows scopes"),
+            (_, 403) => Some("the key does not permit this; `adjutant keys list` shows its scopes"),
             _ => None,
         }
     }
@@ -121,14 +127,16 @@ impl std::fmt::Display for CallError {
         match self {
             Self::NoConnection { url, why } => write!(
                 f,
-                "no server at {url} ({why}): start one with `adjutant up`, or say where it is with --url or ADJUTANT_URL"
+                "no server at {url} ({why}); start one with `adjutant up`, or set --url or ADJUTANT_URL"
             ),
             Self::NoAnswer { url, why } => write!(f, "the server at {url} does not answer ({why})"),
             Self::Refused(refusal) => {
                 write!(f, "{} ({})", refusal.message, refusal.code)?;
                 refusal.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
             }
-            Self::Strange { url, why } => write!(f, "what answers at {url} is not Adjutant: {why}"),
+            Self::NotAdjutant { url, why } => {
+                write!(f, "{url} is not an Adjutant server: {why}")
+            }
         }
     }
 }

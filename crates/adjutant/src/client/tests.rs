@@ -2,7 +2,7 @@ use super::*;
 use crate::exit::Exit;
 
 fn client(url: &str, key: Option<&str>) -> anyhow::Result<Client> {
-    Client::new(url, key, Form::Plain)
+    Client::new(url, key, OutputFormat::Text)
 }
 
 fn refusal(status: u16, code: &str) -> CallError {
@@ -13,10 +13,10 @@ fn refusal(status: u16, code: &str) -> CallError {
 #[test]
 fn names_go_into_a_path_as_they_are() {
     let client = client("https://example.org/base/", None).unwrap();
-    let call = Call {
+    let call = ApiRequest {
         path: vec!["v1", "sessions", "a/b c?ü", "archive"],
         query: vec![("q", "x&y=z".to_owned())],
-        ..Call::default()
+        ..ApiRequest::default()
     };
     let address = client.address(&call);
     assert_eq!(
@@ -61,14 +61,15 @@ fn every_refusal_has_its_exit_code() {
 #[test]
 fn what_passes_is_tried_again_and_nothing_else() {
     let away = || CallError::NoConnection { url: String::new(), why: String::new() };
-    assert!(away().is_passing(Reached::Before));
-    assert!(!away().is_passing(Reached::Never), "the address is wrong");
+    assert!(away().is_transient(Reached::Before));
+    assert!(!away().is_transient(Reached::Never), "the address is wrong");
     let cut_off = CallError::NoAnswer { url: String::new(), why: String::new() };
-    assert!(cut_off.is_passing(Reached::Never));
-    assert!(refusal(503, "UNAVAILABLE").is_passing(Reached::Before));
-    assert!(refusal(429, "RATE_LIMITED").is_passing(Reached::Before));
-    for (status, code) in [(429, "MAX_TASKS_EXCEEDED"), (500, "INTERNAL"), (404, "TASK_NOT_FOUND")] {
-        assert!(!refusal(status, code).is_passing(Reached::Before), "{code}");
+    assert!(cut_off.is_transient(Reached::Never));
+    assert!(refusal(503, "UNAVAILABLE").is_transient(Reached::Before));
+    assert!(refusal(429, "RATE_LIMITED").is_transient(Reached::Before));
+    for (status, code) in [(429, "MAX_TASKS_EXCEEDED"), (500, "INTERNAL"), (404, "TASK_NOT_FOUND")]
+    {
+        assert!(!refusal(status, code).is_transient(Reached::Before), "{code}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `adjutant agents`: who there is, and new ones.
+//! `adjutant agents`: lists and defines agents.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::commands::reach::{InSession, Reach, show};
-use crate::exit::{Exit, Told, examples};
-use crate::table::{Column, Look, items, table, text};
+use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
+use crate::exit::{CommandError, Exit, examples};
+use crate::table::{Column, OutputStyle, items, table, text};
 
 /// List the agents of a session, or define one
 ///
-/// Agents of the config are in every session; those that are defined here are in this session only.
+/// Agents of the config are in every session. Agents that are defined here are in one session only.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant agents
   adjutant agents --session nightly --json | jq -r '.agents[].name'
@@ -31,10 +31,10 @@ pub struct Arguments {
 #[derive(Debug, Args)]
 struct List {
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -42,10 +42,10 @@ enum Action {
     Define(Define),
 }
 
-/// Define an agent for this session
+/// Define an agent for a session
 ///
-/// What is not said is as the server has it: no tools, the session's model, 10 turns. A file has the same fields in JSON, and what
-/// is said beside it counts instead of what it has.
+/// Defaults: no tools, the session's model, 10 turns. A file given with --file has the same fields
+/// as JSON; options override it.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant agents define critic --description 'Finds weak points' --system-prompt 'You are a critic.'
   adjutant agents define critic --description 'Finds weak points' --system-prompt-file critic.md --tools shared_context,fetch
@@ -56,23 +56,23 @@ enum Action {
   {\"name\": \"critic\", \"description\": \"Finds weak points\", \"system_prompt\": \"You are a critic.\", \"max_turns\": 5}
 "))]
 struct Define {
-    /// Its name: 1 to 64 of a-z, 0-9, _ and -
+    /// Its name: 1 to 64 characters of a-z, 0-9, _ and -
     #[arg(value_name = "NAME", required_unless_present = "file")]
     name: Option<String>,
 
-    /// What it is for, on one line
+    /// What the agent is for, on one line
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Its instructions, at most 4000 tokens
+    /// Its system prompt, at most 4000 tokens
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
 
-    /// A file with its instructions
+    /// A file that contains its system prompt
     #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
     system_prompt_file: Option<PathBuf>,
 
-    /// The tools that it may use
+    /// The tools that it may use, separated by commas
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     tools: Option<Vec<String>>,
 
@@ -80,31 +80,31 @@ struct Define {
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
-    /// How many times it may call its model
+    /// The most model calls for one task
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
 
-    /// An agent from which everything is taken that is not said
+    /// The agent to copy every setting from that is not given here
     #[arg(long, value_name = "AGENT")]
     extends: Option<String>,
 
-    /// With --extends: what is added to its instructions
+    /// With --extends: text to append to the system prompt
     #[arg(long, value_name = "TEXT")]
     system_prompt_append: Option<String>,
 
-    /// Replace the agent of this name that was defined before
+    /// Replace an agent with the same name
     #[arg(long)]
     replace: bool,
 
-    /// A JSON file with these fields; `-` is standard input
+    /// A JSON file with these fields; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -115,20 +115,22 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(arguments: List) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let call = json!({"action": "list_agents"});
-    let answer = client.tool_in_new(arguments.session.name(), "subagent", &call).await?;
+    let answer = client.tool_creating_session(arguments.session.name(), "subagent", &call).await?;
     let agents = items(&answer.value, "agents");
     if agents.is_empty() {
-        eprintln!("adjutant: no agents yet; put some into the config, or: adjutant agents define --help");
+        eprintln!(
+            "adjutant: no agents yet; add one to the config, or see `adjutant agents define --help`"
+        );
     }
-    show(&client, &answer, || {
-        if agents.is_empty() { String::new() } else { as_table(agents, Look::of_stdout()) }
+    print_answer(&client, &answer, || {
+        if agents.is_empty() { String::new() } else { as_table(agents, OutputStyle::for_stdout()) }
     })?;
     Ok(Exit::Done.into())
 }
 
-fn as_table(agents: &[Value], look: Look) -> String {
+fn as_table(agents: &[Value], look: OutputStyle) -> String {
     let columns = [
         Column::Word("AGENT"),
         Column::Word("MODEL"),
@@ -150,10 +152,12 @@ fn as_table(agents: &[Value], look: Look) -> String {
 }
 
 async fn define(arguments: Define) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let call = Value::Object(definition(&arguments)?);
-    let answer = client.tool_in_new(arguments.session.name(), "subagent", &call).await?;
-    show(&client, &answer, || format!("{} is there.", text(&answer.value, "defined")))?;
+    let answer = client.tool_creating_session(arguments.session.name(), "subagent", &call).await?;
+    print_answer(&client, &answer, || {
+        format!("Agent {} is defined.", text(&answer.value, "defined"))
+    })?;
     Ok(Exit::Done.into())
 }
 
@@ -166,25 +170,27 @@ fn definition(arguments: &Define) -> anyhow::Result<Map<String, Value>> {
         Some(path) => Some(read(path)?.trim_end().to_owned()),
         None => arguments.system_prompt.clone(),
     };
-    let mut say = |name: &str, value: Option<Value>| {
+    let mut set = |name: &str, value: Option<Value>| {
         call.extend(value.map(|value| (name.to_owned(), value)));
     };
-    say("action", Some("define".into()));
-    say("name", arguments.name.clone().map(Value::from));
-    say("description", arguments.description.clone().map(Value::from));
-    say("system_prompt", prompt.map(Value::from));
-    say("tools", arguments.tools.clone().map(Value::from));
-    say("model", arguments.model.clone().map(Value::from));
-    say("max_turns", arguments.max_turns.map(Value::from));
-    say("extends", arguments.extends.clone().map(Value::from));
-    say("system_prompt_append", arguments.system_prompt_append.clone().map(Value::from));
-    say("replace", arguments.replace.then_some(true.into()));
+    set("action", Some("define".into()));
+    set("name", arguments.name.clone().map(Value::from));
+    set("description", arguments.description.clone().map(Value::from));
+    set("system_prompt", prompt.map(Value::from));
+    set("tools", arguments.tools.clone().map(Value::from));
+    set("model", arguments.model.clone().map(Value::from));
+    set("max_turns", arguments.max_turns.map(Value::from));
+    set("extends", arguments.extends.clone().map(Value::from));
+    set("system_prompt_append", arguments.system_prompt_append.clone().map(Value::from));
+    set("replace", arguments.replace.then_some(true.into()));
     Ok(call)
 }
 
 fn read_definition(path: &Path) -> anyhow::Result<Map<String, Value>> {
     let read: Result<Map<String, Value>, _> = serde_json::from_str(&read(path)?);
-    read.map_err(|error| Told::usage(format!("{}: must be a JSON object ({error})", path.display())).into())
+    read.map_err(|error| {
+        CommandError::usage(format!("{}: must be a JSON object ({error})", path.display())).into()
+    })
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -200,7 +206,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::table::Paint;
+    use crate::table::Colors;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -212,7 +218,8 @@ mod tests {
     fn what_is_said_counts_instead_of_what_the_file_has() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("critic.json");
-        std::fs::write(&file, r#"{"name": "critic", "description": "old", "max_turns": 5}"#).unwrap();
+        std::fs::write(&file, r#"{"name": "critic", "description": "old", "max_turns": 5}"#)
+            .unwrap();
         let file = file.to_str().unwrap();
         let line = [
             "define",
@@ -237,7 +244,8 @@ mod tests {
             {"name": "clerk", "description": "Does what it is told", "model": "main", "max_turns": 25, "tools": ["fetch", "lookup"]},
             {"name": "researcher", "description": "Investigates", "model": "main", "max_turns": 10, "tools": []},
         ]);
-        let shown = as_table(agents.as_array().unwrap(), Look { width: 100, paint: Paint::Plain });
+        let shown =
+            as_table(agents.as_array().unwrap(), OutputStyle { width: 100, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [

@@ -19,11 +19,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Benchmark {
     Api(api::Arguments),
     Loops(loops::Arguments),
     Queue(queue::Arguments),
@@ -32,10 +32,10 @@ enum What {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.what {
-        What::Api(arguments) => api::run(&arguments).await?,
-        What::Loops(arguments) => loops::run(&arguments).await?,
-        What::Queue(arguments) => queue::run(&arguments).await?,
-        What::Status(arguments) => status::run(&arguments).await?,
+        Benchmark::Api(arguments) => api::run(&arguments).await?,
+        Benchmark::Loops(arguments) => loops::run(&arguments).await?,
+        Benchmark::Queue(arguments) => queue::run(&arguments).await?,
+        Benchmark::Status(arguments) => status::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,47 +1,47 @@
-//! `adjutant cancel`: stops tasks.
+//! `adjutant cancel`: cancels tasks.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
-use crate::client::Form;
-use crate::commands::reach::{InSession, Reach};
-use crate::commands::tell;
+use crate::client::OutputFormat;
+use crate::commands::server_args::{ServerArgs, SessionArgs};
+use crate::commands::task_text;
 use crate::exit::{Exit, examples};
 use crate::output::print_line;
 use crate::table::text;
 
-/// Stop tasks, and all that they delegated
+/// Cancel tasks and every task that they delegated
 ///
-/// A task that waits never runs; one that runs stops its model call within a second. What it had written until then is printed.
-/// One that has ended stays as it is.
+/// A queued task never starts. A running task stops its model call within a second, and its partial
+/// result is printed. A task that has ended does not change.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant cancel t_03
   adjutant cancel t_03 t_04 --session nightly
   adjutant cancel t_03 --json | jq -r .partial_result
 "))]
 pub struct Arguments {
-    /// The tasks, as `spawn` named them
+    /// The ids of the tasks, as printed by `spawn`
     #[arg(value_name = "TASK_ID", required = true)]
     tasks: Vec<String>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     for id in &arguments.tasks {
         let call = json!({"action": "cancel", "task_id": id});
         let answer = client.subagent(arguments.session.name(), &call).await?;
-        match client.form() {
-            Form::Json => print_line(&answer.text)?,
-            Form::Plain => {
-                eprintln!("adjutant: {}", tell::ended(&answer.value));
+        match client.format() {
+            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Text => {
+                eprintln!("adjutant: {}", task_text::end_line(&answer.value));
                 let partial = text(&answer.value, "partial_result");
                 if !partial.is_empty() {
                     print_line(&partial)?;

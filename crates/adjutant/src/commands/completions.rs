@@ -1,4 +1,4 @@
-//! `adjutant completions`: what a shell needs to complete our commands.
+//! `adjutant completions`: completion scripts for shells.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    // Not straight to standard output: the generator panics when nobody reads it.
+    // The generator panics on a closed pipe, so it does not write to standard output directly.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "adjutant", &mut script);
     std::io::stdout().write_all(&script).context("cannot write to standard output")?;

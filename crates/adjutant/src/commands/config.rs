@@ -1,4 +1,4 @@
-//! `adjutant config`: what the config says, before anything runs by it.
+//! `adjutant config`: checks the config, and prints the example.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::config::skills::Skill;
-use crate::config::{Config, EXAMPLE, Loaded, Place, Problem, Server};
+use crate::config::{Config, EXAMPLE, Loaded, Location, Problem, Server};
 use crate::output::print_line;
 
-/// Check the config file, or print one that explains itself
+/// Check the config file, or print a commented example
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -24,10 +24,10 @@ enum Action {
     Example(Example),
 }
 
-/// Say how the config is understood, and everything that is wrong with it
+/// Print the effective config and all errors in it
 ///
-/// Reads the file, the environment and the agents' files as every other command does, and starts nothing. It exits with 1 if
-/// anything is wrong.
+/// Reads the file, the environment and the agents' files as every other command does, but starts
+/// nothing. The exit code is 1 if there is an error.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -36,16 +36,17 @@ Examples:
   adjutant config check --json | jq '.errors[]'
 ")]
 struct Check {
-    /// The config file [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it is there]
+    /// The config file [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print one JSON object: ok, file, models, agents, tools, limits, lease_seconds, errors, warnings
+    /// Print one JSON object: ok, file, models, agents, tools, limits, lease_seconds, errors,
+    /// warnings
     #[arg(long)]
     json: bool,
 }
 
-/// Print a config file with every setting, its default and what it is for
+/// Print a config file with every setting, its default and its description
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -64,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
-    let Loaded { config, errors } = Loaded::of_process(check.config.as_deref());
+    let Loaded { config, errors } = Loaded::from_process(check.config.as_deref());
     if check.json {
         print_line(&as_json(&config, &errors).to_string())?;
     } else {
@@ -106,7 +107,6 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
             })
         })
         .collect();
-    let limits = &config.limits;
     json!({
         "ok": errors.is_empty(),
         "file": config.path,
@@ -118,14 +118,7 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
         "free_form": config.free_form.is_some(),
         "tools": config.tool_names.tools,
         "mcp_servers": config.tool_names.servers,
-        "limits": {
-            "cap": limits.cap,
-            "session_max_active": limits.session_max_active,
-            "session_max_queued": limits.session_max_queued,
-            "max_turns_ceiling": limits.max_turns_ceiling,
-            "task_timeout_s": limits.task_timeout_s,
-            "task_timeout_max_s": limits.task_timeout_max_s,
-        },
+        "limits": config.limits,
         "lease_seconds": config.lease_seconds,
         "log_payloads": config.log_payloads,
         "errors": errors.iter().map(problem_as_json).collect::<Vec<_>>(),
@@ -149,10 +142,10 @@ fn names_of(skills: &[adjutant_agent::Skill]) -> Vec<&str> {
 }
 
 fn problem_as_json(problem: &Problem) -> Value {
-    let (variable, file, line, column) = match &problem.place {
-        Place::Variable(name) => (Some(name), None, None, None),
-        Place::WholeFile(file) => (None, Some(file), None, None),
-        Place::Line { file, line, column } => (None, Some(file), Some(line), Some(column)),
+    let (variable, file, line, column) = match &problem.location {
+        Location::Variable(name) => (Some(name), None, None, None),
+        Location::File(file) => (None, Some(file), None, None),
+        Location::Line { file, line, column } => (None, Some(file), Some(line), Some(column)),
     };
     json!({
         "variable": variable.map(|name| &**name),
@@ -167,15 +160,16 @@ fn problem_as_json(problem: &Problem) -> Value {
 fn as_text(config: &Config) -> String {
     let mut lines = vec![match &config.path {
         Some(path) => format!("file    {}", path.display()),
-        None => "file    none: these are the defaults and the environment".to_owned(),
+        None => "file    none: defaults and environment variables".to_owned(),
     }];
     for (name, model) in &config.models {
-        let default = if config.model_names.default.as_ref() == Some(name) { ", the default" } else { "" };
+        let default =
+            if config.model_names.default.as_ref() == Some(name) { ", the default" } else { "" };
         let sent = model.model.as_ref().unwrap_or(name);
         let key =
-            missing_key(model).map(|name| format!("; without {name} in the environment no worker starts"));
+            missing_key(model).map(|name| format!("; workers need {name} in the environment"));
         let (wire, key) = (model.wire.as_str(), key.unwrap_or_default());
-        lines.push(format!("model   {name}: {sent} on the {wire} wire{default}{key}"));
+        lines.push(format!("model   {name}: {sent}, {wire} format{default}{key}"));
     }
     for (alias, model) in &config.model_names.aliases {
         lines.push(format!("alias   {alias}: {model}"));
@@ -188,7 +182,7 @@ fn as_text(config: &Config) -> String {
             "agent   {}: {model}, {} turns, {} ({})",
             definition.name,
             spec.max_turns,
-            listed("tools", &spec.tools),
+            list("tools", &spec.tools),
             agent.source
         ));
     }
@@ -197,37 +191,37 @@ fn as_text(config: &Config) -> String {
         lines.push(format!(
             "skill   {}: {} ({})",
             definition.name,
-            listed("tools", &definition.tools),
+            list("tools", &definition.tools),
             skill.source
         ));
     }
     if config.free_form.is_some() {
-        lines.push("agents  of any other name are made up".to_owned());
+        lines.push("agents  with any other name are free-form agents".to_owned());
     }
     let tools: Vec<String> = config.tool_names.tools.iter().cloned().collect();
-    lines.push(listed("tools  ", &tools));
+    lines.push(list("tools  ", &tools));
     for server in &config.tool_names.servers {
-        lines.push(format!("tools   of the MCP server {server}"));
+        lines.push(format!("tools   all of the MCP server {server}"));
     }
     let limits = &config.limits;
     lines.push(format!(
-        "limits  cap {} (at first start), a session {} active and {} unfinished, {} turns",
+        "limits  cap {} (at first start), {} active and {} unfinished tasks a session, {} turns",
         limits.cap, limits.session_max_active, limits.session_max_queued, limits.max_turns_ceiling
     ));
     lines.push(format!("lease   {} seconds", config.lease_seconds));
     lines.push(format!(
-        "server  at {}, bodies of at most {} bytes",
+        "server  listens on {}, request bodies of at most {} bytes",
         config.server.listen, config.server.max_body_bytes
     ));
-    lines.extend(of_tenants(&config.server));
+    lines.extend(tenant_limits(&config.server));
     if config.log_payloads {
-        lines.push("logs    have the texts of tasks in them".to_owned());
+        lines.push("logs    contain the texts of tasks".to_owned());
     }
     lines.join("\n")
 }
 
-/// What each tenant may have, if there is a limit to it.
-fn of_tenants(server: &Server) -> Option<String> {
+/// The limits of each tenant, if there are any.
+fn tenant_limits(server: &Server) -> Option<String> {
     let whole = [
         (server.tenant_max_sessions, "sessions"),
         (server.tenant_max_active, "tasks active"),
@@ -237,17 +231,21 @@ fn of_tenants(server: &Server) -> Option<String> {
         (server.tenant_requests_per_s, "requests a second"),
         (server.session_status_per_s, "status calls a second and session"),
     ];
-    let whole = whole.iter().filter_map(|(most, what)| Some(format!("{} {what}", (*most)?)));
-    let rates = rates.iter().filter_map(|(most, what)| Some(format!("{} {what}", (*most)?)));
-    let said: Vec<String> = whole.chain(rates).collect();
-    (!said.is_empty()).then(|| format!("tenant  at most {}", said.join(", ")))
+    let whole = whole.iter().filter_map(|(limit, what)| Some(format!("{} {what}", (*limit)?)));
+    let rates = rates.iter().filter_map(|(limit, what)| Some(format!("{} {what}", (*limit)?)));
+    let limits: Vec<String> = whole.chain(rates).collect();
+    (!limits.is_empty()).then(|| format!("tenant  at most {}", limits.join(", ")))
 }
 
-/// Not an error: a config may be checked where its keys are not.
+/// A missing key is not an error: a config may be checked on a machine that does not have the keys.
 pub fn missing_key(model: &ModelConfig) -> Option<&str> {
     model.api_key_env.as_deref().filter(|name| std::env::var_os(name).is_none())
 }
 
-fn listed(what: &str, names: &[String]) -> String {
-    if names.is_empty() { format!("no {}", what.trim_end()) } else { format!("{what} {}", names.join(", ")) }
+fn list(what: &str, names: &[String]) -> String {
+    if names.is_empty() {
+        format!("no {}", what.trim_end())
+    } else {
+        format!("{what} {}", names.join(", "))
+    }
 }

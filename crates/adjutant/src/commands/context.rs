@@ -6,14 +6,14 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::Form;
-use crate::commands::reach::{InSession, Reach, show};
+use crate::client::OutputFormat;
+use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
 use crate::commands::spawn::text_or_stdin;
 use crate::exit::{Exit, examples};
-use crate::moment::ago;
-use crate::table::{Column, Look, items, table, text};
+use crate::moment::age;
+use crate::table::{Column, OutputStyle, items, table, text};
 
-/// Read and write the notes that everyone in a session shares
+/// Read and write the shared context of a session
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant context keys
   adjutant context write error_logs < errors.txt
@@ -38,61 +38,61 @@ enum Action {
 #[command(after_long_help = examples!("  adjutant context keys --session nightly\n"))]
 struct Keys {
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Print the value of a key, as it is
+/// Print the value of a key
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant context read error_logs | less\n"))]
 struct Key {
-    /// 1 to 64 of a-z, 0-9 and _
+    /// 1 to 64 characters of a-z, 0-9 and _
     #[arg(value_name = "KEY")]
     key: String,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Write a value: the last write wins, and the version grows
+/// Write a value: it replaces the old one, and the version increases
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant context write goal 'Find out why the checkout is slow'
   tail -100 error.log | adjutant context write error_logs
 "))]
 struct Write {
-    /// 1 to 64 of a-z, 0-9 and _
+    /// 1 to 64 characters of a-z, 0-9 and _
     #[arg(value_name = "KEY")]
     key: String,
 
-    /// The text, at most 1000 tokens; `-`, or nothing if it is piped: standard input
+    /// The value, at most 1000 tokens (about 4000 characters); `-` or no value reads standard input
     #[arg(value_name = "VALUE")]
     value: Option<String>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 /// Delete a key
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant context delete error_logs\n"))]
 struct Delete {
-    /// 1 to 64 of a-z, 0-9 and _
+    /// 1 to 64 characters of a-z, 0-9 and _
     #[arg(value_name = "KEY")]
     key: String,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 const TOOL: &str = "shared_context";
@@ -108,19 +108,20 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn keys(arguments: Keys) -> anyhow::Result<()> {
-    let client = arguments.reach.client()?;
-    let answer = client.tool(arguments.session.name(), TOOL, &json!({"action": "list_keys"})).await?;
+    let client = arguments.server.client()?;
+    let answer =
+        client.tool(arguments.session.name(), TOOL, &json!({"action": "list_keys"})).await?;
     let keys = items(&answer.value, "keys");
-    if keys.is_empty() && client.form() == Form::Plain {
-        eprintln!("adjutant: nothing is written yet");
+    if keys.is_empty() && client.format() == OutputFormat::Text {
+        eprintln!("adjutant: the shared context is empty");
     }
-    show(&client, &answer, || match keys {
+    print_answer(&client, &answer, || match keys {
         [] => String::new(),
-        keys => as_table(keys, Utc::now(), Look::of_stdout()),
+        keys => as_table(keys, Utc::now(), OutputStyle::for_stdout()),
     })
 }
 
-fn as_table(keys: &[Value], now: DateTime<Utc>, look: Look) -> String {
+fn as_table(keys: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
     let columns = [
         Column::Word("KEY"),
         Column::Number("VERSION"),
@@ -133,39 +134,41 @@ fn as_table(keys: &[Value], now: DateTime<Utc>, look: Look) -> String {
             text(key, "key"),
             text(key, "version"),
             text(key, "value_size_tokens"),
-            ago(&text(key, "written_at"), now),
+            age(&text(key, "written_at"), now),
             text(key, "written_by"),
         ]
     };
-    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 async fn read(arguments: Key) -> anyhow::Result<()> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let call = json!({"action": "read", "key": arguments.key});
     let answer = client.tool(arguments.session.name(), TOOL, &call).await?;
-    show(&client, &answer, || text(&answer.value, "value"))
+    print_answer(&client, &answer, || text(&answer.value, "value"))
 }
 
 async fn write(arguments: Write) -> anyhow::Result<()> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let value = text_or_stdin(arguments.value.as_deref(), "VALUE")?;
     let call = json!({"action": "write", "key": arguments.key, "value": value});
-    let answer = client.tool_in_new(arguments.session.name(), TOOL, &call).await?;
+    let answer = client.tool_creating_session(arguments.session.name(), TOOL, &call).await?;
     let warning = text(&answer.value, "warning");
     if !warning.is_empty() {
         eprintln!("adjutant: {warning}");
     }
-    show(&client, &answer, || format!("{} is at version {}.", arguments.key, text(&answer.value, "version")))
+    print_answer(&client, &answer, || {
+        format!("{} is now at version {}.", arguments.key, text(&answer.value, "version"))
+    })
 }
 
 async fn delete(arguments: Delete) -> anyhow::Result<()> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let call = json!({"action": "delete", "key": arguments.key});
     let answer = client.tool(arguments.session.name(), TOOL, &call).await?;
-    show(&client, &answer, || {
+    print_answer(&client, &answer, || {
         format!(
-            "{} is deleted; it was at version {}.",
+            "{} was deleted at version {}.",
             arguments.key,
             text(&answer.value, "previous_version")
         )
@@ -175,15 +178,16 @@ async fn delete(arguments: Delete) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moment::read_moment;
-    use crate::table::Paint;
+    use crate::moment::parse_time;
+    use crate::table::Colors;
 
     #[test]
     fn keys_are_a_table() {
         let keys = json!([{"key": "error_logs", "version": 3, "value_size_tokens": 800,
             "written_by": "subagent:researcher:t_01", "written_at": "2026-07-01T00:00:00Z"}]);
-        let now = read_moment("2026-07-01T00:05:00Z").unwrap();
-        let shown = as_table(keys.as_array().unwrap(), now, Look { width: 80, paint: Paint::Plain });
+        let now = parse_time("2026-07-01T00:05:00Z").unwrap();
+        let shown =
+            as_table(keys.as_array().unwrap(), now, OutputStyle { width: 80, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [

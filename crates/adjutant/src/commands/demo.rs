@@ -1,10 +1,10 @@
-//! `adjutant demo`: a story of delegation in a few seconds, on a throwaway PostgreSQL and a scripted model.
+//! `adjutant demo`: delegation in a few seconds, with a temporary PostgreSQL and a scripted model.
 
 mod fleet;
 mod incident;
 mod orchestrator;
-mod proof;
-mod stage;
+mod output;
+mod verification;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +19,18 @@ use tempfile::TempDir;
 
 use self::fleet::Fleet;
 use self::orchestrator::Orchestrator;
-use self::proof::{Calls, Facts};
-use self::stage::{Shown, Stage, Watch};
+use self::output::{DemoOutput, SlotMonitor, Verbosity};
+use self::verification::{CallTimes, VerifiedFacts};
 use crate::output::print_line;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
-/// Show delegation at work: agents, shared context, a worker killed, nothing lost or paid twice
+/// Show delegation at work: agents, shared context, a killed worker, no work lost or paid twice
 ///
-/// An orchestrator looks into an incident with researchers, a writer and a remediator that it defines on the way. Worker
-/// processes run them, on a throwaway PostgreSQL, with a scripted model on both wires, so no key is needed. One worker is killed
-/// with -9 in the middle of an answer. What the demo then says it has checked, in the database and at the model; it exits
-/// with 1 if anything of it is not true. All of it is gone afterwards.
+/// An orchestrator investigates an incident with researchers, a writer, and a remediator that it
+/// defines on the way. Worker processes run the agents on a temporary PostgreSQL. The model is a
+/// script that speaks both wire formats, so no API key is needed. One worker is killed with SIGKILL
+/// in the middle of an answer. At the end the demo checks its claims in the database and in the
+/// model's log, prints them, and exits with 1 if one is not true. It leaves no files behind.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -37,55 +38,61 @@ Examples:
   adjutant demo --json | jq .stored_asked_again
 ")]
 pub struct Arguments {
-    /// Print only one JSON object at the end: what was checked, in figures
+    /// Print only the checked figures, as one JSON object
     #[arg(long)]
     json: bool,
 }
 
 const CAP: i32 = 4;
-/// A researcher for each service, the remediator, the writer.
+/// One researcher for each service, the remediator and the writer.
 const TASKS: usize = incident::SERVICES.len() + 2;
-/// If it takes longer than this, something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A demo that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let stage = Stage::new(if arguments.json { Shown::Nothing } else { Shown::Everything }, TASKS as u64)?;
-    let postgres = PrivatePostgres::start(Place::Throwaway).await?;
+    let output = DemoOutput::new(
+        if arguments.json { Verbosity::Quiet } else { Verbosity::Story },
+        TASKS as u64,
+    )?;
+    let postgres = PrivatePostgres::start(DataLocation::Temporary).await?;
     let url = postgres.url(DATABASE);
     let schema = Store::migrate(&url).await?.to;
     let store = Store::open(&url, 4).await?;
     let version = postgres.server_version();
-    stage.line(&format!(
-        "PostgreSQL {version} is up with schema {schema} after {:.1} s.",
+    output.line(&format!(
+        "PostgreSQL {version} with schema {schema} is ready after {:.1} s.",
         started.elapsed().as_secs_f64()
     ))?;
-    let played = tokio::time::timeout(PATIENCE, play(&store, &url, &stage)).await;
-    stage.clear();
-    let facts = played
-        .unwrap_or_else(|_| Err(anyhow::anyhow!("it is not done after {} s", PATIENCE.as_secs())))
-        .context("the demo did not show what it should; please report it")?;
+    let finished = tokio::time::timeout(TIMEOUT, run_story(&store, &url, &output)).await;
+    output.clear();
+    let verified = finished
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("it did not finish in {} s", TIMEOUT.as_secs())))
+        .context("the demo failed; please report it")?;
     store.close().await;
     postgres.stop().await?;
     let seconds = started.elapsed().as_secs_f64();
     if arguments.json {
-        print_line(&serde_json::to_string(&facts)?)?;
+        print_line(&serde_json::to_string(&verified)?)?;
     } else {
-        print_line(&format!("\nChecked, in the database and at the model, after {seconds:.1} s:"))?;
-        facts.lines().iter().try_for_each(|line| print_line(&format!("  {line}")))?;
+        print_line(&format!(
+            "\nVerified in the database and in the model's log after {seconds:.1} s:"
+        ))?;
+        verified.lines().iter().try_for_each(|line| print_line(&format!("  {line}")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn play(store: &Store, url: &str, stage: &Stage) -> anyhow::Result<Facts> {
-    let calls: Arc<Mutex<Calls>> = Arc::default();
+async fn run_story(store: &Store, url: &str, output: &DemoOutput) -> anyhow::Result<VerifiedFacts> {
+    let calls: Arc<Mutex<CallTimes>> = Arc::default();
     let model = start_model(calls.clone()).await?;
-    let dir = TempDir::with_prefix("adjutant-demo-").context("cannot make a temporary directory")?;
+    let dir =
+        TempDir::with_prefix("adjutant-demo-").context("cannot create a temporary directory")?;
     let config = incident::write_files(dir.path(), &model)?;
     store.set_cap(CAP).await?;
     let mut fleet = Fleet::start(store, &model, url, &config).await?;
-    stage.line(&format!(
-        "{} worker processes take tasks, {CAP} at once in all. A scripted model plays two: on Anthropic's wire and on OpenAI's.\n",
+    output.line(&format!(
+        "{} worker processes run at most {CAP} tasks at once. A scripted model speaks Anthropic's and OpenAI's API.\n",
         fleet.size()
     ))?;
     let session = NewSession {
@@ -96,19 +103,24 @@ async fn play(store: &Store, url: &str, stage: &Stage) -> anyhow::Result<Facts> 
         ..NewSession::default()
     };
     let session = store.create_session(&session).await?.id;
-    let watch = Watch::start(store.clone(), stage.clone());
-    let told = Orchestrator { store, session, stage }.tell(&mut fleet).await?;
-    let most_at_once = watch.finish().await?;
-    fleet.end().await?;
+    let monitor = SlotMonitor::start(store.clone(), output.clone());
+    let result = Orchestrator { store, session, output }.run(&mut fleet).await?;
+    let most_at_once = monitor.finish().await?;
+    fleet.stop().await?;
     let calls = std::mem::take(&mut *calls.lock().unwrap_or_else(PoisonError::into_inner));
-    proof::check(store, &model, &told, most_at_once, calls).await
+    verification::check(store, &model, &result, most_at_once, calls).await
 }
 
-/// A model that notes when each call began and was over.
-async fn start_model(calls: Arc<Mutex<Calls>>) -> anyhow::Result<ScriptServer> {
-    let note = move |request: &adjutant_script::Recorded| {
-        calls.lock().unwrap_or_else(PoisonError::into_inner).push((request.arrived, Instant::now()));
+/// Starts a model that records the start and the end of every call.
+async fn start_model(calls: Arc<Mutex<CallTimes>>) -> anyhow::Result<ScriptServer> {
+    let record = move |request: &adjutant_script::Recorded| {
+        calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((request.arrived, Instant::now()));
     };
-    let options = Options { on_end: Some(Box::new(note)), ..Options::default() };
-    ScriptServer::start_with(incident::script(), options).await.context("cannot start the scripted model")
+    let options = Options { on_end: Some(Box::new(record)), ..Options::default() };
+    ScriptServer::start_with(incident::script(), options)
+        .await
+        .context("cannot start the scripted model")
 }

@@ -1,4 +1,4 @@
-//! `adjutant keys`: who may call the server.
+//! `adjutant keys`: the API keys of the server.
 
 use std::process::ExitCode;
 
@@ -8,16 +8,17 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::commands::database::Database;
-use crate::exit::{Exit, Told};
-use crate::moment::{ago, as_rfc3339, read_moment, read_span};
+use crate::commands::database_args::DatabaseArgs;
+use crate::exit::{CommandError, Exit};
+use crate::moment::{age, as_rfc3339, parse_duration, parse_time};
 use crate::output::print_line;
-use crate::table::{Column, Look, table};
+use crate::table::{Column, OutputStyle, table};
 
-/// Make, list and revoke the keys that the server takes
+/// Create, list and revoke API keys
 ///
-/// Works on the database itself, since the first key cannot come over HTTP. Only digests are stored: a key is shown once, when it
-/// is made. As soon as there is one, every call needs one.
+/// Works on the database directly, because the first key cannot be created over HTTP. The database
+/// stores only digests: a key is shown once, when it is created. When at least one key exists,
+/// every call needs one.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -39,7 +40,7 @@ enum Action {
     Revoke(Revoke),
 }
 
-/// Make a key, and show it this once
+/// Create a key and print it once
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -48,20 +49,20 @@ Examples:
   export ADJUTANT_API_KEY=$(adjutant keys create ci --tenant team-a --quiet)
 ")]
 struct Create {
-    /// What you call it
+    /// A name for the key
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Whose sessions and tasks it opens
+    /// The tenant whose sessions and tasks it gives access to
     #[arg(long, value_name = "TENANT", default_value = "default")]
     tenant: String,
 
-    /// What it allows: delegate (sessions, agents, tasks), read (history), admin (all)
+    /// What it permits: delegate (sessions, agents, tasks), read (history), admin (everything)
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "delegate,read", value_parser = ["delegate", "read", "admin"])]
     scopes: Vec<String>,
 
-    /// When it ends: a time, or how long from now (30d) [default: never]
-    #[arg(long, value_name = "TIME", value_parser = read_expiry)]
+    /// When it expires: a time, or a duration from now (30d) [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     expires: Option<DateTime<Utc>>,
 
     /// Print the key and nothing else
@@ -69,9 +70,9 @@ struct Create {
     quiet: bool,
 
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
 
-    /// Print one JSON object: what `list` has, and the key as `secret`
+    /// Print one JSON object: the key's entry of `list`, and the key as `secret`
     #[arg(long)]
     json: bool,
 }
@@ -84,43 +85,43 @@ Examples:
   adjutant keys list --tenant team-a --json | jq -r '.keys[] | select(.revoked_at == null) | .id'
 ")]
 struct List {
-    /// Only those of this tenant [default: of all]
+    /// Only keys of this tenant [default: all]
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
 
     /// Print one JSON object: keys
     #[arg(long)]
     json: bool,
 }
 
-/// Make a key worthless, within seconds on every server
+/// Revoke a key: every server refuses it within seconds
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant keys revoke 0198c0de-0000-7000-8000-000000000001
 ")]
 struct Revoke {
-    /// Its id, as `list` shows it; not the key itself
+    /// The id of the key, as shown by `list`; not the key itself
     #[arg(value_name = "ID")]
     id: Uuid,
 
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
 
-    /// Print one JSON object: the key as `list` has it
+    /// Print one JSON object: the key's entry of `list`
     #[arg(long)]
     json: bool,
 }
 
-/// A span lies ahead here.
-fn read_expiry(said: &str) -> Result<DateTime<Utc>, String> {
-    let ahead = read_span(said).ok().and_then(|span| TimeDelta::from_std(span).ok());
+/// Unlike elsewhere, a duration is in the future.
+fn parse_expiry(text: &str) -> Result<DateTime<Utc>, String> {
+    let ahead = parse_duration(text).ok().and_then(|span| TimeDelta::from_std(span).ok());
     match ahead.and_then(|ahead| Utc::now().checked_add_signed(ahead)) {
         Some(moment) => Ok(moment),
-        None => read_moment(said),
+        None => parse_time(text),
     }
 }
 
@@ -151,7 +152,7 @@ async fn create(arguments: Create) -> anyhow::Result<()> {
     print_line(&secret)?;
     if !arguments.quiet {
         eprintln!(
-            "adjutant: this key ({}) is shown this once. Use it with: export ADJUTANT_API_KEY=...",
+            "adjutant: key {} is shown only once. Use it with: export ADJUTANT_API_KEY=...",
             key.id
         );
     }
@@ -166,10 +167,12 @@ async fn list(arguments: List) -> anyhow::Result<()> {
         return print_line(&json!({ "keys": keys }).to_string());
     }
     if keys.is_empty() {
-        eprintln!("adjutant: no keys yet: a server on this machine only takes every call");
+        eprintln!(
+            "adjutant: no keys yet; a server that listens only on this machine accepts every call"
+        );
         return Ok(());
     }
-    print_line(&as_table(&keys, Utc::now(), Look::of_stdout()))
+    print_line(&as_table(&keys, Utc::now(), OutputStyle::for_stdout()))
 }
 
 async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
@@ -178,18 +181,18 @@ async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
     store.close().await;
     let key = match revoked {
         Err(adjutant_store::Error::Refused(refusal)) => {
-            return Err(Told { exit: Exit::NotFound, sentence: refusal.message }.into());
+            return Err(CommandError { exit: Exit::NotFound, message: refusal.message }.into());
         }
         revoked => revoked?,
     };
     print_line(&if arguments.json {
         serde_json::to_string(&key)?
     } else {
-        format!("{} of {} is revoked.", key.name, key.tenant)
+        format!("The key {} of {} was revoked.", key.name, key.tenant)
     })
 }
 
-fn as_table(keys: &[ApiKey], now: DateTime<Utc>, look: Look) -> String {
+fn as_table(keys: &[ApiKey], now: DateTime<Utc>, style: OutputStyle) -> String {
     let columns = [
         Column::Word("ID"),
         Column::Word("TENANT"),
@@ -212,28 +215,28 @@ fn as_table(keys: &[ApiKey], now: DateTime<Utc>, look: Look) -> String {
             key.name.clone(),
             key.scopes.join(","),
             state,
-            ago(&as_rfc3339(key.created_at), now),
-            key.last_used_at.map(|at| ago(&as_rfc3339(at), now)).unwrap_or_default(),
+            age(&as_rfc3339(key.created_at), now),
+            key.last_used_at.map(|at| age(&as_rfc3339(at), now)).unwrap_or_default(),
         ]
     };
-    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Paint;
+    use crate::table::Colors;
 
     #[test]
     fn an_expiry_lies_ahead() {
-        assert!(read_expiry("30d").unwrap() > Utc::now() + TimeDelta::days(29));
-        assert_eq!(as_rfc3339(read_expiry("2027-01-01").unwrap()), "2027-01-01T00:00:00.000Z");
-        assert!(read_expiry("soon").is_err());
+        assert!(parse_expiry("30d").unwrap() > Utc::now() + TimeDelta::days(29));
+        assert_eq!(as_rfc3339(parse_expiry("2027-01-01").unwrap()), "2027-01-01T00:00:00.000Z");
+        assert!(parse_expiry("soon").is_err());
     }
 
     #[test]
     fn keys_are_a_table_without_secrets() {
-        let now = read_moment("2026-07-02T00:00:00Z").unwrap();
+        let now = parse_time("2026-07-02T00:00:00Z").unwrap();
         let key = |revoked_at, expires_at| ApiKey {
             id: Uuid::nil(),
             tenant: "default".to_owned(),
@@ -245,7 +248,7 @@ mod tests {
             revoked_at,
         };
         let keys = [key(None, Some(now + TimeDelta::days(1))), key(Some(now), None)];
-        let shown = as_table(&keys, now, Look { width: 120, paint: Paint::Plain });
+        let shown = as_table(&keys, now, OutputStyle { width: 120, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [

@@ -1,23 +1,23 @@
-//! `adjutant limits`: the fleet-wide cap, shown and changed.
+//! `adjutant limits`: shows and sets the fleet-wide cap.
 
 use std::process::ExitCode;
 
 use adjutant_store::Store;
 use clap::Args;
 
-use crate::commands::database::Database;
+use crate::commands::database_args::DatabaseArgs;
 use crate::output::print_line;
 
-/// Show or change how many tasks the whole fleet runs at once
+/// Show or set how many tasks the whole fleet runs at once
 ///
-/// A new cap holds at once and for everyone, without a restart. When it shrinks, what runs is not stopped: nothing new starts
-/// until enough has ended.
+/// A new cap takes effect at once on every worker. A lower cap stops no running task: new tasks
+/// start when enough have ended.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant limits                 of the `adjutant up` that runs here
-  adjutant limits --cap 20        at most 20 tasks at once from now on
-  adjutant limits --cap 0         nothing new starts
+  adjutant limits                 show the cap of the `adjutant up` that runs here
+  adjutant limits --cap 20        run at most 20 tasks at once
+  adjutant limits --cap 0         start no new tasks
   adjutant limits --database-url postgres://... --json
 ")]
 pub struct Arguments {
@@ -26,9 +26,9 @@ pub struct Arguments {
     cap: Option<i32>,
 
     #[command(flatten)]
-    database: Database,
+    database: DatabaseArgs,
 
-    /// Print one JSON object: cap, running, and with --cap the cap before
+    /// Print one JSON object: cap, running, and with --cap also cap_before
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let line = match (arguments.json, arguments.cap) {
         (true, None) => serde_json::json!({"cap": now.cap, "running": now.used}).to_string(),
         (true, Some(_)) => {
-            serde_json::json!({"cap": now.cap, "running": now.used, "cap_before": before.cap}).to_string()
+            serde_json::json!({"cap": now.cap, "running": now.used, "cap_before": before.cap})
+                .to_string()
         }
         (false, None) => format!("cap {}, {} running", now.cap, now.used),
         (false, Some(_)) => format!("cap {} (was {}), {} running", now.cap, before.cap, now.used),

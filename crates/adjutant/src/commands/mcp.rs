@@ -1,11 +1,12 @@
-//! `adjutant mcp`: the tools for MCP clients that start their servers themselves.
+//! `adjutant mcp`: an MCP server on standard input and output.
 //!
-//! It is a bridge: what the client writes goes to `/mcp` of a server, what that answers goes back. The server is one that runs, or one
-//! of our own. Nothing is kept here but the session's name, so a server that is lost is followed by another.
+//! A bridge: it forwards messages of the client to `/mcp` of a server and the answers back. The
+//! server is a running one, or one that this process starts. The only state here is the name of the
+//! session, so that a lost server can be replaced by another.
 
 mod bridge;
-mod link;
 mod message;
+mod server_link;
 mod stdio;
 
 use std::path::PathBuf;
@@ -19,92 +20,97 @@ use rustix::process::Pid;
 use uuid::Uuid;
 
 use self::bridge::Bridge;
-use self::link::Link;
-use crate::commands::serve::Listen;
-use crate::commands::work::Work;
-use crate::exit::Told;
+use self::server_link::ServerLink;
+use crate::commands::serve::ListenArgs;
+use crate::commands::work::WorkerArgs;
+use crate::exit::CommandError;
 use crate::logs;
 use crate::signals::Signals;
 use crate::telemetry::{self, Payloads};
 
-/// How often we look whether whoever started us is still there.
-const PARENT: Duration = Duration::from_millis(500);
+/// How often the bridge checks that its parent process is alive.
+const PARENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Speak MCP on standard input and output
+/// Run an MCP server on standard input and output
 ///
-/// For MCP clients that start their servers themselves: this line in their config is the whole installation. It uses the
-/// server that runs here, or at --url; if there is none it runs everything itself, as `up` does, for as long as the client
-/// lives. Tasks that are unfinished then go on when the next one starts.
+/// For MCP clients that start their servers themselves: one entry in their config is the whole
+/// installation. It uses a server that runs on this machine, or the one given with --url. If there
+/// is none, it runs everything in this process, as `up` does, until the client exits. Unfinished
+/// tasks continue when the next one starts.
 ///
-/// Calls without a session_id are in a session of this connection's own, or in that of --session, which is made if it is not
-/// there. Logs go to standard error.
+/// Calls without a session_id use a session of this connection, or the one given with --session,
+/// which is created if it does not exist. Logs go to standard error.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant mcp                                       with the adjutant.toml of this folder
-  adjutant mcp --config /home/me/adjutant.toml       with these models, agents and tools
-  adjutant mcp --session shop                        in the same session every time
-  adjutant mcp --url https://adjutant.example        at a server elsewhere, with ADJUTANT_API_KEY
+  adjutant mcp                                       use ./adjutant.toml
+  adjutant mcp --config /home/me/adjutant.toml       use these models, agents and tools
+  adjutant mcp --session shop                        use the same session every time
+  adjutant mcp --url https://adjutant.example        use a remote server, with ADJUTANT_API_KEY
 ")]
 pub struct Arguments {
-    /// Where the server is; then none is started [default: the one that runs here, else one of our own]
+    /// The URL of a server to use [default: a server on this machine, else one in this process]
     #[arg(long, env = "ADJUTANT_URL", value_name = "URL", hide_env_values = true)]
     url: Option<String>,
 
-    /// The key to call it with; better in the environment, where others do not see it
+    /// The API key; pass it in the environment to keep it out of process lists
     #[arg(long, env = "ADJUTANT_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
 
-    /// The session of calls that name none [default: one of this connection's own]
+    /// The session of calls that name none [default: a new one for this connection]
     #[arg(long, short, env = "ADJUTANT_SESSION", value_name = "SESSION")]
     session: Option<String>,
 
-    /// Whose contract the tools are of
+    /// The dialect of the tools: spec, caliban, ecs, xzatoma or weakincentives
     #[arg(long, value_name = "DIALECT", default_value = "spec")]
     dialect: String,
 
-    /// Of a server of our own: where the data is [default: $XDG_DATA_HOME/adjutant, else ~/.local/share/adjutant]
+    /// The data directory of a server in this process [default: $XDG_DATA_HOME/adjutant, else
+    /// ~/.local/share/adjutant]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
     #[command(flatten)]
-    listen: Listen,
+    listen: ListenArgs,
 
     #[command(flatten)]
-    work: Work,
+    work: WorkerArgs,
 
     #[command(flatten)]
     logs: logs::Logs,
 }
 
 impl Arguments {
-    /// An empty variable says nothing.
-    fn said(value: &Option<String>) -> Option<&str> {
+    /// An empty variable counts as not set.
+    fn non_empty(value: &Option<String>) -> Option<&str> {
         value.as_deref().map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// The name of the session of this connection.
+    /// The name of this connection's session.
     fn session(&self) -> String {
-        Self::said(&self.session).map_or_else(|| format!("mcp-{}", Uuid::now_v7()), str::to_owned)
+        Self::non_empty(&self.session)
+            .map_or_else(|| format!("mcp-{}", Uuid::now_v7()), str::to_owned)
     }
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    // First of all: who dies while we start is missed all the same.
+    // Before anything else, so that a parent that dies during the start is noticed.
     let parent = rustix::process::getppid();
-    let dialect: Dialect =
-        arguments.dialect.parse().map_err(|refusal: adjutant_agent::Refusal| Told::usage(refusal.message))?;
+    let dialect: Dialect = arguments
+        .dialect
+        .parse()
+        .map_err(|refusal: adjutant_agent::Refusal| CommandError::usage(refusal.message))?;
     let config = arguments.work.config()?;
-    let _telemetry = telemetry::begin(&arguments.logs, Payloads::of(&config))?;
+    let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
     config.log_warnings();
     let session = arguments.session();
-    let link = Arc::new(Link::new(arguments, config));
-    let bridge = Bridge::new(link.clone(), session, dialect)?;
-    tracing::info!("speaking MCP on standard input and output");
-    // Whoever asks first waits for the same.
+    let server = Arc::new(ServerLink::new(arguments, config));
+    let bridge = Bridge::new(server.clone(), session, dialect)?;
+    tracing::info!("MCP server is ready on standard input and output");
+    // The first request waits for the same start.
     let start = async {
-        match link.server().await {
+        match server.client().await {
             Ok(_) => std::future::pending().await,
             Err(error) => error,
         }
@@ -113,22 +119,23 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         () = bridge.run() => Ok(ExitCode::SUCCESS),
         error = start => Err(error),
         name = signals.next() => {
-            tracing::info!("SIG{name}");
+            tracing::info!("received SIG{name}");
             Ok(ExitCode::SUCCESS)
         }
         () = orphaned(parent) => {
-            tracing::info!("whoever started this has ended");
+            tracing::info!("the parent process has ended");
             Ok(ExitCode::SUCCESS)
         }
     };
-    link.close().await;
+    server.close().await;
     ended
 }
 
-/// Returns when whoever started us is gone: its end of our input may have been inherited by others.
+/// Returns when the parent process has ended. The end of standard input is not enough: another
+/// process may have inherited the pipe.
 async fn orphaned(parent: Option<Pid>) {
-    let mut looks = tokio::time::interval(PARENT);
+    let mut interval = tokio::time::interval(PARENT_CHECK_INTERVAL);
     while rustix::process::getppid() == parent {
-        looks.tick().await;
+        interval.tick().await;
     }
 }

@@ -1,4 +1,4 @@
-//! `adjutant migrate`: brings a database up to this program.
+//! `adjutant migrate`: updates the schema of a database.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,11 @@ use clap::Args;
 
 use crate::output::print_line;
 
-/// Bring a database's schema up to this program
+/// Update the schema of a database to this version of the program
 ///
-/// Running it twice, or from several machines at once, is harmless. Every other command refuses a schema that it does not
-/// fit. Migrations are additive: workers of the release before go on running while this one is rolled out.
+/// It is safe to run it twice, or from several machines at once. Every other command refuses a
+/// schema that does not match. Migrations are additive: workers of the previous release keep
+/// running during a rolling update.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -19,7 +20,7 @@ Examples:
   DATABASE_URL=postgres://... adjutant migrate --json
 ")]
 pub struct Arguments {
-    /// The database: one of its own for Adjutant, PostgreSQL 15 or newer
+    /// A database that only Adjutant uses, on PostgreSQL 15 or newer
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: String,
 
@@ -29,13 +30,13 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let migrated = Store::migrate(&arguments.database_url).await.context("cannot migrate")?;
+    let migrated = Store::migrate(&arguments.database_url).await.context("migration failed")?;
     let line = if arguments.json {
         serde_json::json!({"from": migrated.from, "to": migrated.to}).to_string()
     } else if migrated.from == migrated.to {
-        format!("The schema is at {}: nothing to do.", migrated.to)
+        format!("The schema is at version {}, nothing to do.", migrated.to)
     } else {
-        format!("The schema went from {} to {}.", migrated.from, migrated.to)
+        format!("The schema was updated from version {} to {}.", migrated.from, migrated.to)
     };
     print_line(&line)?;
     Ok(ExitCode::SUCCESS)

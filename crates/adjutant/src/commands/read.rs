@@ -1,29 +1,30 @@
-//! `adjutant read`: a long result, whole or in pages.
+//! `adjutant read`: prints a result, whole or in pages.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::{CallError, Client, Form};
-use crate::commands::reach::{InSession, Reach};
+use crate::client::{CallError, Client, OutputFormat};
+use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::exit::{Exit, examples};
 use crate::output::print_line;
 use crate::table::text;
 
-/// The longest page that the server gives.
+/// The longest page that the server returns.
 const PAGE: u64 = 20_000;
 
-/// Print the result of a task, also after it was collected
+/// Print the result of a task, even after it was collected
 ///
-/// Nothing changes by reading. Without --limit it prints everything from --offset on; with it, or with --json, one page.
+/// Reading changes nothing. Without --limit it prints everything from --offset on; with --limit or
+/// --json it prints one page.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant read t_03
   adjutant read t_03 --offset 4000 --limit 2000
   adjutant read t_03 --json | jq .next_offset
 "))]
 pub struct Arguments {
-    /// The task, as `spawn` named it
+    /// The id of the task, as printed by `spawn`
     #[arg(value_name = "TASK_ID")]
     task: String,
 
@@ -31,31 +32,33 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
 
-    /// The most characters to print, up to 20000 [default: all]
+    /// The most characters to print, at most 20000 [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let (session, task) = (arguments.session.name(), &arguments.task);
-    match (client.form(), arguments.limit) {
-        (Form::Plain, None) => print_line(&whole(&client, session, task, arguments.offset).await?)?,
-        (form, limit) => {
+    match (client.format(), arguments.limit) {
+        (OutputFormat::Text, None) => {
+            print_line(&whole(&client, session, task, arguments.offset).await?)?
+        }
+        (format, limit) => {
             let mut call = json!({"action": "read", "task_id": task, "offset": arguments.offset});
             if let Some(limit) = limit {
                 call["limit"] = json!(limit);
             }
             let page = client.subagent(session, &call).await?;
-            match form {
-                Form::Json => print_line(&page.text)?,
-                Form::Plain => print_page(&page.value)?,
+            match format {
+                OutputFormat::Json => print_line(&page.text)?,
+                OutputFormat::Text => print_page(&page.value)?,
             }
         }
     }
@@ -73,15 +76,20 @@ fn print_page(page: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The whole text from an offset on, page by page.
-pub async fn whole(client: &Client, session: &str, task: &str, offset: u64) -> Result<String, CallError> {
+/// The text from an offset to the end, page by page.
+pub async fn whole(
+    client: &Client,
+    session: &str,
+    task: &str,
+    offset: u64,
+) -> Result<String, CallError> {
     let (mut read, mut offset) = (String::new(), offset);
     loop {
         let call = json!({"action": "read", "task_id": task, "offset": offset, "limit": PAGE});
-        let page = client.patiently(async || client.subagent(session, &call).await).await?.value;
+        let page = client.with_retries(async || client.subagent(session, &call).await).await?.value;
         read.push_str(&text(&page, "text"));
         match page.get("next_offset").and_then(Value::as_u64) {
-            // A server that does not get on would keep us for ever.
+            // Guards against a server that does not advance the offset.
             Some(next) if next > offset => offset = next,
             Some(_) | None => return Ok(read),
         }

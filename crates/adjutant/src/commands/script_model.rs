@@ -1,4 +1,4 @@
-//! `adjutant script-model`: a model server that plays a script, to try things without a key.
+//! `adjutant script-model`: a scripted model server, to try Adjutant without an API key.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,31 +13,31 @@ use crate::output::print_line;
 use crate::signals::Signals;
 use crate::telemetry::{self, Payloads};
 
-/// Run a model server that plays a script
+/// Run a model server that answers from a script
 ///
-/// It speaks the OpenAI Chat Completions and the Anthropic Messages wire, streaming or not, and needs no key. A script's
-/// rules say which answer a request gets: text, tool calls, delays, errors, connections that break. What no rule answers
-/// gets a 400 that says so.
+/// It speaks the OpenAI Chat Completions and the Anthropic Messages format, streaming or not, and
+/// needs no key. The rules of a script decide the answer to each request: text, tool calls, delays,
+/// errors, broken connections. A request that matches no rule gets a 400 with an explanation.
 #[derive(Debug, Args)]
 #[command(after_long_help = r#"
 A script, hello.toml:
-  [[rule]]                                # the first rule that fits the request answers
-  when = { assignment = "weather" }       # a part of the first user message; also: system, last, model, turn
+  [[rule]]                                # the first rule that matches the request answers it
+  when = { assignment = "weather" }       # text in the first user message; also: system, last, model, turn
   turns = [
     { call = "fetch", arguments = { url = "https://example.com/weather" } },
-    [ { status = 429, retry_after = 2 },  # a list: the first time that this turn is asked for ...
-      { text = "It says: {last_tool_result}", delay_ms = 500 } ],   # ... and from the second time on
+    [ { status = 429, retry_after = 2 },  # a list: the first request for this turn ...
+      { text = "It says: {last_tool_result}", delay_ms = 500 } ],   # ... and every later one
   ]
 
-  [[rule]]                                # everything else
+  [[rule]]                                # every other request
   answer = "You said: {last}"
 
 Examples:
   adjutant script-model --example > hello.toml        a commented script to start from
-  adjutant script-model --script hello.toml           prints the base URLs, and the config to paste
+  adjutant script-model --script hello.toml           prints the base URLs and a config
   adjutant script-model --script hello.toml --listen 127.0.0.1:0 --json
   curl localhost:9000/v1/chat/completions -d '{"model": "m", "messages": [{"role": "user", "content": "hello"}]}'
-  curl localhost:9000/script/requests                 what was asked; also /script/unexpected, /script/counts
+  curl localhost:9000/script/requests                 all requests; also /script/unexpected, /script/counts
 "#)]
 pub struct Arguments {
     /// The script: TOML, or JSON if its name ends in .json
@@ -48,15 +48,15 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["script", "json"])]
     example: bool,
 
-    /// Where it listens; port 0 is any that is free
+    /// The address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
     listen: SocketAddr,
 
-    /// Log the requests' bodies too
+    /// Log the bodies of requests too
     #[arg(long, conflicts_with = "outlines")]
     payloads: bool,
 
-    /// Remember neither headers nor bodies: for very many requests
+    /// Do not keep headers and bodies in memory: for many requests
     #[arg(long)]
     outlines: bool,
 
@@ -79,10 +79,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let _telemetry = telemetry::begin(&arguments.logs, Payloads::LeftOut)?;
+    let _telemetry = telemetry::init(&arguments.logs, Payloads::Omitted)?;
     let script = Script::read(path)?;
     let rules = script.rule_count();
-    // Before the line is printed: who reads it may stop us at once.
+    // Before the line is printed: a script that reads it may send a signal at once.
     let mut signals = Signals::listen()?;
     let options = Options {
         listen: arguments.listen,
@@ -98,7 +98,7 @@ async fn serve(path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .to_string()
     } else {
         format!(
-            "Ready: {rules} rules, OpenAI wire at {openai}, Anthropic wire at {anthropic}. Ctrl-C stops it.\n\n{}",
+            "Ready with {rules} rules: OpenAI API at {openai}, Anthropic API at {anthropic}. Ctrl-C stops it.\n\n{}",
             config(&openai, &anthropic)
         )
     })?;
@@ -131,8 +131,8 @@ fn log(request: &Recorded) {
     match &request.end {
         Some(End::Unexpected(why)) => tracing::warn!(duration_ms, "{line}: unexpected, {why}"),
         Some(End::Answered) => tracing::info!(duration_ms, "{line}: answered"),
-        Some(End::Failed) => tracing::info!(duration_ms, "{line}: failed, as the script says"),
-        Some(End::HungUp) => tracing::info!(duration_ms, "{line}: the client went away"),
+        Some(End::Failed) => tracing::info!(duration_ms, "{line}: failed as scripted"),
+        Some(End::HungUp) => tracing::info!(duration_ms, "{line}: the client disconnected"),
         None => {}
     }
 }

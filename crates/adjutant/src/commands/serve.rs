@@ -1,11 +1,11 @@
-//! `adjutant serve`: one HTTP server of the fleet.
+//! `adjutant serve`: runs one HTTP server of the fleet.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_agent::DefinitionLimits;
-use adjutant_server::{Desk, Door, DoorSettings, Hub, Policy, SessionLimits};
+use adjutant_server::{HttpServer, HttpSettings, Hub, Policy, SessionLimits, ToolService};
 use adjutant_store::{Store, TenantLimits};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,43 +14,46 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Config;
-use crate::crew::Publication;
 use crate::logs;
 use crate::open_files;
 use crate::output::print_line;
 use crate::signals::{Interrupted, Signals};
 use crate::telemetry::{self, Payloads};
+use crate::worker_setup::Publisher;
 
-/// A thousand clients that connect at once are all let in at once: one that is not comes back a second later.
+/// Room for a thousand clients that connect at once. A client that does not fit retries a second
+/// later.
 const BACKLOG: u32 = 4096;
 
-/// The most calls to the database at once; more only wait for each other there.
+/// Database connections. More would only wait for each other inside PostgreSQL.
 const CONNECTIONS: u32 = 16;
 
 /// Serve HTTP and MCP: sessions, tools, history
 ///
-/// Any number of servers share one database, and none of them keeps anything: a client that loses one goes on at another.
-/// SIGTERM or Ctrl-C drains: nothing new is taken in, what waits answers early, and it ends when all is answered. A second
-/// one exits now.
+/// Any number of servers share one database. They hold no state, so a client that loses one can
+/// continue at another. SIGTERM or Ctrl-C drains the server: it accepts no new requests, ends waits
+/// early, and exits when every request is answered. A second signal exits at once.
 ///
-/// Tasks are run by `adjutant work`. The agents of the config can be given tasks as soon as this is ready.
+/// `adjutant work` runs the tasks. Agents of the config accept tasks as soon as the server is
+/// ready.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant serve --database-url postgres://adjutant@db.example/adjutant
-  adjutant serve --listen 127.0.0.1:0 --json           on a free port, which it prints
-  adjutant serve --listen 0.0.0.0:7433                 for others too; needs a key: adjutant keys create
+  adjutant serve --listen 127.0.0.1:0 --json           on any free port, which is printed
+  adjutant serve --listen 0.0.0.0:7433                 for other machines; create a key first: adjutant keys create
   curl -d '{}' -H 'Content-Type: application/json' http://127.0.0.1:7433/v1/sessions
 ")]
 pub struct Arguments {
-    /// The database that the fleet shares
+    /// The URL of the fleet's database
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: String,
 
     #[command(flatten)]
-    listen: Listen,
+    listen: ListenArgs,
 
-    /// The config file: models, agents, limits [default: ADJUTANT_CONFIG, else adjutant.toml here if there is one]
+    /// The config file: models, agents, limits [default: $ADJUTANT_CONFIG, else ./adjutant.toml if
+    /// it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -62,122 +65,133 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What `up` takes too.
+/// Shared with `up`.
 #[derive(Debug, Args)]
-pub struct Listen {
-    /// Where to listen; port 0 is a free one [default: server.listen of the config, 127.0.0.1:7433]
+pub struct ListenArgs {
+    /// The address to listen on; port 0 picks a free one [default: server.listen of the config,
+    /// 127.0.0.1:7433]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 }
 
-impl Listen {
-    /// From now on clients can connect; they are answered when somebody serves.
-    pub async fn bind(&self, config: &Config) -> anyhow::Result<Bound> {
+impl ListenArgs {
+    /// Clients can connect from now on. Their requests are answered when the server runs.
+    pub async fn bind(&self, config: &Config) -> anyhow::Result<BoundListener> {
         let wanted = self.listen.as_deref().unwrap_or(&config.server.listen);
-        let address = lookup_host(wanted)
-            .await
-            .ok()
-            .and_then(|mut found| found.next())
-            .with_context(|| format!("--listen: {wanted} is no address and port, as 127.0.0.1:7433"))?;
+        let address =
+            lookup_host(wanted).await.ok().and_then(|mut found| found.next()).with_context(
+                || format!("--listen: {wanted} is not an address and port, like 127.0.0.1:7433"),
+            )?;
         let listener = listen(address).map_err(|error| {
             if error.kind() == std::io::ErrorKind::AddrInUse {
                 anyhow::anyhow!(
-                    "{address} is taken by another program; choose another with --listen, as --listen {}:0 for any that is free",
+                    "{address} is in use by another program; choose another with --listen, or --listen {}:0 for any free port",
                     address.ip()
                 )
             } else {
                 anyhow::Error::new(error).context(format!("cannot listen on {address}"))
             }
         })?;
-        Ok(Bound { address: listener.local_addr()?, listener })
+        Ok(BoundListener { address: listener.local_addr()?, listener })
     }
 
-    /// As [`Listen::bind`]; if nobody said where and the usual place is taken, any free one will do.
-    pub async fn bind_anywhere(&self, config: &Config) -> anyhow::Result<Bound> {
+    /// Like [`ListenArgs::bind`], but takes any free port if no address was given and the default
+    /// is in use.
+    pub async fn bind_or_any_port(&self, config: &Config) -> anyhow::Result<BoundListener> {
         match self.bind(config).await {
             Err(_) if self.listen.is_none() => {
                 Self { listen: Some("127.0.0.1:0".to_owned()) }.bind(config).await
             }
-            bound => bound,
+            listener => listener,
         }
     }
 
-    /// Whether somebody said where.
-    pub fn is_said(&self) -> bool {
+    /// Whether an address was given explicitly.
+    pub fn is_given(&self) -> bool {
         self.listen.is_some()
     }
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // So that one that was stopped can be started again at its address.
+    // So that a restarted server can bind the same address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// An address that is ours.
-pub struct Bound {
+/// A bound address.
+pub struct BoundListener {
     address: SocketAddr,
     listener: TcpListener,
 }
 
-impl Bound {
+impl BoundListener {
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Serves until it is stopped or dropped. Refuses to, where others could come in without a key.
-    pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<Serving> {
-        // Each that waits has a connection.
-        open_files::allow_all();
+    /// Serves until it is stopped or dropped. Refuses to serve other machines if there is no API
+    /// key.
+    pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<RunningServer> {
+        // Every waiting client holds a connection.
+        open_files::raise_limit();
         let store = Store::open(database_url, CONNECTIONS).await?;
-        let door = Door::new(
-            Desk::new(store.clone(), Hub::start(store, database_url.to_owned()), policy(config)),
+        let server = HttpServer::new(
+            ToolService::new(
+                store.clone(),
+                Hub::start(store, database_url.to_owned()),
+                policy(config),
+            ),
             settings(config),
         );
-        door.check_address(self.address).await.map_err(|error| anyhow::anyhow!(error.into_message()))?;
+        server
+            .check_address(self.address)
+            .await
+            .map_err(|error| anyhow::anyhow!(error.into_message()))?;
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(door.serve(self.listener, stop.clone()));
-        Ok(Serving { stop, serving: AbortOnDropHandle::new(serving) })
+        let serving = tokio::spawn(server.serve(self.listener, stop.clone()));
+        Ok(RunningServer { stop, serving: AbortOnDropHandle::new(serving) })
     }
 }
 
-/// A server that takes in requests.
-pub struct Serving {
+/// A server that accepts requests.
+pub struct RunningServer {
     stop: CancellationToken,
     serving: AbortOnDropHandle<std::io::Result<()>>,
 }
 
-impl Serving {
-    /// Returns when it has ended by itself, which it should not.
+impl RunningServer {
+    /// Returns if the server ends by itself, which is an error.
     pub async fn ended(&mut self) -> anyhow::Error {
         match (&mut self.serving).await {
-            Ok(Ok(())) => anyhow::anyhow!("the HTTP server ended by itself"),
-            Ok(Err(error)) => anyhow::Error::new(error).context("the HTTP server ended by itself"),
-            Err(error) => anyhow::Error::new(error).context("the HTTP server ended by itself"),
+            Ok(Ok(())) => anyhow::anyhow!("the HTTP server stopped unexpectedly"),
+            Ok(Err(error)) => {
+                anyhow::Error::new(error).context("the HTTP server stopped unexpectedly")
+            }
+            Err(error) => anyhow::Error::new(error).context("the HTTP server stopped unexpectedly"),
         }
     }
 
-    /// Takes in nothing more, and returns when all is answered.
+    /// Accepts no new requests, and returns when all are answered.
     pub async fn drain(self) -> anyhow::Result<()> {
         self.stop.cancel();
-        self.serving.await?.context("the HTTP server")
+        self.serving.await?.context("the HTTP server failed")
     }
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(arguments.config.as_deref())?;
-    let _telemetry = telemetry::begin(&arguments.logs, Payloads::of(&config))?;
+    let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
     config.log_warnings();
-    let bound = arguments.listen.bind(&config).await?;
-    let url = bound.url();
-    let publication = Publication::of_agents(&config);
+    let listener = arguments.listen.bind(&config).await?;
+    let url = listener.url();
+    let publisher = Publisher::without_tools(&config);
     let store = Store::open(&arguments.database_url, 1).await?;
-    publication.begin(&store).await.context("cannot tell of the agents")?;
-    let _publishing = AbortOnDropHandle::new(tokio::spawn(publication.follow(store)));
-    let mut serving = bound.serve(&arguments.database_url, &config).await?;
+    publisher.publish(&store).await.context("cannot publish the agents")?;
+    let _publishing = AbortOnDropHandle::new(tokio::spawn(publisher.publish_changes(store)));
+    let mut serving = listener.serve(&arguments.database_url, &config).await?;
     print_line(&if arguments.json {
         serde_json::json!({"url": url}).to_string()
     } else {
@@ -187,7 +201,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         error = serving.ended() => bail!(error),
         _ = signals.next() => {}
     }
-    tracing::info!("draining; the same signal again exits now");
+    tracing::info!("draining; send the signal again to exit at once");
     tokio::select! {
         drained = serving.drain() => drained?,
         name = signals.next() => return Err(Interrupted(name).into()),
@@ -217,13 +231,13 @@ fn policy(config: &Config) -> Policy {
             max_queued: server.tenant_max_queued,
         },
         skills: config.skills.values().map(|skill| skill.definition.clone()).collect(),
-        webhooks: config.webhooks.reach,
+        webhooks: config.webhooks.network,
         dialects: config.dialects.clone(),
     }
 }
 
-fn settings(config: &Config) -> DoorSettings {
-    DoorSettings {
+fn settings(config: &Config) -> HttpSettings {
+    HttpSettings {
         max_body_bytes: config.server.max_body_bytes,
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,

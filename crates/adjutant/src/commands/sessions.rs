@@ -1,6 +1,6 @@
-//! `adjutant sessions`: where orchestrators work.
+//! `adjutant sessions`: manages sessions.
 
-mod carried;
+mod profile;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -9,18 +9,19 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::client::Form;
-use crate::commands::reach::{Reach, show};
-use crate::exit::{Exit, Told, examples};
-use crate::table::{Column, Look, items, table, text};
+use crate::client::OutputFormat;
+use crate::commands::server_args::{ServerArgs, print_answer};
+use crate::exit::{CommandError, Exit, examples};
+use crate::table::{Column, OutputStyle, items, table, text};
 
-/// List, make, show, change, archive and delete sessions
+/// List, create, show, change, archive and delete sessions
 ///
-/// A session has its own agents, tasks and shared context. The other commands make theirs when they need it.
+/// A session has its own agents, tasks and shared context. Other commands create the session that
+/// they need.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant sessions
   adjutant sessions create nightly --model main
-  adjutant sessions archive nightly            read-only from now on; what runs may end
+  adjutant sessions archive nightly            make it read-only; running tasks continue
   adjutant sessions delete nightly --yes       with everything in it
 "))]
 pub struct Arguments {
@@ -33,55 +34,55 @@ pub struct Arguments {
 
 #[derive(Debug, Args)]
 struct List {
-    /// The most to show
+    /// The most entries to show
     #[arg(long, value_name = "N")]
     limit: Option<u16>,
 
-    /// Go on where a page ended: its next_cursor
+    /// Continue after a page: its next_cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
     Create(Create),
-    Show(carried::Show),
-    Change(carried::Change),
+    Show(profile::Show),
+    Change(profile::Change),
     Archive(Archive),
     Delete(Delete),
 }
 
-/// Make a session
+/// Create a session
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("  adjutant sessions create                     the server finds a name, which is printed
-  adjutant sessions create nightly --model main --metadata owner=ops
+#[command(after_long_help = examples!("  adjutant sessions create                     with a name that the server chooses and prints
+  adjutant sessions create nightly --model main --metadata '{\"owner\": \"ops\"}'
 "))]
 struct Create {
-    /// Its name [default: one that the server finds]
+    /// Its name [default: the server chooses one]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
 
-    /// The model of its agents that name none
+    /// The model of agents that set none
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
-    /// More about it, as a JSON object
-    #[arg(long, value_name = "JSON", value_parser = read_object)]
+    /// Metadata, as a JSON object
+    #[arg(long, value_name = "JSON", value_parser = parse_object)]
     metadata: Option<Map<String, Value>>,
 
     #[command(flatten)]
-    carried: carried::Carried,
+    profile: profile::SessionProfile,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 /// Make a session read-only
 ///
-/// What runs may end, and results can be collected; nothing new begins.
+/// Running tasks continue and results can be collected, but nothing new starts.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant sessions archive nightly\n"))]
 struct Archive {
@@ -89,64 +90,70 @@ struct Archive {
     session: String,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 /// Delete a session with its tasks, agents and shared context
 ///
-/// What is unfinished is cancelled. Asks first; --yes does not.
+/// Unfinished tasks are cancelled. Asks for confirmation, unless --yes is given.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant sessions delete nightly --yes\n"))]
 struct Delete {
     #[arg(value_name = "SESSION")]
     session: String,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-fn read_object(said: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(said).map_err(|error| format!("must be a JSON object ({error})"))
+fn parse_object(answer: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(answer).map_err(|error| format!("must be a JSON object ({error})"))
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         None => list(arguments.list).await,
         Some(Action::Create(arguments)) => create(arguments).await,
-        Some(Action::Show(arguments)) => carried::show_one(arguments).await,
-        Some(Action::Change(arguments)) => carried::change(arguments).await,
+        Some(Action::Show(arguments)) => profile::show_one(arguments).await,
+        Some(Action::Change(arguments)) => profile::change(arguments).await,
         Some(Action::Archive(arguments)) => archive(arguments).await,
         Some(Action::Delete(arguments)) => delete(arguments).await,
     }
 }
 
 async fn list(arguments: List) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let limit = arguments.limit.map(|limit| ("limit", limit.to_string()));
     let cursor = arguments.cursor.map(|cursor| ("cursor", cursor));
     let answer = client.get(&["v1", "sessions"], limit.into_iter().chain(cursor).collect()).await?;
     let sessions = items(&answer.value, "sessions");
-    show(&client, &answer, || match sessions {
+    print_answer(&client, &answer, || match sessions {
         [] => String::new(),
-        sessions => as_table(sessions, Look::of_stdout()),
+        sessions => as_table(sessions, OutputStyle::for_stdout()),
     })?;
-    if client.form() == Form::Plain {
+    if client.format() == OutputFormat::Text {
         match (sessions.is_empty(), text(&answer.value, "next_cursor")) {
-            (true, _) => eprintln!("adjutant: no sessions yet"),
-            (false, next) if !next.is_empty() => eprintln!("adjutant: there are more: --cursor {next}"),
+            (true, _) => eprintln!("adjutant: no sessions"),
+            (false, next) if !next.is_empty() => {
+                eprintln!("adjutant: more with --cursor {next}")
+            }
             (false, _) => {}
         }
     }
     Ok(Exit::Done.into())
 }
 
-fn as_table(sessions: &[Value], look: Look) -> String {
-    let columns =
-        [Column::Name("SESSION"), Column::State("STATE"), Column::Number("KEYS"), Column::Number("TOKENS")];
+fn as_table(sessions: &[Value], style: OutputStyle) -> String {
+    let columns = [
+        Column::Name("SESSION"),
+        Column::State("STATE"),
+        Column::Number("KEYS"),
+        Column::Number("TOKENS"),
+    ];
     let row = |session: &Value| {
         let archived = session.get("archived").and_then(Value::as_bool).unwrap_or(false);
         let state = if archived { "archived" } else { "open" };
@@ -157,59 +164,62 @@ fn as_table(sessions: &[Value], look: Look) -> String {
             text(session, "total_size_tokens"),
         ]
     };
-    table(&columns, &sessions.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &sessions.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 async fn create(arguments: Create) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let mut body = Map::new();
     body.extend(arguments.session.map(|session| ("session_id".to_owned(), json!(session))));
     body.extend(arguments.model.map(|model| ("model".to_owned(), json!(model))));
-    body.extend(arguments.metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))));
-    body.extend(arguments.carried.fields());
+    body.extend(
+        arguments.metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))),
+    );
+    body.extend(arguments.profile.fields());
     let answer = client.post(&["v1", "sessions"], Value::Object(body)).await?;
-    show(&client, &answer, || text(&answer.value, "session_id"))?;
+    print_answer(&client, &answer, || text(&answer.value, "session_id"))?;
     Ok(Exit::Done.into())
 }
 
 async fn archive(arguments: Archive) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let answer = client.post(&["v1", "sessions", &arguments.session, "archive"], json!({})).await?;
-    show(&client, &answer, || format!("{} is archived.", arguments.session))?;
+    print_answer(&client, &answer, || format!("{} was archived.", arguments.session))?;
     Ok(Exit::Done.into())
 }
 
 async fn delete(arguments: Delete) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
-    if !arguments.yes && !is_meant(&arguments.session)? {
+    let client = arguments.server.client()?;
+    if !arguments.yes && !confirm(&arguments.session)? {
         return Ok(Exit::Error.into());
     }
     client.delete(&["v1", "sessions", &arguments.session]).await?;
-    if client.form() == Form::Plain {
-        eprintln!("adjutant: {} is deleted", arguments.session);
+    if client.format() == OutputFormat::Text {
+        eprintln!("adjutant: {} was deleted", arguments.session);
     }
     Ok(Exit::Done.into())
 }
 
-/// Asks whoever sits there; a script has to say it on the command line.
-fn is_meant(session: &str) -> anyhow::Result<bool> {
+/// Asks for confirmation on a terminal. A script must pass --yes.
+fn confirm(session: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(
-            Told::usage("deleting a session deletes everything in it: say --yes if that is meant").into()
-        );
+        return Err(CommandError::usage(
+            "this deletes the session and everything in it; confirm with --yes",
+        )
+        .into());
     }
     let mut stderr = std::io::stderr();
     write!(stderr, "Delete {session:?} with its tasks, agents and shared context? [y/N] ")?;
     stderr.flush()?;
-    let mut said = String::new();
-    std::io::stdin().lock().read_line(&mut said).context("cannot read standard input")?;
-    Ok(matches!(said.trim(), "y" | "Y" | "yes"))
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).context("cannot read standard input")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Paint;
+    use crate::table::Colors;
 
     #[test]
     fn sessions_are_a_table() {
@@ -217,7 +227,8 @@ mod tests {
             {"session_id": "default", "archived": false, "key_count": 2, "total_size_tokens": 1234},
             {"session_id": "nightly", "archived": true, "key_count": 0, "total_size_tokens": 0},
         ]);
-        let shown = as_table(sessions.as_array().unwrap(), Look { width: 80, paint: Paint::Plain });
+        let shown =
+            as_table(sessions.as_array().unwrap(), OutputStyle { width: 80, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [

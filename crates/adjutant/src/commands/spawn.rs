@@ -9,113 +9,117 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::client::{Client, Form};
+use crate::client::{Client, OutputFormat};
 use crate::commands::collect::collect;
-use crate::commands::reach::{InSession, Reach};
-use crate::commands::waiting::{Enough, Waited, Waiting};
-use crate::exit::{Exit, Told, examples};
-use crate::moment::read_span;
+use crate::commands::server_args::{ServerArgs, SessionArgs};
+use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome};
+use crate::exit::{CommandError, Exit, examples};
+use crate::moment::parse_duration;
 use crate::output::print_line;
 use crate::table::text;
 
 /// Give a task to an agent
 ///
-/// Prints the task's id and returns; the work goes on without us. With --wait it stays, shows how far the task is, and prints
-/// its result as `adjutant collect` does. A spawn whose answer is lost on its way is made again, and there is one task.
+/// Prints the task's id and returns while the task runs. With --wait the command shows the progress
+/// and prints the result, as `adjutant collect` does. If the connection breaks, the command
+/// retries, and only one task is created.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant spawn researcher 'Why is the checkout slow since Monday?'
   adjutant spawn researcher --wait 'Why is the checkout slow since Monday?' > answer.md
   adjutant spawn researcher - < question.txt
-  git diff | adjutant spawn reviewer --wait
+  git log --oneline -20 | adjutant spawn researcher --wait         standard input is the task
 
-  id=$(adjutant spawn researcher 'Find the cause')         one after the other:
+  git diff > data/change.diff                                      longer input: as a file in tools.files.root
+  adjutant spawn reviewer --wait 'Review change.diff'
+
+  id=$(adjutant spawn researcher 'Find the cause')                 one task after the other
   adjutant spawn writer --depends-on $id 'Write the post-mortem from what the shared context says'
 
-  adjutant spawn researcher --queue --label nightly 'Check the backups'        even if five are at work
-  adjutant spawn researcher --max-cost-usd 0.50 --timeout 10m 'Look around'   but not for ever
+  adjutant spawn researcher --queue --label nightly 'Check the backups'        even if five tasks are active
+  adjutant spawn researcher --max-cost-usd 0.50 --timeout 10m 'Explore the data'   with limits
 "))]
 pub struct Arguments {
-    /// The agent; `adjutant agents` lists them
+    /// The name of the agent; `adjutant agents` lists them
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// What is to be done, at most 1000 tokens; `-`, or nothing if it is piped: standard input
+    /// The task, at most 1000 tokens (about 4000 characters); `-` or no task reads standard input
     #[arg(value_name = "TASK")]
     task: Option<String>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
-    /// Wait for it and print its result, for at most TIME if one is given: --wait=10m
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = read_span)]
+    /// Wait for the task and print its result; --wait=10m waits at most 10 minutes
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = parse_duration)]
     wait: Option<Option<Duration>>,
 
-    /// With --wait: Ctrl-C cancels the task too
+    /// With --wait: Ctrl-C also cancels the task
     #[arg(long, requires = "wait")]
     cancel_on_interrupt: bool,
 
     #[command(flatten)]
-    terms: Terms,
+    options: TaskOptions,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Under which terms it runs.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Terms")]
-struct Terms {
-    /// Let it wait for room when the session has too many tasks, instead of being refused
+#[command(next_help_heading = "Task options")]
+struct TaskOptions {
+    /// Queue the task if the session has too many active tasks, instead of failing
     #[arg(long)]
     queue: bool,
 
-    /// Tasks that must complete first
+    /// Tasks that must complete first, separated by commas
     #[arg(long, value_name = "TASK_ID", value_delimiter = ',')]
     depends_on: Vec<String>,
 
-    /// A name to recognise it by
+    /// A label, shown in lists
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
 
-    /// More about it, for you: shown, and never given to a model
-    #[arg(long, value_name = "KEY=VALUE", value_parser = read_pair)]
+    /// Metadata, shown with the task and never given to a model
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     metadata: Vec<(String, String)>,
 
-    /// The longest that it may run, waiting not counted: 90, 90s, 15m, 2h
-    #[arg(long, value_name = "TIME", value_parser = read_span)]
+    /// The longest time that it may run, without the time in the queue: 90, 90s, 15m, 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
-    /// Stop it when it has used so many
+    /// Stop the task when it has used this many input tokens
     #[arg(long, value_name = "N")]
     max_input_tokens: Option<u64>,
 
-    /// Stop it when it has used so many
+    /// Stop the task when it has used this many output tokens
     #[arg(long, value_name = "N")]
     max_output_tokens: Option<u64>,
 
-    /// Stop it when it has cost so much
+    /// Stop the task when it has cost this much
     #[arg(long, value_name = "USD")]
     max_cost_usd: Option<f64>,
 
-    /// Those with a higher one run first
+    /// Tasks with a higher priority run first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
 
-    /// Do not begin before this time has passed
-    #[arg(long, value_name = "TIME", value_parser = read_span)]
+    /// Do not start before this time has passed
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 
-    /// A URL that is told when it has ended; docs/webhooks.md says how
+    /// A URL to notify when the task has ended; see docs/webhooks.md
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
 
-    /// The same key in the same session makes one task, however often it is said [default: a new one]
+    /// A key that prevents duplicates: the same key in the same session creates one task [default:
+    /// a new key]
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
-fn read_pair(said: &str) -> Result<(String, String), String> {
-    let (key, value) = said.split_once('=').ok_or("must be like key=value")?;
+fn parse_pair(argument: &str) -> Result<(String, String), String> {
+    let (key, value) = argument.split_once('=').ok_or("must be like key=value")?;
     if key.is_empty() {
         Err("must be like key=value".to_owned())
     } else {
@@ -124,37 +128,44 @@ fn read_pair(said: &str) -> Result<(String, String), String> {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let session = arguments.session.name();
     let task = text_or_stdin(arguments.task.as_deref(), "TASK")?;
-    let call = call(&arguments.agent, &task, &arguments.terms);
-    let spawn = async || client.tool_in_new(session, "subagent", &call).await;
-    let answer = client.patiently(spawn).await?;
+    let call = call(&arguments.agent, &task, &arguments.options);
+    let spawn = async || client.tool_creating_session(session, "subagent", &call).await;
+    let answer = client.with_retries(spawn).await?;
     let id = text(&answer.value, "task_id");
-    let again = format!("{}{}", arguments.session.again(), arguments.reach.again(&client));
-    let Some(longest) = arguments.wait else {
-        match client.form() {
-            Form::Json => print_line(&answer.text)?,
-            Form::Plain => {
+    let repeat_flags =
+        format!("{}{}", arguments.session.repeat_flags(), arguments.server.repeat_flags(&client));
+    let Some(limit) = arguments.wait else {
+        match client.format() {
+            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Text => {
                 print_line(&id)?;
-                eprintln!("adjutant: its result, when it has ended: adjutant collect {id} --wait{again}");
+                eprintln!(
+                    "adjutant: get the result with: adjutant collect {id} --wait{repeat_flags}"
+                );
             }
         }
         return Ok(Exit::Done.into());
     };
-    let until = longest.and_then(|longest| Instant::now().checked_add(longest));
-    let waiting = Waiting { client: &client, session, until };
-    match waiting.wait(std::slice::from_ref(&id), Enough::All).await? {
-        Waited::Ended(_) => collect(&client, session, &id).await,
-        Waited::TimedOut(_) => {
-            eprintln!("adjutant: {id} is still at it. Wait on with: adjutant collect {id} --wait{again}");
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let wait = TaskWait { client: &client, session, deadline };
+    match wait.wait(std::slice::from_ref(&id), WaitMode::All).await? {
+        WaitOutcome::Ended(_) => collect(&client, session, &id).await,
+        WaitOutcome::TimedOut(_) => {
+            eprintln!(
+                "adjutant: {id} is still running. Continue with: adjutant collect {id} --wait{repeat_flags}"
+            );
             Ok(Exit::NotReady.into())
         }
-        Waited::Interrupted(by) => {
+        WaitOutcome::Interrupted(by) => {
             if arguments.cancel_on_interrupt {
                 cancel(&client, session, &id).await?;
             } else {
-                eprintln!("adjutant: {id} goes on. Wait on with: adjutant wait {id}{again}");
+                eprintln!(
+                    "adjutant: {id} continues. Wait again with: adjutant wait {id}{repeat_flags}"
+                );
             }
             Err(by.into())
         }
@@ -163,46 +174,50 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 async fn cancel(client: &Client, session: &str, id: &str) -> anyhow::Result<()> {
     let call = json!({"action": "cancel", "task_id": id});
-    let cancelled = client.patiently(async || client.subagent(session, &call).await).await;
-    cancelled.with_context(|| format!("{id} is not cancelled; try again with: adjutant cancel {id}"))?;
-    eprintln!("adjutant: {id} is cancelled");
+    let cancelled = client.with_retries(async || client.subagent(session, &call).await).await;
+    cancelled.with_context(|| {
+        format!("{id} could not be cancelled; retry with: adjutant cancel {id}")
+    })?;
+    eprintln!("adjutant: {id} was cancelled");
     Ok(())
 }
 
-fn call(agent: &str, task: &str, terms: &Terms) -> Value {
-    let key = terms.idempotency_key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+fn call(agent: &str, task: &str, options: &TaskOptions) -> Value {
+    let key = options.idempotency_key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
     let mut call = Map::new();
-    let mut say = |name: &str, value: Option<Value>| {
+    let mut set = |name: &str, value: Option<Value>| {
         call.extend(value.map(|value| (name.to_owned(), value)));
     };
-    say("action", Some("spawn".into()));
-    say("agent", Some(agent.into()));
-    say("task", Some(task.into()));
-    say("idempotency_key", Some(key.into()));
-    say("queue", terms.queue.then_some(true.into()));
-    say("depends_on", Some(json!(terms.depends_on)).filter(|_| !terms.depends_on.is_empty()));
-    say("label", terms.label.clone().map(Value::from));
-    let metadata =
-        || terms.metadata.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-    say("metadata", (!terms.metadata.is_empty()).then(|| Value::Object(metadata())));
-    say("timeout_s", terms.timeout.map(|timeout| timeout.as_secs_f64().into()));
-    say("max_input_tokens", terms.max_input_tokens.map(Value::from));
-    say("max_output_tokens", terms.max_output_tokens.map(Value::from));
-    say("max_cost_usd", terms.max_cost_usd.map(Value::from));
-    say("priority", terms.priority.map(Value::from));
-    say("webhook", terms.webhook.as_ref().map(|url| json!({ "url": url })));
-    say("delay_s", terms.delay.map(|delay| delay.as_secs_f64().into()));
+    set("action", Some("spawn".into()));
+    set("agent", Some(agent.into()));
+    set("task", Some(task.into()));
+    set("idempotency_key", Some(key.into()));
+    set("queue", options.queue.then_some(true.into()));
+    set("depends_on", Some(json!(options.depends_on)).filter(|_| !options.depends_on.is_empty()));
+    set("label", options.label.clone().map(Value::from));
+    let metadata = || {
+        options.metadata.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
+    };
+    set("metadata", (!options.metadata.is_empty()).then(|| Value::Object(metadata())));
+    set("timeout_s", options.timeout.map(|timeout| timeout.as_secs_f64().into()));
+    set("max_input_tokens", options.max_input_tokens.map(Value::from));
+    set("max_output_tokens", options.max_output_tokens.map(Value::from));
+    set("max_cost_usd", options.max_cost_usd.map(Value::from));
+    set("priority", options.priority.map(Value::from));
+    set("webhook", options.webhook.as_ref().map(|url| json!({ "url": url })));
+    set("delay_s", options.delay.map(|delay| delay.as_secs_f64().into()));
     Value::Object(call)
 }
 
-/// What was said on the command line, or what is piped in, without the line's end that a shell adds.
-pub fn text_or_stdin(said: Option<&str>, name: &str) -> anyhow::Result<String> {
-    match said {
+/// The argument, or standard input without its final line break.
+pub fn text_or_stdin(argument: Option<&str>, name: &str) -> anyhow::Result<String> {
+    match argument {
         Some(text) if text != "-" => return Ok(text.to_owned()),
         None if std::io::stdin().is_terminal() => {
-            return Err(
-                Told::usage(format!("{name}: say it, or pipe it in (`-` reads what you type)")).into()
-            );
+            return Err(CommandError::usage(format!(
+                "{name} is required; pass it as an argument or on standard input (`-` reads from the terminal)"
+            ))
+            .into());
         }
         Some(_) | None => {}
     }
@@ -228,11 +243,11 @@ mod tests {
 
     fn body(line: &[&str]) -> Value {
         let arguments = Line::try_parse_from(["spawn"].iter().chain(line)).unwrap().arguments;
-        call(&arguments.agent, arguments.task.as_deref().unwrap(), &arguments.terms)
+        call(&arguments.agent, arguments.task.as_deref().unwrap(), &arguments.options)
     }
 
     #[test]
-    fn what_is_not_said_is_not_sent() {
+    fn options_that_are_not_given_are_not_sent() {
         let sent = body(&["clerk", "count", "--idempotency-key", "k"]);
         assert_eq!(
             sent,
@@ -241,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_term_is_sent_under_its_name() {
+    fn every_option_is_sent_under_its_name() {
         let line = "clerk count --queue --depends-on t_01,t_02 --depends-on t_03 --label nightly --metadata a=b=c --timeout 1.5m \
             --max-input-tokens 10 --max-output-tokens 20 --max-cost-usd 0.5 --priority -3 --delay 1h --idempotency-key k --wait=5";
         let sent = body(&line.split_whitespace().collect::<Vec<_>>());
@@ -257,7 +272,8 @@ mod tests {
 
     #[test]
     fn every_spawn_has_a_key_of_its_own() {
-        let keys: Vec<Value> = (0..2).map(|_| body(&["clerk", "count"])["idempotency_key"].clone()).collect();
+        let keys: Vec<Value> =
+            (0..2).map(|_| body(&["clerk", "count"])["idempotency_key"].clone()).collect();
         assert!(keys[0].is_string());
         assert_ne!(keys[0], keys[1]);
     }

@@ -1,4 +1,4 @@
-//! `adjutant status`: how far tasks are.
+//! `adjutant status`: shows the progress of tasks.
 
 use std::process::ExitCode;
 
@@ -6,35 +6,35 @@ use chrono::Utc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::Form;
-use crate::commands::reach::{InSession, Reach, show};
-use crate::commands::tell;
+use crate::client::OutputFormat;
+use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
+use crate::commands::task_text;
 use crate::exit::{Exit, examples};
 use crate::output::print_line;
-use crate::table::{Look, items};
+use crate::table::{OutputStyle, items};
 
-/// Show how far tasks are
+/// Show the progress of tasks
 ///
-/// Without ids, those of the session that are not collected yet, the newest first.
+/// Without ids: the tasks of the session that have not been collected, newest first.
 #[derive(Debug, Args)]
-#[command(after_long_help = examples!("  adjutant status                          everything in the session
+#[command(after_long_help = examples!("  adjutant status                          all uncollected tasks of the session
   adjutant status t_03
   adjutant status t_03 --json | jq -r .phase
 "))]
 pub struct Arguments {
-    /// The tasks, as `spawn` named them
+    /// The ids of the tasks, as printed by `spawn`
     #[arg(value_name = "TASK_ID")]
     tasks: Vec<String>,
 
     #[command(flatten)]
-    session: InSession,
+    session: SessionArgs,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let session = arguments.session.name();
     if arguments.tasks.is_empty() {
         let answer = client.get(&["v1", "tasks"], vec![("session", session.to_owned())]).await?;
@@ -43,25 +43,25 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             .filter(|task| task.get("collected_at").is_none_or(Value::is_null))
             .cloned()
             .collect();
-        show(&client, &answer, || match open.as_slice() {
+        print_answer(&client, &answer, || match open.as_slice() {
             [] => String::new(),
-            open => tell::tasks(open, Utc::now(), Look::of_stdout()),
+            open => task_text::table_of_tasks(open, Utc::now(), OutputStyle::for_stdout()),
         })?;
-        if open.is_empty() && client.form() == Form::Plain {
-            eprintln!("adjutant: nothing is under way or uncollected in the session {session:?}");
+        if open.is_empty() && client.format() == OutputFormat::Text {
+            eprintln!("adjutant: the session {session:?} has no uncollected tasks");
         }
         return Ok(Exit::Done.into());
     }
     let mut found = Vec::new();
     for id in &arguments.tasks {
         let answer = client.subagent(session, &json!({"action": "status", "task_id": id})).await?;
-        match client.form() {
-            Form::Json => print_line(&answer.text)?,
-            Form::Plain => found.push(answer.value),
+        match client.format() {
+            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Text => found.push(answer.value),
         }
     }
-    if client.form() == Form::Plain {
-        print_line(&tell::tasks(&found, Utc::now(), Look::of_stdout()))?;
+    if client.format() == OutputFormat::Text {
+        print_line(&task_text::table_of_tasks(&found, Utc::now(), OutputStyle::for_stdout()))?;
     }
     Ok(Exit::Done.into())
 }

@@ -1,6 +1,6 @@
-//! `adjutant tasks`: the history.
+//! `adjutant tasks`: searches the history.
 
-mod card;
+mod detail;
 
 use std::process::ExitCode;
 
@@ -8,26 +8,27 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::{CallError, Client, Form};
-use crate::commands::reach::{DEFAULT_SESSION, Reach, show};
-use crate::commands::tell;
-use crate::exit::{Exit, Told, examples};
-use crate::moment::{ago, as_rfc3339, read_moment};
+use crate::client::{CallError, Client, OutputFormat};
+use crate::commands::server_args::{DEFAULT_SESSION, ServerArgs, print_answer};
+use crate::commands::task_text;
+use crate::exit::{CommandError, Exit, examples};
+use crate::moment::{age, as_rfc3339, parse_time};
 use crate::output::print_line;
-use crate::table::{Column, Look, items, table, text};
+use crate::table::{Column, OutputStyle, items, table, text};
 
-/// Look for tasks in the history, the newest first; show one, or do it again
+/// Search the history of tasks, newest first; show or retry a task
 ///
-/// The history has every task of every session, also those that were collected, until their session is deleted.
+/// The history contains every task of every session, including collected ones, until its session is
+/// deleted.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant tasks                                       the newest
-  adjutant tasks --state failed --since 2h             what went wrong lately
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant tasks                                       the newest tasks
+  adjutant tasks --state failed --since 2h             recent failures
   adjutant tasks --failure max_turns --agent researcher
   adjutant tasks -q nightly                            by id, label or agent
   adjutant tasks --json --limit 500 | jq '[.tasks[].cost_usd] | add'
   adjutant tasks show 0198c0de-0000-7000-8000-000000000001
-  adjutant tasks show t_03 --session nightly --turns   with every turn of its loop
-  adjutant tasks retry t_03                            the same again, as a new task
+  adjutant tasks show t_03 --session nightly --turns   with every turn
+  adjutant tasks retry t_03                            the same task again
 "))]
 pub struct Arguments {
     #[command(subcommand)]
@@ -42,51 +43,50 @@ struct List {
     #[command(flatten)]
     filter: Filter,
 
-    /// The most to show
+    /// The most entries to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
-    /// Go on where a page ended: its next_cursor
+    /// Continue after a page: its next_cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Which tasks; what is not said is no condition.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Which")]
+#[command(next_help_heading = "Filters")]
 struct Filter {
-    /// queued, running, waiting, completed, failed or cancelled
+    /// Only tasks in this state
     #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "waiting", "completed", "failed", "cancelled"])]
     state: Option<String>,
 
-    /// Failed in this way: max_turns, timeout, budget, model, tool, empty_result, lost, dependency or internal
+    /// Only tasks that failed for this reason
     #[arg(long, value_name = "KIND", value_parser = ["max_turns", "timeout", "budget", "model", "tool", "empty_result", "lost", "dependency", "internal"])]
     failure: Option<String>,
 
-    /// Of this agent
+    /// Only tasks of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Of this session [default: of all]
+    /// Only tasks of this session [default: all]
     #[arg(long, short, value_name = "SESSION")]
     session: Option<String>,
 
-    /// With this model
+    /// Only tasks with this model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
     /// Spawned at this time or later: 2h, 3d, 2026-07-01, 2026-07-01T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = read_moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     since: Option<DateTime<Utc>>,
 
     /// Spawned before this time
-    #[arg(long, value_name = "TIME", value_parser = read_moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<DateTime<Utc>>,
 
-    /// With this in the id, the label or the agent's name
+    /// Only tasks with this text in the id, the label or the agent's name
     #[arg(long, short, value_name = "TEXT")]
     q: Option<String>,
 }
@@ -97,7 +97,7 @@ enum Action {
     Retry(Retry),
 }
 
-/// Show all that is known about a task
+/// Show everything about a task
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant tasks show t_03
   adjutant tasks show t_03 --turns
@@ -105,36 +105,36 @@ enum Action {
 "))]
 struct Show {
     #[command(flatten)]
-    which: Which,
+    task: TaskRef,
 
-    /// Its turns too: what the model said and what tools it used
+    /// Also show its turns, with model answers and tool calls
     #[arg(long)]
     turns: bool,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Do a task that has ended again, as a new task with the same assignment
+/// Run a task that has ended again, as a new task with the same assignment
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant tasks retry t_03
   adjutant tasks --state failed --since 1h --json | jq -r '.tasks[].id' | xargs -n1 adjutant tasks retry
 "))]
 struct Retry {
     #[command(flatten)]
-    which: Which,
+    task: TaskRef,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Args)]
-struct Which {
-    /// Its id, or its name inside its session (t_03)
+struct TaskRef {
+    /// Its id, or its id within the session (t_03)
     #[arg(value_name = "ID")]
     id: String,
 
-    /// The session that it is in, if it is named as there
+    /// The session, for an id within a session
     #[arg(long, short, env = "ADJUTANT_SESSION", value_name = "SESSION", default_value = DEFAULT_SESSION)]
     session: String,
 }
@@ -148,47 +148,52 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(arguments: List) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let mut query = arguments.filter.query();
     query.extend(arguments.cursor.map(|cursor| ("cursor", cursor)));
-    if client.form() == Form::Json {
+    if client.format() == OutputFormat::Json {
         query.push(("limit", arguments.limit.to_string()));
         print_line(&client.get(&["v1", "tasks"], query).await?.text)?;
         return Ok(Exit::Done.into());
     }
-    let Found { tasks, next_cursor } = find(&client, query, usize::from(arguments.limit)).await?;
+    let TaskPage { tasks, next_cursor } =
+        find(&client, query, usize::from(arguments.limit)).await?;
     if tasks.is_empty() {
-        eprintln!("adjutant: no such tasks");
+        eprintln!("adjutant: no tasks found");
     } else {
-        print_line(&as_table(&tasks, Utc::now(), Look::of_stdout()))?;
+        print_line(&as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
     }
     if let Some(next) = next_cursor {
-        eprintln!("adjutant: there are more: --cursor {next}");
+        eprintln!("adjutant: more with --cursor {next}");
     }
     Ok(Exit::Done.into())
 }
 
-struct Found {
+struct TaskPage {
     tasks: Vec<Value>,
     next_cursor: Option<String>,
 }
 
-/// Asks for page after page: where what is looked for is rare, pages may be short or empty.
-async fn find(client: &Client, query: Vec<(&str, String)>, most: usize) -> Result<Found, CallError> {
+/// Requests page after page: for a rare match, pages may be short or empty.
+async fn find(
+    client: &Client,
+    query: Vec<(&str, String)>,
+    max_tasks: usize,
+) -> Result<TaskPage, CallError> {
     let mut query = query;
     let mut tasks: Vec<Value> = Vec::new();
     loop {
         let mut page = query.clone();
-        page.push(("limit", (most - tasks.len()).to_string()));
+        page.push(("limit", (max_tasks - tasks.len()).to_string()));
         let answer = client.get(&["v1", "tasks"], page).await?;
         tasks.extend(items(&answer.value, "tasks").iter().cloned());
         let next_cursor = Some(text(&answer.value, "next_cursor")).filter(|next| !next.is_empty());
         match next_cursor {
-            Some(next) if tasks.len() < most => {
+            Some(next) if tasks.len() < max_tasks => {
                 query.retain(|(name, _)| *name != "cursor");
                 query.push(("cursor", next));
             }
-            next_cursor => return Ok(Found { tasks, next_cursor }),
+            next_cursor => return Ok(TaskPage { tasks, next_cursor }),
         }
     }
 }
@@ -209,7 +214,7 @@ impl Filter {
     }
 }
 
-fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
+fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),
@@ -223,48 +228,54 @@ fn as_table(tasks: &[Value], now: DateTime<Utc>, look: Look) -> String {
     let row = |task: &Value| {
         vec![
             text(task, "session_id"),
-            place_in_tree(task, tasks),
+            task_with_parent(task, tasks),
             text(task, "agent"),
-            tell::state_and_why(task),
-            tell::turns(task).to_string(),
-            task.get("cost_usd").and_then(Value::as_f64).map(|usd| format!("{usd:.4}")).unwrap_or_default(),
-            ago(&text(task, "created_at"), now),
-            tell::about(task),
+            task_text::state_with_reason(task),
+            task_text::turns(task).to_string(),
+            task.get("cost_usd")
+                .and_then(Value::as_f64)
+                .map(|usd| format!("{usd:.4}"))
+                .unwrap_or_default(),
+            age(&text(task, "created_at"), now),
+            task_text::about(task),
         ]
     };
-    table(&columns, &tasks.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &tasks.iter().map(row).collect::<Vec<_>>(), style)
 }
 
-/// Its name, and after a `<` that of the task that it is a child of, if that is in the list too.
-fn place_in_tree(task: &Value, tasks: &[Value]) -> String {
+/// The task's id, followed by `<` and the id of its parent.
+fn task_with_parent(task: &Value, tasks: &[Value]) -> String {
     let name = text(task, "task_id");
     let Some(parent) = task.get("parent").and_then(Value::as_str) else { return name };
     let parent = tasks.iter().find(|other| text(other, "id") == parent);
-    format!("{name} < {}", parent.map_or_else(|| "...".to_owned(), |parent| text(parent, "task_id")))
+    format!(
+        "{name} < {}",
+        parent.map_or_else(|| "...".to_owned(), |parent| text(parent, "task_id"))
+    )
 }
 
 async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
-    let id = arguments.which.find(&client).await?;
+    let client = arguments.server.client()?;
+    let id = arguments.task.find(&client).await?;
     let answer = client.get(&["v1", "tasks", &id], Vec::new()).await?;
-    show(&client, &answer, || card::of_task(&answer.value))?;
+    print_answer(&client, &answer, || detail::task(&answer.value))?;
     if arguments.turns {
         let turns = client.get(&["v1", "tasks", &id, "turns"], Vec::new()).await?;
-        show(&client, &turns, || card::of_turns(&turns.value))?;
+        print_answer(&client, &turns, || detail::turns(&turns.value))?;
     }
     Ok(Exit::Done.into())
 }
 
 async fn retry(arguments: Retry) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
-    let id = arguments.which.find(&client).await?;
+    let client = arguments.server.client()?;
+    let id = arguments.task.find(&client).await?;
     let answer = client.post(&["v1", "tasks", &id, "retry"], json!({})).await?;
-    show(&client, &answer, || text(&answer.value, "task_id"))?;
+    print_answer(&client, &answer, || text(&answer.value, "task_id"))?;
     Ok(Exit::Done.into())
 }
 
-impl Which {
-    /// The id outside its session. A name inside one is looked for there.
+impl TaskRef {
+    /// The global id. An id within a session is looked up in the history.
     async fn find(&self, client: &Client) -> anyhow::Result<String> {
         if !self.id.starts_with("t_") {
             return Ok(self.id.clone());
@@ -273,11 +284,11 @@ impl Which {
         let found = find(client, query, 1).await?;
         let named = found.tasks.iter().find(|task| text(task, "task_id") == self.id);
         named.map(|task| text(task, "id")).ok_or_else(|| {
-            let sentence = format!(
-                "no task {} in the session {:?}; `adjutant tasks -q {}` looks in all of them",
+            let message = format!(
+                "no task {} in the session {:?}; `adjutant tasks -q {}` searches all sessions",
                 self.id, self.session, self.id
             );
-            Told { exit: Exit::NotFound, sentence }.into()
+            CommandError { exit: Exit::NotFound, message }.into()
         })
     }
 }
@@ -287,7 +298,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::table::Paint;
+    use crate::table::Colors;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -296,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_is_asked_for_under_its_name() {
+    fn every_filter_is_sent_under_its_name() {
         let line = "tasks --state failed --failure max_turns --agent a --session s --model m --since 2026-07-01 \
             --until 2026-07-02T00:00:00Z -q nightly";
         let query = Line::try_parse_from(line.split_whitespace()).unwrap().filter.query();
@@ -319,7 +330,7 @@ mod tests {
         let tasks = json!([{"id": "b", "task_id": "t_02", "parent": "a"}, {"id": "a", "task_id": "t_01", "parent": null},
             {"id": "c", "task_id": "t_03", "parent": "elsewhere"}]);
         let tasks = tasks.as_array().unwrap();
-        let shown: Vec<String> = tasks.iter().map(|task| place_in_tree(task, tasks)).collect();
+        let shown: Vec<String> = tasks.iter().map(|task| task_with_parent(task, tasks)).collect();
         assert_eq!(shown, ["t_02 < t_01", "t_01", "t_03 < ..."]);
     }
 
@@ -327,8 +338,12 @@ mod tests {
     fn a_table_of_the_history_fits_a_narrow_terminal() {
         let tasks = json!([{"session_id": "nightly", "task_id": "t_01", "agent": "clerk", "state": "failed", "failure": "model",
             "turns_used": 3, "cost_usd": 0.01234, "created_at": "2026-07-01T00:00:00Z", "error": "Model API error: 401"}]);
-        let now = read_moment("2026-07-04T00:00:00Z").unwrap();
-        let wide = as_table(tasks.as_array().unwrap(), now, Look { width: 100, paint: Paint::Plain });
+        let now = parse_time("2026-07-04T00:00:00Z").unwrap();
+        let wide = as_table(
+            tasks.as_array().unwrap(),
+            now,
+            OutputStyle { width: 100, colors: Colors::Off },
+        );
         assert_eq!(
             wide.lines().collect::<Vec<_>>(),
             [
@@ -336,7 +351,11 @@ mod tests {
                 "nightly  t_01  clerk  failed (model)      3  0.0123   3d  Model API error: 401",
             ]
         );
-        let narrow = as_table(tasks.as_array().unwrap(), now, Look { width: 72, paint: Paint::Plain });
+        let narrow = as_table(
+            tasks.as_array().unwrap(),
+            now,
+            OutputStyle { width: 72, colors: Colors::Off },
+        );
         assert!(narrow.lines().all(|line| line.chars().count() <= 72), "{narrow}");
     }
 }

@@ -1,6 +1,6 @@
-//! `adjutant watch`: what happens, while it happens.
+//! `adjutant watch`: shows changes as they happen.
 
-mod lines;
+mod changes;
 mod snapshot;
 mod view;
 
@@ -12,65 +12,66 @@ use anyhow::Context;
 use chrono::Utc;
 use clap::Args;
 
-use crate::client::{CallError, Client, Form, Reached};
-use crate::commands::reach::Reach;
+use crate::client::{CallError, Client, OutputFormat, Reached};
+use crate::commands::server_args::ServerArgs;
 use crate::exit::{Exit, examples};
-use crate::moment::read_span;
+use crate::moment::parse_duration;
 use crate::output::print_line;
 use crate::signals::Signals;
-use crate::table::Look;
-use lines::Changes;
+use crate::table::OutputStyle;
+use changes::Changes;
 use snapshot::Snapshot;
 
 /// Watch the queue, the workers and the tasks
 ///
-/// On a terminal it is a view that renews itself until Ctrl-C. Elsewhere it prints a line whenever a task changes its state or has
-/// had a turn. It goes on by itself after the server was away.
+/// On a terminal it is a view that refreshes until Ctrl-C. Otherwise it prints a line whenever a
+/// task changes its state or finishes a turn. It reconnects after the server was unreachable.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant watch
   adjutant watch --session nightly
-  adjutant watch --once                    one look, for a script or a report
+  adjutant watch --once                    print the view once
   adjutant watch | grep --line-buffered failed
   adjutant watch --json | jq -r 'select(.state == \"failed\") | .id'
 "))]
 pub struct Arguments {
-    /// Only tasks of this session [default: of all]
+    /// Only tasks of this session [default: all]
     #[arg(long, short, value_name = "SESSION")]
     session: Option<String>,
 
-    /// Between two looks: 1, 5s, 1m
-    #[arg(long, value_name = "TIME", default_value = "1", value_parser = read_span)]
+    /// The time between two updates: 1, 5s, 1m
+    #[arg(long, value_name = "TIME", default_value = "1", value_parser = parse_duration)]
     every: Duration,
 
-    /// Look once, print the view and end
+    /// Print the view once and exit
     #[arg(long)]
     once: bool,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let session = arguments.session.as_deref();
     let first = Snapshot::take(&client, session, &[]).await?;
     if arguments.once {
-        match client.form() {
-            Form::Json => print_line(&first.as_json())?,
-            Form::Plain => {
-                let page = view::Page { url: &client.url(), now: Utc::now(), rows: usize::MAX };
-                print_line(&view::render(&first, &page, Look::of_stdout()))?;
+        match client.format() {
+            OutputFormat::Json => print_line(&first.as_json())?,
+            OutputFormat::Text => {
+                let context =
+                    view::ViewContext { url: &client.url(), now: Utc::now(), rows: usize::MAX };
+                print_line(&view::render(&first, &context, OutputStyle::for_stdout()))?;
             }
         }
         return Ok(Exit::Done.into());
     }
-    // Ctrl-C is how one ends it.
+    // Ctrl-C is the normal way to end it.
     let mut signals = Signals::listen()?;
     let watching = async {
-        if std::io::stdout().is_terminal() && client.form() == Form::Plain {
+        if std::io::stdout().is_terminal() && client.format() == OutputFormat::Text {
             draw(&client, session, arguments.every, first).await
         } else {
-            tell(&client, session, arguments.every, first).await
+            print_changes(&client, session, arguments.every, first).await
         }
     };
     tokio::select! {
@@ -80,97 +81,98 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-/// One line for each change, for as long as somebody reads them.
-async fn tell(
+/// Prints a line for each change until standard output is closed.
+async fn print_changes(
     client: &Client,
     session: Option<&str>,
-    every: Duration,
+    interval: Duration,
     first: Snapshot,
 ) -> anyhow::Result<()> {
     let mut changes = Changes::default();
     let mut snapshot = first;
-    let mut away = Away::default();
+    let mut outage = OutageNotice::default();
     loop {
         for task in changes.since(&snapshot) {
-            print_line(&match client.form() {
-                Form::Json => task.to_string(),
-                Form::Plain => lines::line(task),
+            print_line(&match client.format() {
+                OutputFormat::Json => task.to_string(),
+                OutputFormat::Text => changes::line(task),
             })?;
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(interval).await;
         match Snapshot::take(client, session, &changes.unfinished()).await {
             Ok(taken) => {
                 snapshot = taken;
-                away.is_over();
+                outage.clear();
             }
-            Err(error) => away.because_of(error)?,
+            Err(error) => outage.report(error)?,
         }
     }
 }
 
-/// Says once that the server is away, and once that it is there again.
+/// Reports once that the server is unreachable, and once that it is back.
 #[derive(Default)]
-struct Away(bool);
+struct OutageNotice(bool);
 
-impl Away {
-    fn because_of(&mut self, error: CallError) -> anyhow::Result<()> {
-        if !error.is_passing(Reached::Before) {
+impl OutageNotice {
+    fn report(&mut self, error: CallError) -> anyhow::Result<()> {
+        if !error.is_transient(Reached::Before) {
             return Err(error.into());
         }
         if !self.0 {
-            eprintln!("adjutant: {error}; trying again");
+            eprintln!("adjutant: {error}; retrying");
         }
         self.0 = true;
         Ok(())
     }
 
-    fn is_over(&mut self) {
+    fn clear(&mut self) {
         if std::mem::take(&mut self.0) {
-            eprintln!("adjutant: the server is there again");
+            eprintln!("adjutant: the server is back");
         }
     }
 }
 
-/// A view that takes the whole terminal.
+/// A view that fills the terminal.
 async fn draw(
     client: &Client,
     session: Option<&str>,
-    every: Duration,
+    interval: Duration,
     first: Snapshot,
 ) -> anyhow::Result<()> {
-    let screen = Screen::open()?;
-    let (mut snapshot, mut trouble) = (first, None);
+    let screen = AlternateScreen::open()?;
+    let (mut snapshot, mut problem) = (first, None);
     let url = client.url();
     loop {
         let (rows, _) = console::Term::stdout().size();
-        let page = view::Page { url: &url, now: Utc::now(), rows: usize::from(rows) };
-        let mut text = view::render(&snapshot, &page, Look::of_stdout());
-        if let Some(trouble) = &trouble {
-            text = format!("{trouble}; trying again\n{text}");
+        let context = view::ViewContext { url: &url, now: Utc::now(), rows: usize::from(rows) };
+        let mut text = view::render(&snapshot, &context, OutputStyle::for_stdout());
+        if let Some(problem) = &problem {
+            text = format!("{problem}; retrying\n{text}");
         }
         screen.show(&text)?;
-        tokio::time::sleep(every).await;
-        trouble = match Snapshot::take(client, session, &[]).await {
+        tokio::time::sleep(interval).await;
+        problem = match Snapshot::take(client, session, &[]).await {
             Ok(taken) => {
                 snapshot = taken;
                 None
             }
-            Err(error) if error.is_passing(Reached::Before) => Some(error.to_string()),
+            Err(error) if error.is_transient(Reached::Before) => Some(error.to_string()),
             Err(error) => return Err(error.into()),
         };
     }
 }
 
-/// The terminal's second screen; the first comes back as it was.
-struct Screen;
+/// The terminal's alternate screen; the previous content is restored on drop.
+struct AlternateScreen;
 
-impl Screen {
+impl AlternateScreen {
     fn open() -> anyhow::Result<Self> {
-        write!(std::io::stdout(), "\u{1b}[?1049h\u{1b}[?25l").context("cannot write to the terminal")?;
+        write!(std::io::stdout(), "\u{1b}[?1049h\u{1b}[?25l")
+            .context("cannot write to the terminal")?;
         Ok(Self)
     }
 
-    /// Over what was there, line by line: clearing first would flicker.
+    /// Overwrites line by line: clearing the screen first would flicker.
     fn show(&self, text: &str) -> anyhow::Result<()> {
         let lines: String = text.lines().map(|line| format!("{line}\u{1b}[K\r\n")).collect();
         let mut out = std::io::stdout();
@@ -180,9 +182,9 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for AlternateScreen {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // Standard output may be closed by now.
         let mut out = std::io::stdout();
         let _ = write!(out, "\u{1b}[?25h\u{1b}[?1049l").and_then(|()| out.flush());
     }

@@ -1,4 +1,4 @@
-//! `adjutant webhooks`: what was told of the ends of tasks, and what it is signed with.
+//! `adjutant webhooks`: deliveries of webhooks, and the secrets that sign them.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,20 +7,21 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::client::Form;
-use crate::commands::reach::{Reach, show};
+use crate::client::OutputFormat;
+use crate::commands::server_args::{ServerArgs, print_answer};
 use crate::exit::{Exit, examples};
-use crate::moment::{ago, read_span};
-use crate::table::{Column, Look, items, table, text};
+use crate::moment::{age, parse_duration};
+use crate::table::{Column, OutputStyle, items, table, text};
 
-/// List what webhooks were told, the newest first; send it again; change the secret that signs it
+/// List webhook deliveries, newest first; redeliver; rotate the signing secret
 ///
-/// Webhooks are given to tasks (`adjutant spawn --webhook URL`) and to sessions over HTTP; docs/webhooks.md says how to check them.
+/// Tasks get a webhook with `adjutant spawn --webhook URL`, sessions over HTTP. docs/webhooks.md
+/// explains how to verify a delivery.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant webhooks                            what was told, and what is yet to be
-  adjutant webhooks --state failed             what nobody took
+#[command(args_conflicts_with_subcommands = true, after_long_help = examples!("  adjutant webhooks                            all deliveries
+  adjutant webhooks --state failed             failed deliveries
   adjutant webhooks redeliver 0198c0de-0000-7000-8000-000000000001
-  adjutant webhooks rotate                     a new secret, shown once; the old one is good for another day
+  adjutant webhooks rotate                     create a new secret; the old one stays valid for a day
 "))]
 pub struct Arguments {
     #[command(subcommand)]
@@ -32,24 +33,24 @@ pub struct Arguments {
 
 #[derive(Debug, Args)]
 struct List {
-    /// pending, delivered or failed
+    /// Only deliveries in this state
     #[arg(long, value_name = "STATE", value_parser = ["pending", "delivered", "failed"])]
     state: Option<String>,
 
-    /// Of this session [default: of all]
+    /// Only deliveries of this session [default: all]
     #[arg(long, short, value_name = "SESSION")]
     session: Option<String>,
 
-    /// The most to show
+    /// The most entries to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
 
-    /// Go on where a page ended: its next_cursor
+    /// Continue after a page: its next_cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,44 +60,46 @@ enum Action {
     Secrets(Secrets),
 }
 
-/// Send a delivery once more, under the same id
+/// Send a delivery again, with the same id
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant webhooks redeliver 0198c0de-0000-7000-8000-000000000001\n"))]
 struct Redeliver {
-    /// Its id, as the list and the receiver have it
+    /// The id of the delivery, as shown in the list and sent to the receiver
     #[arg(value_name = "ID")]
     id: String,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// Make a new secret to sign with, and print it, once
+/// Create a new signing secret and print it once
 ///
-/// Until the overlap is over, every delivery is signed with the old one too. Needs a key with the scope admin.
+/// Until the overlap ends, deliveries are signed with the old secret too. Needs a key with the
+/// scope admin.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant webhooks rotate
-  adjutant webhooks rotate --overlap 0s        the old one was seen by others
+  adjutant webhooks rotate --overlap 0s        revoke the old secret at once
 "))]
 struct Rotate {
-    /// How long the old one is good beside it: 90s, 15m, 24h [default: 24h]
-    #[arg(long, value_name = "TIME", value_parser = read_span)]
+    /// How long the old secret stays valid: 90s, 15m, 24h [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     overlap: Option<Duration>,
 
-    /// Use this one: whsec_ and 24 to 64 bytes in base64; better in the environment, where others do not see it
+    /// The secret to use: whsec_ and 24 to 64 bytes in base64; pass it in the environment to keep
+    /// it out of process lists
     #[arg(long, env = "ADJUTANT_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Option<String>,
 
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
-/// List the secrets that are good now, without the secrets themselves
+/// List the valid secrets, without their values
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant webhooks secrets\n"))]
 struct Secrets {
     #[command(flatten)]
-    reach: Reach,
+    server: ServerArgs,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -109,7 +112,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(arguments: List) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let query = [
         ("state", arguments.state),
         ("session", arguments.session),
@@ -119,21 +122,23 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let query = query.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let answer = client.get(&["v1", "webhooks", "deliveries"], query.collect()).await?;
     let deliveries = items(&answer.value, "deliveries");
-    show(&client, &answer, || match deliveries {
+    print_answer(&client, &answer, || match deliveries {
         [] => String::new(),
-        deliveries => as_table(deliveries, Utc::now(), Look::of_stdout()),
+        deliveries => as_table(deliveries, Utc::now(), OutputStyle::for_stdout()),
     })?;
-    if client.form() == Form::Plain {
+    if client.format() == OutputFormat::Text {
         match (deliveries.is_empty(), text(&answer.value, "next_cursor")) {
-            (true, _) => eprintln!("adjutant: no webhook was told anything"),
-            (false, next) if !next.is_empty() => eprintln!("adjutant: there are more: --cursor {next}"),
+            (true, _) => eprintln!("adjutant: no deliveries"),
+            (false, next) if !next.is_empty() => {
+                eprintln!("adjutant: more with --cursor {next}")
+            }
             (false, _) => {}
         }
     }
     Ok(Exit::Done.into())
 }
 
-fn as_table(deliveries: &[Value], now: DateTime<Utc>, look: Look) -> String {
+fn as_table(deliveries: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
     let columns = [
         Column::Word("ID"),
         Column::Name("SESSION"),
@@ -156,52 +161,60 @@ fn as_table(deliveries: &[Value], now: DateTime<Utc>, look: Look) -> String {
             text(delivery, "event"),
             text(delivery, "state"),
             text(delivery, "tries"),
-            ago(&text(delivery, "created_at"), now),
+            age(&text(delivery, "created_at"), now),
             last,
         ]
     };
-    table(&columns, &deliveries.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &deliveries.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 async fn redeliver(arguments: Redeliver) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let path = ["v1", "webhooks", "deliveries", &arguments.id, "redeliver"];
     let answer = client.post(&path, json!({})).await?;
-    show(&client, &answer, || format!("{} is sent again.", arguments.id))?;
+    print_answer(&client, &answer, || format!("{} will be sent again.", arguments.id))?;
     Ok(Exit::Done.into())
 }
 
 async fn rotate(arguments: Rotate) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let mut body = Map::new();
-    body.extend(arguments.overlap.map(|overlap| ("overlap_s".to_owned(), json!(overlap.as_secs_f64()))));
+    body.extend(
+        arguments.overlap.map(|overlap| ("overlap_s".to_owned(), json!(overlap.as_secs_f64()))),
+    );
     let given = arguments.secret.filter(|secret| !secret.is_empty());
     body.extend(given.map(|secret| ("secret".to_owned(), json!(secret))));
     let answer = client.post(&["v1", "webhooks", "secrets"], Value::Object(body)).await?;
-    show(&client, &answer, || text(&answer.value, "secret"))?;
-    if client.form() == Form::Plain && answer.value.get("secret").is_some() {
-        eprintln!("adjutant: this secret is shown this once; receivers check webhook-signature with it");
+    print_answer(&client, &answer, || text(&answer.value, "secret"))?;
+    if client.format() == OutputFormat::Text && answer.value.get("secret").is_some() {
+        eprintln!(
+            "adjutant: this secret is shown only once; receivers verify webhook-signature with it"
+        );
     }
     Ok(Exit::Done.into())
 }
 
 async fn secrets(arguments: Secrets) -> anyhow::Result<ExitCode> {
-    let client = arguments.reach.client()?;
+    let client = arguments.server.client()?;
     let answer = client.get(&["v1", "webhooks", "secrets"], Vec::new()).await?;
     let secrets = items(&answer.value, "secrets");
     let row = |secret: &Value| {
-        vec![text(secret, "id"), ago(&text(secret, "created_at"), Utc::now()), text(secret, "expires_at")]
+        vec![
+            text(secret, "id"),
+            age(&text(secret, "created_at"), Utc::now()),
+            text(secret, "expires_at"),
+        ]
     };
-    show(&client, &answer, || match secrets {
+    print_answer(&client, &answer, || match secrets {
         [] => String::new(),
         secrets => table(
-            &[Column::Word("ID"), Column::Number("AGE"), Column::Word("GOOD UNTIL")],
+            &[Column::Word("ID"), Column::Number("AGE"), Column::Word("VALID UNTIL")],
             &secrets.iter().map(row).collect::<Vec<_>>(),
-            Look::of_stdout(),
+            OutputStyle::for_stdout(),
         ),
     })?;
-    if client.form() == Form::Plain && secrets.is_empty() {
-        eprintln!("adjutant: no secret yet: `adjutant webhooks rotate` makes one");
+    if client.format() == OutputFormat::Text && secrets.is_empty() {
+        eprintln!("adjutant: no secret yet; `adjutant webhooks rotate` creates one");
     }
     Ok(Exit::Done.into())
 }
@@ -209,8 +222,8 @@ async fn secrets(arguments: Secrets) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moment::read_moment;
-    use crate::table::Paint;
+    use crate::moment::parse_time;
+    use crate::table::Colors;
 
     #[test]
     fn deliveries_are_a_table_with_what_went_wrong() {
@@ -221,16 +234,16 @@ mod tests {
         };
         let deliveries = [
             delivery("delivered", json!(204), Value::Null),
-            delivery("pending", json!(500), json!("It answered 500.")),
+            delivery("pending", json!(500), json!("The receiver answered 500.")),
         ];
-        let now = read_moment("2026-07-02T00:00:00Z").unwrap();
-        let shown = as_table(&deliveries, now, Look { width: 140, paint: Paint::Plain });
+        let now = parse_time("2026-07-02T00:00:00Z").unwrap();
+        let shown = as_table(&deliveries, now, OutputStyle { width: 140, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
                 "ID                                    SESSION  TASK  EVENT        STATE      TRIES  AGE  LAST",
                 "0198c0de-0000-7000-8000-000000000001  shop     t_01  task.failed  delivered      2   1d  204",
-                "0198c0de-0000-7000-8000-000000000001  shop     t_01  task.failed  pending        2   1d  It answered 500.",
+                "0198c0de-0000-7000-8000-000000000001  shop     t_01  task.failed  pending        2   1d  The receiver answered 500.",
             ]
         );
     }

@@ -1,47 +1,60 @@
-//! `[dialects]`: what the operator says about the tools of other sources.
+//! `[dialects]`: the tools of other sources. Each dialect declares its settings in its own folder of
+//! `adjutant-dialects`.
 
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use adjutant_agent::dialects::xzatoma::{Quota, Settings};
-use adjutant_server::Dialects;
+use adjutant_dialects::{DialectSettings, SettingKind, SettingRole};
 
-use super::ecs;
+use super::assemble::{deserialize, section};
 use super::problem::Findings;
-use super::tree::{Node, Table, Value};
-use super::understand::section;
+use super::schema::{Kind, Setting};
+use super::tree::{Node, Table};
 
-pub fn understand(table: &Table, findings: &mut Findings) -> Dialects {
-    let default = Dialects::default();
-    let longest = section(table, "dialects").and_then(|dialects| dialects.get("longest_wait_s")?.as_number());
-    let longest = longest.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    Dialects {
-        longest_wait: longest.unwrap_or(default.longest_wait),
-        ecs: ecs::understand(table),
-        xzatoma: xzatoma(table, findings),
+static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+    let settings = adjutant_dialects::settings();
+    settings.map(|setting| Setting { name: setting.name, kind: kind(setting.kind) }).collect()
+});
+
+pub fn settings() -> &'static [Setting] {
+    &SETTINGS
+}
+
+fn kind(kind: SettingKind) -> Kind {
+    match kind {
+        SettingKind::Whole { least, most } => Kind::Integer { min: least, max: most },
+        SettingKind::Number { least, most } => Kind::Number { min: least, max: most },
+        SettingKind::Positive => Kind::PositiveNumber,
+        SettingKind::Flag => Kind::Boolean,
+        SettingKind::Texts => Kind::TextList,
+        SettingKind::Word(words) => Kind::OneOf(words),
     }
 }
 
-fn xzatoma(table: &Table, findings: &mut Findings) -> Settings {
-    let default = Settings::default();
-    let node = |name: &str| section(table, "dialects.xzatoma")?.get(name);
-    let whole = |name: &str| node(name).and_then(Node::as_integer);
-    let small = |name: &str| whole(name).and_then(|number| i32::try_from(number).ok());
-    let is_off = |name: &str| node(name).is_some_and(|node| node.value == Value::Flag(false));
-    if let Some(node) = node("persistence_enabled").filter(|node| node.value == Value::Flag(false)) {
-        let text = "changes nothing: every conversation is stored";
-        findings.warning(&node.place, "dialects.xzatoma.persistence_enabled", text);
+pub fn read(table: &Table, findings: &mut Findings) -> DialectSettings {
+    for setting in adjutant_dialects::settings() {
+        let SettingRole::AlwaysTrue(why) = setting.role else { continue };
+        if let Some(node) = node(table, setting.name).filter(|node| !node.is_true()) {
+            findings.warning(&node.location, setting.name, format!("has no effect: {why}"));
+        }
     }
-    Settings {
-        max_depth: small("max_depth").unwrap_or(default.max_depth),
-        default_max_turns: small("default_max_turns").unwrap_or(default.default_max_turns),
-        output_max_size: whole("output_max_size")
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(default.output_max_size),
-        telemetry_enabled: default.telemetry_enabled && !is_off("telemetry_enabled"),
-        quota: Quota {
-            max_executions: whole("max_executions"),
-            max_total_tokens: whole("max_total_tokens"),
-            max_total_time: node("max_total_time").and_then(Node::as_number),
-        },
+    deserialize(table, "dialects", findings).unwrap_or_default()
+}
+
+/// The fleet-wide cap by the name that a dialect has for it. It must agree with `limits.cap`.
+pub fn cap(table: &Table, findings: &mut Findings) -> Option<i32> {
+    let mut caps =
+        adjutant_dialects::settings().filter(|setting| setting.role == SettingRole::FleetCap);
+    let (name, node) = caps.find_map(|setting| Some((setting.name, node(table, setting.name)?)))?;
+    let cap = node.as_integer()?;
+    let other = section(table, "limits").and_then(|limits| limits.get("cap")?.as_integer());
+    if let Some(other) = other.filter(|other| *other != cap) {
+        let text = format!("is {cap}, but limits.cap is {other}; set only one of them");
+        findings.error(&node.location, name, text);
     }
+    i32::try_from(cap).ok()
+}
+
+fn node<'a>(table: &'a Table, name: &str) -> Option<&'a Node> {
+    let (table_name, setting) = name.rsplit_once('.')?;
+    section(table, table_name)?.get(setting)
 }

@@ -1,19 +1,20 @@
-//! Every setting as an environment variable: `ADJUTANT_` and its dotted name in capitals, with `_` for every dot and dash
-//! (`__` is read as `_`). `limits.cap` is `ADJUTANT_LIMITS_CAP`, `models.main.base_url` is `ADJUTANT_MODELS_MAIN_BASE_URL`.
-//! Lists are written with commas or as TOML, tables as TOML: `ADJUTANT_MODEL_ALIASES={ sonnet = "main" }`. A variable wins
-//! over the file; an empty one counts as not there.
+//! Every setting as an environment variable: `ADJUTANT_` and its dotted name in capitals, with `_`
+//! for every dot and dash (`__` is read as `_`). `limits.cap` is `ADJUTANT_LIMITS_CAP`,
+//! `models.main.base_url` is `ADJUTANT_MODELS_MAIN_BASE_URL`. Lists are separated by commas or
+//! written as TOML, tables are written as TOML: `ADJUTANT_MODEL_ALIASES={ sonnet = "main" }`. A
+//! variable overrides the file; an empty variable is ignored.
 
 use std::sync::Arc;
 
-use super::nearest::nearest;
-use super::problem::{Findings, Place};
-use super::schema::SETTINGS;
+use super::problem::{Findings, Location};
+use super::schema::all_settings;
+use super::suggest::nearest;
 use super::tree::{Node, Table, Value};
 
 const PREFIX: &str = "ADJUTANT_";
 
-/// What we read ourselves, elsewhere than in the config and the command line.
-const ELSEWHERE: [&str; 5] = [
+/// Variables that Adjutant reads but that are neither settings nor flags.
+const OTHER_VARIABLES: [&str; 5] = [
     "ADJUTANT_CONFIG",
     "ADJUTANT_DRIVER_SECONDS",
     "ADJUTANT_FAULT",
@@ -21,19 +22,19 @@ const ELSEWHERE: [&str; 5] = [
     "ADJUTANT_POSTGRES_RUN_AS",
 ];
 
-/// For the tests of this program alone.
-const OF_TESTS: &str = "ADJUTANT_TEST_";
+/// The prefix of variables that only our tests read.
+const TEST_PREFIX: &str = "ADJUTANT_TEST_";
 
-/// The environment as it was when it was asked for; a reload sees the same.
+/// The environment at the start of the process; a reload uses the same.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub variables: Vec<(String, String)>,
-    /// Variables of the command line's flags.
+    /// The variables that command-line flags read.
     pub flags: Vec<String>,
 }
 
 impl Environment {
-    pub fn of_process(flags: Vec<String>) -> Self {
+    pub fn from_process(flags: Vec<String>) -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -45,47 +46,57 @@ impl Environment {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Puts what the variables say over what the file says, and warns of variables that nobody reads.
+    /// Overrides the file's settings with the variables, and warns of unknown variables.
     pub fn overlay(&self, table: &mut Table, findings: &mut Findings) {
         let mut unknown = Vec::new();
         for (name, value) in &self.variables {
-            let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !value.is_empty()) else { continue };
-            match setting(&squeeze(rest), table) {
-                Some(path) => put(table, &path, name, value),
-                None if self.is_read_elsewhere(name) => {}
+            let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !value.is_empty()) else {
+                continue;
+            };
+            match find_setting(&squeeze(rest), table) {
+                Some(path) => insert(table, &path, name, value),
+                None if self.is_known_variable(name) => {}
                 None => unknown.push(name),
             }
         }
-        for name in unknown.into_iter().filter(|name| !table.values().any(|node| node.mentions(name))) {
+        for name in
+            unknown.into_iter().filter(|name| !table.values().any(|node| node.mentions(name)))
+        {
             let candidates = self.candidates(table);
             let rest = name.strip_prefix(PREFIX).unwrap_or(name);
-            let meant = match nearest(rest, candidates.iter().filter_map(|name| name.strip_prefix(PREFIX))) {
-                Some(near) => format!("did you mean {PREFIX}{near}?"),
-                None => "`adjutant config example` has all that there are".to_owned(),
-            };
+            let meant =
+                match nearest(rest, candidates.iter().filter_map(|name| name.strip_prefix(PREFIX)))
+                {
+                    Some(near) => format!("did you mean {PREFIX}{near}?"),
+                    None => "`adjutant config example` lists every setting".to_owned(),
+                };
             findings.warning(
-                &Place::Variable(name.as_str().into()),
+                &Location::Variable(name.as_str().into()),
                 "",
-                format!("nothing reads this variable; {meant}"),
+                format!("unknown variable; {meant}"),
             );
         }
     }
 
-    fn is_read_elsewhere(&self, name: &str) -> bool {
-        ELSEWHERE.contains(&name) || name.starts_with(OF_TESTS) || self.flags.iter().any(|flag| flag == name)
+    fn is_known_variable(&self, name: &str) -> bool {
+        OTHER_VARIABLES.contains(&name)
+            || name.starts_with(TEST_PREFIX)
+            || self.flags.iter().any(|flag| flag == name)
     }
 
-    /// What could have been meant, given the names that the config has.
+    /// The variables that exist, given the names of models, agents and tools in the config.
     fn candidates(&self, table: &Table) -> Vec<String> {
-        let mut all: Vec<String> =
-            ELSEWHERE.iter().map(|name| (*name).to_owned()).chain(self.flags.iter().cloned()).collect();
-        for setting in SETTINGS {
+        let mut all: Vec<String> = OTHER_VARIABLES
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(self.flags.iter().cloned())
+            .collect();
+        for setting in all_settings() {
             match setting.name.split_once(".*.") {
                 None => all.push(format!("{PREFIX}{}", capitals(setting.name))),
-                Some((section, last)) => all.extend(
-                    names_below(table, section)
-                        .map(|name| format!("{PREFIX}{}", capitals(&format!("{section}.{name}.{last}")))),
-                ),
+                Some((section, last)) => all.extend(names_below(table, section).map(|name| {
+                    format!("{PREFIX}{}", capitals(&format!("{section}.{name}.{last}")))
+                })),
             }
         }
         all
@@ -112,15 +123,14 @@ fn names_below<'a>(table: &'a Table, section: &str) -> impl Iterator<Item = &'a 
     here.into_iter().flat_map(|table| table.keys().map(String::as_str))
 }
 
-/// The path of the setting that a variable's name without its prefix means.
-fn setting(variable: &str, table: &Table) -> Option<Vec<String>> {
-    let plain =
-        SETTINGS.iter().find(|setting| !setting.name.contains('*') && capitals(setting.name) == variable);
+/// The path of the setting that a variable's name, without its prefix, stands for.
+fn find_setting(variable: &str, table: &Table) -> Option<Vec<String>> {
+    let plain = all_settings()
+        .find(|setting| !setting.name.contains('*') && capitals(setting.name) == variable);
     if let Some(setting) = plain {
         return Some(setting.name.split('.').map(str::to_owned).collect());
     }
-    SETTINGS
-        .iter()
+    all_settings()
         .filter_map(|setting| {
             let (section, last) = setting.name.split_once(".*.")?;
             let rest = variable.strip_prefix(&capitals(section))?.strip_prefix('_')?;
@@ -128,24 +138,27 @@ fn setting(variable: &str, table: &Table) -> Option<Vec<String>> {
             if chosen.is_empty() {
                 return None;
             }
-            let of_file = names_below(table, section).find(|name| squeeze(&capitals(name)) == chosen);
+            let of_file =
+                names_below(table, section).find(|name| squeeze(&capitals(name)) == chosen);
             let name = of_file.map_or_else(|| chosen.to_ascii_lowercase(), str::to_owned);
-            let path = section.split('.').chain([name.as_str()]).chain(last.split('.')).map(str::to_owned);
-            // MODELS_A_MAX_TOKENS: a name that the file has decides, else the longest setting.
+            let path =
+                section.split('.').chain([name.as_str()]).chain(last.split('.')).map(str::to_owned);
+            // MODELS_A_MAX_TOKENS is ambiguous: a name in the file decides, else the longest
+            // setting.
             Some(((of_file.is_some(), last.len()), path.collect()))
         })
         .max()
         .map(|(_, path)| path)
 }
 
-fn put(table: &mut Table, path: &[String], variable: &str, value: &str) {
-    let place = Place::Variable(Arc::from(variable));
-    let node = |value| Node { key: place.clone(), place: place.clone(), value };
+fn insert(table: &mut Table, path: &[String], variable: &str, value: &str) {
+    let location = Location::Variable(Arc::from(variable));
+    let node = |value| Node { key: location.clone(), location: location.clone(), value };
     let Some((last, above)) = path.split_last() else { return };
     let mut here = table;
     for part in above {
         let entry = here.entry(part.clone()).or_insert_with(|| node(Value::Table(Table::new())));
-        // Else the file has something there that is an error of its own.
+        // If it is not a table, `check` reports the file's value.
         let Value::Table(below) = &mut entry.value else { return };
         here = below;
     }

@@ -1,5 +1,6 @@
-//! Markdown with YAML front matter, as the files of `.claude/agents` have it. Many of those are not YAML: a description in one
-//! line, with colons, quotes and `\n` in it. What YAML refuses is therefore read once more, line by line.
+//! Markdown with YAML front matter, as in `.claude/agents`. Many of these files are not valid YAML,
+//! for example because a description contains colons, quotes and `\n`. Front matter that the YAML
+//! parser rejects is therefore parsed line by line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,82 +8,89 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use serde_saphyr::Spanned;
 
-use super::problem::{Place, Problem};
+use super::problem::{Location, Problem};
 use super::tree::{Node, Table, Value};
 
-/// A file's settings, and the text below them.
+/// The settings of a file, and the text below them.
 #[derive(Debug, PartialEq)]
 pub struct FrontMatter {
     pub settings: Table,
     pub body: String,
 }
 
-/// What the file says; `None` if it has no front matter.
+/// Parses a file; `None` if it has no front matter.
 pub fn read(file: &Arc<str>, text: &str) -> Result<Option<FrontMatter>, Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let mut lines = text.split('\n').enumerate().skip_while(|(_, line)| line.trim().is_empty());
     let Some((opening, _)) = lines.next().filter(|(_, line)| line.trim_end() == "---") else {
         return Ok(None);
     };
-    let front: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| line.trim_end() != "---").collect();
+    let front: Vec<(usize, &str)> =
+        lines.by_ref().take_while(|(_, line)| line.trim_end() != "---").collect();
     let first = opening + 2;
     if text.split('\n').nth(opening + 1 + front.len()).is_none() {
-        let place = at(file, opening + 1, 1);
-        let text = "the front matter that begins here does not end: a line with --- is missing".to_owned();
-        return Err(Problem { place, name: String::new(), text });
+        let location = at(file, opening + 1, 1);
+        let text = "front matter starts here and never ends: add a closing --- line".to_owned();
+        return Err(Problem { location, name: String::new(), text });
     }
     let body: Vec<&str> = lines.map(|(_, line)| line).collect();
     let source: Vec<&str> = front.iter().map(|(_, line)| *line).collect();
-    let settings = match strictly(file, &source.join("\n"), first) {
+    let settings = match parse_yaml(file, &source.join("\n"), first) {
         Ok(settings) => settings,
-        Err(problem) => by_lines(file, &source, first).ok_or(problem)?,
+        Err(problem) => parse_lines(file, &source, first).ok_or(problem)?,
     };
     Ok(Some(FrontMatter { settings, body: body.join("\n").trim().to_owned() }))
 }
 
-fn at(file: &Arc<str>, line: usize, column: usize) -> Place {
-    Place::Line { file: file.clone(), line, column }
+fn at(file: &Arc<str>, line: usize, column: usize) -> Location {
+    Location::Line { file: file.clone(), line, column }
 }
 
-/// As YAML. `first` is the line of the file that `yaml` begins at.
-fn strictly(file: &Arc<str>, yaml: &str, first: usize) -> Result<Table, Problem> {
+/// `first` is the line of the file at which `yaml` starts.
+fn parse_yaml(file: &Arc<str>, yaml: &str, first: usize) -> Result<Table, Problem> {
     if yaml.trim().is_empty() {
         return Ok(Table::new());
     }
-    let place = |line: u64, column: u64| {
+    let location = |line: u64, column: u64| {
         let line = usize::try_from(line).unwrap_or(1).max(1);
         at(file, first + line - 1, usize::try_from(column).unwrap_or(1).max(1))
     };
-    let settings: BTreeMap<String, Spanned<Json>> = serde_saphyr::from_str(yaml).map_err(|error| {
-        let location = error.location().map_or_else(|| place(1, 1), |at| place(at.line(), at.column()));
-        // Its first line says what is wrong; the others show the text.
-        let text = error.without_snippet().to_string();
-        let text = format!("not YAML: {}", text.lines().next().unwrap_or("it cannot be read"));
-        Problem { place: location, name: String::new(), text }
-    })?;
+    let settings: BTreeMap<String, Spanned<Json>> =
+        serde_saphyr::from_str(yaml).map_err(|error| {
+            let location = error
+                .location()
+                .map_or_else(|| location(1, 1), |at| location(at.line(), at.column()));
+            // The first line is the error; the others quote the text.
+            let text = error.without_snippet().to_string();
+            let text = format!("invalid YAML: {}", text.lines().next().unwrap_or("unreadable"));
+            Problem { location, name: String::new(), text }
+        })?;
     let node = |(name, value): (String, Spanned<Json>)| {
-        let place = place(value.referenced.line(), value.referenced.column());
-        Some((name, from_yaml(value.value, &place)?))
+        let location = location(value.referenced.line(), value.referenced.column());
+        Some((name, from_yaml(value.value, &location)?))
     };
     Ok(settings.into_iter().filter_map(node).collect())
 }
 
-/// A value without content is as good as none.
-fn from_yaml(json: Json, place: &Place) -> Option<Node> {
+/// A value without content counts as missing.
+fn from_yaml(json: Json, location: &Location) -> Option<Node> {
     let value = match json {
         Json::Null => return None,
-        // What they are, the setting decides: the name 404 is a name.
+        // The setting's kind decides the type: a name may look like a number.
         Json::Bool(flag) => Value::Raw(flag.to_string()),
         Json::Number(number) => Value::Raw(number.to_string()),
         Json::String(text) => Value::Raw(text),
-        Json::Array(items) => {
-            Value::List(items.into_iter().filter_map(|item| from_yaml(item, place).map(as_text)).collect())
-        }
+        Json::Array(items) => Value::List(
+            items.into_iter().filter_map(|item| from_yaml(item, location).map(as_text)).collect(),
+        ),
         Json::Object(table) => Value::Table(
-            table.into_iter().filter_map(|(name, value)| Some((name, from_yaml(value, place)?))).collect(),
+            table
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, from_yaml(value, location)?)))
+                .collect(),
         ),
     };
-    Some(Node { key: place.clone(), place: place.clone(), value })
+    Some(Node { key: location.clone(), location: location.clone(), value })
 }
 
 fn as_text(node: Node) -> Node {
@@ -90,31 +98,32 @@ fn as_text(node: Node) -> Node {
     Node { value, ..node }
 }
 
-/// A setting as its lines have it: what is behind the colon, and the lines that go on with it.
-struct Written<'a> {
+/// A setting before its value is parsed.
+struct RawSetting<'a> {
     line: usize,
     column: usize,
-    behind_colon: &'a str,
-    below: Vec<&'a str>,
+    after_colon: &'a str,
+    continuation: Vec<&'a str>,
 }
 
-/// Line by line; `None` if even so it makes no sense.
-fn by_lines(file: &Arc<str>, lines: &[&str], first: usize) -> Option<Table> {
-    let mut settings: Vec<(&str, Written<'_>)> = Vec::new();
+/// `None` if the lines are not settings either.
+fn parse_lines(file: &Arc<str>, lines: &[&str], first: usize) -> Option<Table> {
+    let mut settings: Vec<(&str, RawSetting<'_>)> = Vec::new();
     let mut in_example = false;
     for (index, line) in lines.iter().enumerate() {
-        let begins = if in_example { None } else { key_and_rest(line) };
-        match (begins, settings.last_mut()) {
+        let setting = if in_example { None } else { key_and_rest(line) };
+        match (setting, settings.last_mut()) {
             (Some((key, rest)), _) => {
                 let column = line.len() - rest.len() + 1;
-                let written = Written { line: first + index, column, behind_colon: rest, below: Vec::new() };
-                settings.push((key, written));
+                let (line, after_colon) = (first + index, rest);
+                let setting = RawSetting { line, column, after_colon, continuation: Vec::new() };
+                settings.push((key, setting));
             }
-            (None, Some((_, written))) => written.below.push(line),
+            (None, Some((_, setting))) => setting.continuation.push(line),
             (None, None) if line.trim().is_empty() || line.starts_with('#') => {}
             (None, None) => return None,
         }
-        // Inside an example, `user: ...` is what somebody says, and not a setting.
+        // Inside an example, a line such as `user: ...` is part of a dialogue, not a setting.
         in_example = match (line.rfind("<example>"), line.rfind("</example>")) {
             (Some(open), Some(close)) => open > close,
             (Some(_), None) => true,
@@ -123,10 +132,10 @@ fn by_lines(file: &Arc<str>, lines: &[&str], first: usize) -> Option<Table> {
         };
     }
     let mut table = Table::new();
-    for (key, written) in settings {
-        let place = at(file, written.line, written.column);
-        if let Some(value) = written.value(&place) {
-            let node = Node { key: at(file, written.line, 1), place, value };
+    for (key, setting) in settings {
+        let location = at(file, setting.line, setting.column);
+        if let Some(value) = setting.value(&location) {
+            let node = Node { key: at(file, setting.line, 1), location, value };
             if table.insert(key.to_owned(), node).is_some() {
                 return None;
             }
@@ -143,31 +152,34 @@ fn key_and_rest(line: &str) -> Option<(&str, &str)> {
     (is_key && ends).then(|| (key, rest.trim_start()))
 }
 
-impl Written<'_> {
-    fn value(&self, place: &Place) -> Option<Value> {
-        let inline = self.behind_colon.trim();
-        let below = || self.below.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
-        let items: Option<Vec<&str>> = below().map(|line| line.strip_prefix("- ")).collect();
+impl RawSetting<'_> {
+    fn value(&self, location: &Location) -> Option<Value> {
+        let inline = self.after_colon.trim();
+        let lines =
+            || self.continuation.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
+        let items: Option<Vec<&str>> = lines().map(|line| line.strip_prefix("- ")).collect();
         let text = match (inline, items) {
             ("", Some(items)) if !items.is_empty() => {
                 let item = |text: &str| Node {
-                    key: place.clone(),
-                    place: place.clone(),
+                    key: location.clone(),
+                    location: location.clone(),
                     value: Value::Text(unquoted(text.trim())),
                 };
                 return Some(Value::List(items.into_iter().map(item).collect()));
             }
             ("|" | "|-" | "|+", _) => {
-                self.below.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
+                self.continuation.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
             }
-            (">" | ">-" | ">+" | "", _) => below().collect::<Vec<_>>().join(" "),
-            (inline, _) => unquoted(&[inline].into_iter().chain(below()).collect::<Vec<_>>().join(" ")),
+            (">" | ">-" | ">+" | "", _) => lines().collect::<Vec<_>>().join(" "),
+            (inline, _) => {
+                unquoted(&[inline].into_iter().chain(lines()).collect::<Vec<_>>().join(" "))
+            }
         };
         Some(text.trim().to_owned()).filter(|text| !text.is_empty()).map(Value::Raw)
     }
 }
 
-/// Without the quotes around it, if they are around all of it.
+/// Removes quotes that surround the whole text.
 fn unquoted(text: &str) -> String {
     let within = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
     if let Some(inner) = within('"') {
@@ -185,7 +197,12 @@ mod tests {
     }
 
     fn setting(text: &str, name: &str) -> serde_json::Value {
-        read(text).unwrap().expect("front matter").settings.get(name).map_or(Json::Null, Node::to_json)
+        read(text)
+            .unwrap()
+            .expect("front matter")
+            .settings
+            .get(name)
+            .map_or(Json::Null, Node::to_json)
     }
 
     #[test]
@@ -198,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_yaml_is_read_by_lines() {
+    fn invalid_yaml_is_parsed_line_by_line() {
         let text = "---\nname: reviewer\ndescription: Use this: when \"code\" is there. Examples:\\n<example>user: 'x'</example>\ntools: Read, Grep\ncolor: red\n---\nBody: with a colon\n";
         assert_eq!(
             setting(text, "description"),
@@ -211,14 +228,19 @@ mod tests {
     #[test]
     fn an_example_over_several_lines_belongs_to_its_description() {
         let text = "---\nname: a\ndescription: Use this: often\n<example>\nuser: \"hi\"\n</example>\ntools:\n- Read\n- 'Grep'\n---\nx";
-        assert_eq!(setting(text, "description"), "Use this: often <example> user: \"hi\" </example>");
+        assert_eq!(
+            setting(text, "description"),
+            "Use this: often <example> user: \"hi\" </example>"
+        );
         assert_eq!(setting(text, "tools"), serde_json::json!(["Read", "Grep"]));
         assert_eq!(setting(text, "user"), Json::Null);
     }
 
     #[test]
     fn byte_order_marks_line_ends_and_blank_lines_do_not_matter() {
-        for text in ["\u{feff}---\r\nname: a\r\n---\r\n\r\nBody\r\n", "\n\n---  \nname: a\n---\nBody"] {
+        for text in
+            ["\u{feff}---\r\nname: a\r\n---\r\n\r\nBody\r\n", "\n\n---  \nname: a\n---\nBody"]
+        {
             assert_eq!(setting(text, "name"), "a", "{text:?}");
             assert_eq!(read(text).unwrap().unwrap().body, "Body", "{text:?}");
         }
@@ -234,22 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_read_is_an_error_with_its_line() {
+    fn unreadable_front_matter_is_an_error_with_its_line() {
         for (text, expected) in [
             (
                 "---\nname: a\n",
-                "agents/a.md:1:1: the front matter that begins here does not end: a line with --- is missing",
+                "agents/a.md:1:1: front matter starts here and never ends: add a closing --- line",
             ),
             (
                 "\n---\nname: a",
-                "agents/a.md:2:1: the front matter that begins here does not end: a line with --- is missing",
+                "agents/a.md:2:1: front matter starts here and never ends: add a closing --- line",
             ),
         ] {
             assert_eq!(read(text), Err(expected.to_owned()), "{text:?}");
         }
         for (text, place) in [
-            ("---\nname: a\nname: b\n---\nx", "agents/a.md:3:1: not YAML: "),
-            ("---\n- a\n- b\n---\nx", "agents/a.md:2:1: not YAML: "),
+            ("---\nname: a\nname: b\n---\nx", "agents/a.md:3:1: invalid YAML: "),
+            ("---\n- a\n- b\n---\nx", "agents/a.md:2:1: invalid YAML: "),
             ("---\n\t: [\n---\nx", "agents/a.md:2:"),
         ] {
             let error = read(text).unwrap_err();

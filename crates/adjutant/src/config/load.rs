@@ -3,28 +3,27 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 
 use super::Config;
+use super::assemble::assemble;
 use super::check::check;
 use super::environment::Environment;
-use super::files::{Base, Files, Stamps, read_text};
-use super::problem::{Findings, Problem, Refused};
+use super::files::{Files, PathBase, Stamps, read_text};
+use super::problem::{ConfigError, Findings, Problem};
 use super::tree::{Table, read_toml};
-use super::understand::understand;
 use crate::cli::Cli;
 
-/// The commented config that has every setting.
+/// The commented example with every setting.
 pub const EXAMPLE: &str = include_str!("../../../../adjutant.example.toml");
 
-/// What a folder has if nobody says otherwise.
-const USUAL: &str = "adjutant.toml";
+const DEFAULT_FILE: &str = "adjutant.toml";
 
-/// Where a config comes from; it can be read again.
+/// The file and the environment that a config is loaded from.
 #[derive(Debug, Clone)]
 pub struct Origin {
     pub path: Option<PathBuf>,
     pub environment: Environment,
 }
 
-/// A config as far as it could be understood, and what is wrong with it.
+/// A config without the settings that have errors, and the errors.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub config: Config,
@@ -32,21 +31,23 @@ pub struct Loaded {
 }
 
 impl Origin {
-    pub fn of_process(path: Option<&Path>) -> Self {
-        let environment = Environment::of_process(variables_of_flags());
+    pub fn from_process(path: Option<&Path>) -> Self {
+        let environment = Environment::from_process(variables_of_flags());
         let path = path
             .map(Path::to_owned)
             .or_else(|| environment.get("ADJUTANT_CONFIG").map(PathBuf::from))
-            .or_else(|| Some(PathBuf::from(USUAL)).filter(|path| path.exists()));
+            .or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
         Self { path, environment }
     }
 
-    fn base(&self) -> Base {
+    fn base(&self) -> PathBase {
         let folder = self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        Base { folder: folder.to_owned(), home: self.environment.get("HOME").map(PathBuf::from) }
+        let home = self.environment.get("HOME").map(PathBuf::from);
+        PathBase { folder: folder.to_owned(), home }
     }
 
-    /// Reads everything. With a running config, what cannot be read or is wrong stays as it is there.
+    /// Loads everything. With a running config, parts that are unreadable or invalid keep the value
+    /// that they have there.
     pub fn load(&self, running: Option<&Config>) -> Loaded {
         let mut findings = Findings::default();
         let mut table = self.read_file(&mut findings);
@@ -55,10 +56,10 @@ impl Origin {
             self.environment.overlay(&mut table, &mut findings);
             table = check(table, &mut findings);
         } else {
-            table = running.map(|running| running.written.clone()).unwrap_or_default();
+            table = running.map(|running| running.source.clone()).unwrap_or_default();
         }
         let files = Files::gather(&table, &base, &mut findings);
-        let config = understand(table, &files, &base, running, &mut findings);
+        let config = assemble(table, &files, &base, running, &mut findings);
         findings.sort();
         let config = Config { path: self.path.clone(), warnings: findings.warnings, ..config };
         Loaded { config, errors: findings.errors }
@@ -75,20 +76,20 @@ impl Origin {
         }
     }
 
-    /// What the files that this config was read from look like now.
+    /// The current stamps of the files that this config was read from.
     pub fn stamps(&self, config: &Config) -> Stamps {
-        Stamps::take(self.path.as_deref(), &config.written, &self.base())
+        Stamps::take(self.path.as_deref(), &config.source, &self.base())
     }
 }
 
 impl Loaded {
-    /// As `Config::load` finds it, whatever is wrong with it.
-    pub fn of_process(path: Option<&Path>) -> Self {
-        Origin::of_process(path).load(None)
+    /// Loads as [`Config::load`] does, but keeps a config that has errors.
+    pub fn from_process(path: Option<&Path>) -> Self {
+        Origin::from_process(path).load(None)
     }
 
-    pub fn into_config(self) -> Result<Config, Refused> {
-        if self.errors.is_empty() { Ok(self.config) } else { Err(Refused(self.errors)) }
+    pub fn into_config(self) -> Result<Config, ConfigError> {
+        if self.errors.is_empty() { Ok(self.config) } else { Err(ConfigError(self.errors)) }
     }
 }
 

@@ -1,27 +1,31 @@
-//! The config: `adjutant.toml`, the environment over it, and the agents in the folders that it names.
+//! The configuration: `adjutant.toml`, environment variables that override it, and the agents and
+//! skills in the folders that it names.
 //!
-//! Reading is IO (`files`), everything else is pure: a file becomes a tree that knows its lines (`tree`), the environment is
-//! laid over it (`environment`), names and values are checked (`check`, by the list in `schema`), and what is left is
-//! understood (`understand`, `agents`). All that is wrong is found at once.
+//! `files` reads from disk; everything else is pure. A file is parsed into a `tree` in which every
+//! value knows its line. `environment` puts the variables over it. `check` compares names and types
+//! with the list of settings in `schema`. `assemble` builds the [`Config`], with one module for each
+//! section. All errors are collected and reported together.
 
 pub mod agents;
+mod assemble;
 mod check;
 mod dialects;
-mod ecs;
 mod environment;
 mod files;
 mod free_form;
 mod front_matter;
-pub mod known;
+mod inheritance;
+mod limits;
 mod load;
-mod nearest;
+mod models;
 mod problem;
+pub mod reload;
 mod schema;
 mod server;
 pub mod skills;
+mod suggest;
+mod tools;
 mod tree;
-mod understand;
-pub mod watch;
 mod webhooks;
 
 #[cfg(test)]
@@ -30,116 +34,70 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use adjutant_agent::{AgentDefinition, DEFAULT_MAX_DEPTH};
-use adjutant_server::Dialects;
+use adjutant_agent::AgentDefinition;
+use adjutant_dialects::DialectSettings;
 use adjutant_store::Operator;
 use adjutant_worker::WebhookSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
 
+pub use limits::Limits;
 pub use load::{EXAMPLE, Loaded};
-pub use problem::{Place, Problem, Refused};
+pub use problem::{ConfigError, Location, Problem};
+pub use server::Server;
 
-use agents::{Agents, Known};
-use known::{ModelNames, ToolNames};
+use agents::{Agents, KnownNames};
+use models::ModelNames;
+use schema::{Kind, Setting, settings};
 use skills::Skills;
+use tools::ToolNames;
 use tree::Table;
 
-/// Everything that the operator decides, checked.
+const GENERAL: &[Setting] = settings! {
+    "agents_dir" => Kind::PathList,
+    "skills_dir" => Kind::PathList,
+    "log_payloads" => Kind::Boolean,
+};
+
+const LEASE: &[Setting] = settings! {
+    "lease.seconds" => Kind::Integer { min: 2, max: 3600 },
+};
+
+/// All settings of the operator, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The file that was read, if one was.
+    /// The file that was read, if any.
     pub path: Option<PathBuf>,
     pub models: BTreeMap<String, ModelConfig>,
-    /// Which of them a name means.
     pub model_names: ModelNames,
     pub agents: Agents,
     pub skills: Skills,
-    /// What a name that nobody registered stands for, if the operator allows it.
+    /// The definition of agents whose name nobody registered, if the operator has enabled it.
     pub free_form: Option<AgentDefinition>,
     pub tools: ToolsConfig,
-    /// What agents may name, as far as it is known without asking MCP servers.
+    /// The tools that agents may name, as far as they are known without asking MCP servers.
     pub tool_names: ToolNames,
     pub limits: Limits,
     pub server: Server,
     pub webhooks: WebhookSettings,
-    pub dialects: Dialects,
+    pub dialects: DialectSettings,
     pub lease_seconds: u64,
-    /// The debug mode of contract G30: texts of tasks appear in logs.
+    /// The debug mode of rule G30: the texts of tasks are logged.
     pub log_payloads: bool,
-    /// What is odd, but no reason to refuse the config.
     pub warnings: Vec<Problem>,
-    /// As it was written, with what is wrong left out.
-    written: Table,
-}
-
-/// What sessions and tasks may use.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
-    /// The fleet-wide cap of a database that has none yet.
-    pub cap: i32,
-    pub session_max_active: i32,
-    pub session_max_queued: i32,
-    pub max_turns_ceiling: i32,
-    /// How many levels of tasks there may be: 1 is the orchestrator's own.
-    pub max_depth: i16,
-    /// Whether sessions may define agents that delegate.
-    pub define_may_delegate: bool,
-    /// For agents that have none.
-    pub task_timeout_s: Option<f64>,
-    pub task_timeout_max_s: Option<f64>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            cap: 5,
-            session_max_active: 5,
-            session_max_queued: 1000,
-            max_turns_ceiling: 25,
-            max_depth: DEFAULT_MAX_DEPTH,
-            define_may_delegate: false,
-            task_timeout_s: None,
-            task_timeout_max_s: None,
-        }
-    }
-}
-
-/// What holds for those who come in by HTTP; `None` is no limit.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Server {
-    pub listen: String,
-    pub max_body_bytes: usize,
-    pub tenant_max_sessions: Option<i64>,
-    pub tenant_max_active: Option<i64>,
-    pub tenant_max_queued: Option<i64>,
-    /// At each server.
-    pub tenant_requests_per_s: Option<f64>,
-    pub session_status_per_s: Option<f64>,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            listen: "127.0.0.1:7433".to_owned(),
-            max_body_bytes: 1 << 20,
-            tenant_max_sessions: None,
-            tenant_max_active: None,
-            tenant_max_queued: None,
-            tenant_requests_per_s: None,
-            session_status_per_s: None,
-        }
-    }
+    /// The tree that the config was built from, without the settings that had errors.
+    source: Table,
 }
 
 impl Config {
-    /// The file at `path`, else the one that `ADJUTANT_CONFIG` names, else `adjutant.toml` here if there is one, else nothing
-    /// but defaults; over it the environment. It says everything that is wrong, and not only the first.
-    pub fn load(path: Option<&Path>) -> Result<Self, Refused> {
-        Loaded::of_process(path).into_config()
+    /// Loads the file at `path`, else the one that `ADJUTANT_CONFIG` names, else `./adjutant.toml`
+    /// if it exists, else the defaults. Environment variables override the file. The error lists
+    /// all problems.
+    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+        Loaded::from_process(path).into_config()
     }
 
-    /// What it says where callers and agents say nothing, and the most that they can say.
+    /// The operator's defaults and upper limits for spawned tasks.
     pub fn operator(&self) -> Operator {
         Operator {
             default_model: self.model_names.default.clone().unwrap_or_default(),
@@ -150,9 +108,8 @@ impl Config {
         }
     }
 
-    /// What agents may name.
-    fn known(&self) -> Known<'_> {
-        Known {
+    fn known_names(&self) -> KnownNames<'_> {
+        KnownNames {
             models: &self.model_names,
             tools: &self.tool_names,
             skills: &self.skills,
@@ -160,10 +117,10 @@ impl Config {
         }
     }
 
-    /// Once the log is there to hear it.
+    /// To be called when logging has been set up.
     pub fn log_warnings(&self) {
         for warning in &self.warnings {
-            tracing::warn!(warning.place = %warning.place, "{warning}");
+            tracing::warn!(warning.location = %warning.location, "{warning}");
         }
     }
 }

@@ -1,48 +1,49 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a setting was written: what whoever has to mend it opens.
+/// Where a setting was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// The name of an environment variable.
+pub enum Location {
+    /// An environment variable.
     Variable(Arc<str>),
-    /// A file that could not be read at all.
-    WholeFile(Arc<str>),
+    /// A file as a whole, for example one that cannot be read.
+    File(Arc<str>),
     /// Lines and columns count from 1, columns in characters.
     Line { file: Arc<str>, line: usize, column: usize },
 }
 
-impl Place {
+impl Location {
     pub fn file(&self) -> Option<&str> {
         match self {
             Self::Variable(_) => None,
-            Self::WholeFile(file) | Self::Line { file, .. } => Some(file),
+            Self::File(file) | Self::Line { file, .. } => Some(file),
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(name) => f.write_str(name),
-            Self::WholeFile(file) => f.write_str(file),
+            Self::File(file) => f.write_str(file),
             Self::Line { file, line, column } => write!(f, "{file}:{line}:{column}"),
         }
     }
 }
 
-/// One thing that is wrong with the config, and how to mend it. It never has a setting's text in it, but for names and numbers.
+/// An error or a warning about the config. Its text contains names and numbers from the config but
+/// no other values, because these may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    pub place: Place,
-    /// The setting's dotted name; empty if it is not about one.
+    pub location: Location,
+    /// The setting's dotted name; empty if the problem is not about a setting.
     pub name: String,
     pub text: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        write!(f, "{}: ", self.location)?;
         if !self.name.is_empty() {
             write!(f, "{}: ", self.name)?;
         }
@@ -50,7 +51,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What was found while reading: errors refuse the config, warnings do not.
+/// The problems found while loading: a config with errors is refused, one with warnings is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     pub errors: Vec<Problem>,
@@ -58,27 +59,40 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub fn error(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {
-        self.errors.push(Problem { place: place.clone(), name: name.into(), text: text.into() });
+    pub fn error(&mut self, location: &Location, name: impl Into<String>, text: impl Into<String>) {
+        let (name, text) = (name.into(), text.into());
+        self.errors.push(Problem { location: location.clone(), name, text });
     }
 
-    /// That a setting is not there, unless it only seems so because it was wrong.
-    pub fn missing(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {
+    /// Reports a missing setting, unless the setting is only missing because it had an error.
+    pub fn missing(
+        &mut self,
+        location: &Location,
+        name: impl Into<String>,
+        text: impl Into<String>,
+    ) {
         let name = name.into();
-        let was_wrong = |problem: &Problem| {
-            // Names of front matter are not dotted: every file has them.
-            problem.name == name && (name.contains('.') || problem.place.file() == place.file())
+        let had_error = |problem: &Problem| {
+            // Names in front matter are not dotted, and every file has the same ones.
+            let same_file = name.contains('.') || problem.location.file() == location.file();
+            problem.name == name && same_file
         };
-        if !self.errors.iter().any(was_wrong) {
-            self.error(place, name, text);
+        if !self.errors.iter().any(had_error) {
+            self.error(location, name, text);
         }
     }
 
-    pub fn warning(&mut self, place: &Place, name: impl Into<String>, text: impl Into<String>) {
-        self.warnings.push(Problem { place: place.clone(), name: name.into(), text: text.into() });
+    pub fn warning(
+        &mut self,
+        location: &Location,
+        name: impl Into<String>,
+        text: impl Into<String>,
+    ) {
+        let (name, text) = (name.into(), text.into());
+        self.warnings.push(Problem { location: location.clone(), name, text });
     }
 
-    /// In the order in which a reader meets them.
+    /// Sorts by location, so that problems appear in the order of the files.
     pub fn sort(&mut self) {
         self.errors.sort();
         self.errors.dedup();
@@ -87,15 +101,15 @@ impl Findings {
     }
 }
 
-/// A config that cannot be used: everything that is wrong with it, a line each.
+/// A config that cannot be used, with all its errors, one on each line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub Vec<Problem>);
+pub struct ConfigError(pub Vec<Problem>);
 
-impl fmt::Display for Refused {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the config cannot be used")?;
+        f.write_str("the config is invalid")?;
         self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ConfigError {}

@@ -1,213 +1,108 @@
-//! Every setting that there is. Names, environment variables, suggestions and the test of the example all come from here.
+//! The list of all settings. Names, types, environment variables, suggestions and the test of the
+//! example file come from this list.
+//!
+//! Each section of the config declares its settings beside the code that reads them. A new setting
+//! is a line in its section's `SETTINGS`, a field of the section's struct, and its description in
+//! `adjutant.example.toml`.
 
-/// A setting: its dotted name, in which `*` stands for a name that the operator chooses, and what it may be.
+use super::{GENERAL, webhooks};
+use super::{agents, dialects, free_form, inheritance, limits, models, server, skills, tools};
+
+/// One setting.
 pub struct Setting {
+    /// Its dotted name; `*` stands for a name that the operator chooses.
     pub name: &'static str,
     pub kind: Kind,
 }
 
-/// What a setting may be.
+/// The type of a setting, and the range of its values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Not empty.
+    /// A string that is not empty.
     Text,
-    /// Begins with http:// or https://.
+    /// A string that starts with http:// or https://.
     Url,
-    /// Relative to the file that it is written in.
+    /// A path, relative to the config file.
     Path,
-    /// One, or a list of them.
-    Paths,
-    Word(&'static [&'static str]),
-    Whole {
-        least: i64,
-        most: i64,
+    /// One path or a list of paths.
+    PathList,
+    OneOf(&'static [&'static str]),
+    Integer {
+        min: i64,
+        max: i64,
     },
-    /// From `least` to `most`.
     Number {
-        least: f64,
-        most: f64,
+        min: f64,
+        max: f64,
     },
-    /// A number above zero, of seconds or of money.
-    Positive,
-    Flag,
-    Texts,
-    /// Names and texts.
+    /// A number above zero: a time in seconds, a rate, or an amount of money.
+    PositiveNumber,
+    Boolean,
+    TextList,
+    /// A table of strings.
     TextTable,
-    /// The same, where a text may also be `{ env = "NAME" }`.
+    /// A table of strings, each of which may also be `{ env = "NAME" }`.
     SecretTable,
-    /// Whatever TOML can say.
+    /// Any TOML table.
     Table,
 }
 
-const ANY: i64 = i32::MAX as i64;
-
-const fn at_least(least: i64) -> Kind {
-    Kind::Whole { least, most: ANY }
+pub const fn at_least(min: i64) -> Kind {
+    Kind::Integer { min, max: i32::MAX as i64 }
 }
 
-/// Of a tool's call: it should be over within a day.
-const SECONDS: Kind = Kind::Number { least: 0.001, most: 86_400.0 };
-
-/// In USD per million tokens.
-const PRICE: Kind = Kind::Number { least: 0.0, most: 1e6 };
+/// The timeout of a tool call: at most a day.
+pub const CALL_SECONDS: Kind = Kind::Number { min: 0.001, max: 86_400.0 };
 
 macro_rules! settings {
-    ($($name:literal: $kind:expr,)*) => {
-        &[$(Setting { name: $name, kind: $kind },)*]
+    ($($name:expr => $kind:expr,)*) => {
+        &[$($crate::config::schema::Setting { name: $name, kind: $kind },)*]
     };
 }
+pub(super) use settings;
 
-pub const SETTINGS: &[Setting] = settings! {
-    "default_model": Kind::Text,
-    "agents_dir": Kind::Paths,
-    "skills_dir": Kind::Paths,
-    "log_payloads": Kind::Flag,
-    "model_aliases": Kind::TextTable,
+const SECTIONS: [&[Setting]; 11] = [
+    GENERAL,
+    models::SETTINGS,
+    agents::SETTINGS,
+    inheritance::OF_AGENTS,
+    skills::SETTINGS,
+    free_form::SETTINGS,
+    tools::SETTINGS,
+    limits::SETTINGS,
+    server::SETTINGS,
+    webhooks::SETTINGS,
+    super::LEASE,
+];
 
-    "models.*.wire": Kind::Word(&["openai", "anthropic"]),
-    "models.*.base_url": Kind::Url,
-    "models.*.api_key_env": Kind::Text,
-    "models.*.api_key_file": Kind::Path,
-    "models.*.model": Kind::Text,
-    "models.*.max_tokens": at_least(1),
-    "models.*.max_tokens_field": Kind::Word(&["max_tokens", "max_completion_tokens"]),
-    "models.*.temperature": Kind::Number { least: 0.0, most: 2.0 },
-    "models.*.parameters": Kind::Table,
-    "models.*.headers": Kind::TextTable,
-    "models.*.context_window": at_least(1000),
-    "models.*.prices.input": PRICE,
-    "models.*.prices.output": PRICE,
-    "models.*.prices.cache_read": PRICE,
-    "models.*.prices.cache_write": PRICE,
-    "models.*.max_concurrency": at_least(1),
-    "models.*.idle_timeout_s": Kind::Positive,
-    "models.*.timeout_s": Kind::Positive,
-
-    "agents.*.description": Kind::Text,
-    "agents.*.system_prompt": Kind::Text,
-    "agents.*.system_prompt_file": Kind::Path,
-    "agents.*.tools": Kind::Texts,
-    "agents.*.model": Kind::Text,
-    "agents.*.max_turns": at_least(1),
-    "agents.*.summary_prompt": Kind::Text,
-    "agents.*.timeout_s": Kind::Positive,
-    "agents.*.max_input_tokens": Kind::Whole { least: 0, most: i64::MAX },
-    "agents.*.max_output_tokens": Kind::Whole { least: 0, most: i64::MAX },
-    "agents.*.max_cost_usd": Kind::Number { least: 0.0, most: 1e9 },
-    "agents.*.on_worker_loss": Kind::Word(&["resume", "fail"]),
-    "agents.*.may_delegate": Kind::Flag,
-    "agents.*.skills": Kind::Texts,
-    "agents.*.inheritance.enabled": Kind::Flag,
-    "agents.*.inheritance.inherit_system_prompt": Kind::Flag,
-    "agents.*.inheritance.inherit_tools": Kind::Texts,
-    "agents.*.inheritance.inherit_permissions": Kind::Flag,
-    "agents.*.inheritance.tool_conflict_policy": Kind::Word(&["skip", "error", "override"]),
-    "agents.*.inheritance.missing_skill_policy": Kind::Word(&["warn", "error"]),
-
-    "skills.*.description": Kind::Text,
-    "skills.*.instructions": Kind::Text,
-    "skills.*.tools": Kind::Texts,
-
-    "free_form.enabled": Kind::Flag,
-    "free_form.system_prompt": Kind::Text,
-    "free_form.tools": Kind::Texts,
-    "free_form.skills": Kind::Texts,
-    "free_form.max_turns": at_least(1),
-
-    "tools.files.root": Kind::Path,
-    "tools.files.max_bytes": at_least(1),
-
-    "tools.fetch.enabled": Kind::Flag,
-    "tools.fetch.max_bytes": at_least(1),
-    "tools.fetch.timeout_s": SECONDS,
-    "tools.fetch.allow_private": Kind::Flag,
-
-    "tools.http.*.description": Kind::Text,
-    "tools.http.*.url": Kind::Url,
-    "tools.http.*.input_schema": Kind::Table,
-    "tools.http.*.replay": Kind::Word(&["safe", "unsafe"]),
-    "tools.http.*.allow_private": Kind::Flag,
-    "tools.http.*.headers": Kind::SecretTable,
-    "tools.http.*.timeout_s": SECONDS,
-    "tools.http.*.max_bytes": at_least(1),
-
-    "tools.mcp.*.command": Kind::Texts,
-    "tools.mcp.*.env": Kind::SecretTable,
-    "tools.mcp.*.cwd": Kind::Path,
-    "tools.mcp.*.url": Kind::Url,
-    "tools.mcp.*.headers": Kind::SecretTable,
-    "tools.mcp.*.replay": Kind::Word(&["safe", "unsafe"]),
-    "tools.mcp.*.timeout_s": SECONDS,
-    "tools.mcp.*.start_timeout_s": SECONDS,
-    "tools.mcp.*.max_bytes": at_least(1),
-    "tools.mcp.*.allow": Kind::Texts,
-    "tools.mcp.*.deny": Kind::Texts,
-
-    "limits.cap": Kind::Whole { least: 0, most: 10_000 },
-    "limits.session_max_active": at_least(1),
-    "limits.session_max_queued": at_least(1),
-    "limits.max_turns_ceiling": Kind::Whole { least: 1, most: 100 },
-    "limits.max_depth": Kind::Whole { least: 1, most: 10 },
-    "limits.define_may_delegate": Kind::Flag,
-    "limits.task_timeout_s": Kind::Positive,
-    "limits.task_timeout_max_s": Kind::Positive,
-
-    "server.listen": Kind::Text,
-    "server.max_body_bytes": Kind::Whole { least: 1024, most: 64 << 20 },
-    "server.tenant_max_sessions": at_least(1),
-    "server.tenant_max_active": at_least(1),
-    "server.tenant_max_queued": at_least(1),
-    "server.tenant_requests_per_s": Kind::Positive,
-    "server.session_status_per_s": Kind::Positive,
-
-    "webhooks.allow_private": Kind::Flag,
-    "webhooks.timeout_s": Kind::Number { least: 0.1, most: 300.0 },
-    "webhooks.max_tries": Kind::Whole { least: 1, most: 100 },
-    "webhooks.retry_s": Kind::Number { least: 0.01, most: 86_400.0 },
-    "webhooks.retry_max_s": Kind::Number { least: 0.01, most: 604_800.0 },
-    "dialects.longest_wait_s": Kind::Number { least: 0.1, most: 45.0 },
-    "dialects.ecs.default_timeout": Kind::Positive,
-    "dialects.ecs.max_background_concurrency": Kind::Whole { least: 0, most: 10_000 },
-    "dialects.ecs.inheritance.enabled": Kind::Flag,
-    "dialects.ecs.inheritance.inherit_system_prompt": Kind::Flag,
-    "dialects.ecs.inheritance.inherit_tools": Kind::Texts,
-    "dialects.ecs.inheritance.inherit_permissions": Kind::Flag,
-    "dialects.ecs.inheritance.tool_conflict_policy": Kind::Word(&["skip", "error", "override"]),
-    "dialects.ecs.inheritance.missing_skill_policy": Kind::Word(&["warn", "error"]),
-    "dialects.xzatoma.max_depth": Kind::Whole { least: 1, most: 10 },
-    "dialects.xzatoma.default_max_turns": Kind::Whole { least: 1, most: 100 },
-    "dialects.xzatoma.output_max_size": at_least(1024),
-    "dialects.xzatoma.telemetry_enabled": Kind::Flag,
-    "dialects.xzatoma.persistence_enabled": Kind::Flag,
-    "dialects.xzatoma.max_executions": at_least(1),
-    "dialects.xzatoma.max_total_tokens": Kind::Whole { least: 1, most: i64::MAX },
-    "dialects.xzatoma.max_total_time": Kind::Positive,
-
-    "lease.seconds": Kind::Whole { least: 2, most: 3600 },
-};
-
-/// The kind of the setting of this name, `*` and all.
-pub fn kind_of(pattern: &str) -> Option<Kind> {
-    SETTINGS.iter().find(|setting| setting.name == pattern).map(|setting| setting.kind)
+pub fn all_settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.into_iter().flatten().chain(dialects::settings())
 }
 
-/// What may stand in the table of this name, `*` for any name; the empty name is the whole file.
+/// The kind of the setting with this name, which may contain `*`.
+pub fn kind_of(pattern: &str) -> Option<Kind> {
+    all_settings().find(|setting| setting.name == pattern).map(|setting| setting.kind)
+}
+
+/// The names that the table `pattern` may contain, `*` for any name. The empty pattern is the whole
+/// file.
 pub fn names_in(pattern: &str) -> Vec<&'static str> {
-    let mut names: Vec<&str> = SETTINGS
-        .iter()
+    let mut names: Vec<&str> = all_settings()
         .filter_map(|setting| match pattern {
             "" => Some(setting.name),
             _ => setting.name.strip_prefix(pattern)?.strip_prefix('.'),
         })
         .filter_map(|rest| rest.split('.').next())
         .collect();
+    names.sort_unstable();
     names.dedup();
     names
 }
 
-/// A dotted name one level down, as TOML would have it written.
+/// The dotted name of `name` in `table`, quoted as TOML requires.
 pub fn dotted(table: &str, name: &str) -> String {
-    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let bare =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let name = if bare { name.to_owned() } else { format!("{name:?}") };
     if table.is_empty() { name } else { format!("{table}.{name}") }
 }

@@ -1,34 +1,63 @@
-//! `[server]`: what the operator says about those who come in by HTTP.
+//! `[server]`: the HTTP server, and the limits of its tenants.
 
-use super::Server;
+use serde::Deserialize;
+
+use super::assemble::{deserialize, section};
 use super::problem::Findings;
-use super::tree::{Node, Table};
-use super::understand::section;
+use super::schema::{Kind, Setting, at_least, settings};
+use super::tree::Table;
 
-pub fn understand(table: &Table, findings: &mut Findings) -> Server {
-    let default = Server::default();
-    let node = |name: &str| section(table, "server")?.get(name);
-    let whole = |name: &str| node(name).and_then(Node::as_integer);
-    let rate = |name: &str| node(name).and_then(Node::as_number);
-    if let Some((node, listen)) = node("listen").and_then(|node| Some((node, node.as_text()?)))
-        && !is_address(listen)
-    {
-        findings.error(&node.place, "server.listen", "must be an address and a port, as 127.0.0.1:7433");
-    }
-    Server {
-        listen: node("listen").and_then(Node::as_text).map_or(default.listen, str::to_owned),
-        max_body_bytes: whole("max_body_bytes")
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(default.max_body_bytes),
-        tenant_max_sessions: whole("tenant_max_sessions"),
-        tenant_max_active: whole("tenant_max_active"),
-        tenant_max_queued: whole("tenant_max_queued"),
-        tenant_requests_per_s: rate("tenant_requests_per_s"),
-        session_status_per_s: rate("session_status_per_s"),
+pub const SETTINGS: &[Setting] = settings! {
+    "server.listen" => Kind::Text,
+    "server.max_body_bytes" => Kind::Integer { min: 1024, max: 64 << 20 },
+    "server.tenant_max_sessions" => at_least(1),
+    "server.tenant_max_active" => at_least(1),
+    "server.tenant_max_queued" => at_least(1),
+    "server.tenant_requests_per_s" => Kind::PositiveNumber,
+    "server.session_status_per_s" => Kind::PositiveNumber,
+};
+
+/// A limit that is `None` does not exist.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Server {
+    pub listen: String,
+    pub max_body_bytes: usize,
+    pub tenant_max_sessions: Option<i64>,
+    pub tenant_max_active: Option<i64>,
+    pub tenant_max_queued: Option<i64>,
+    /// Each server process counts by itself.
+    pub tenant_requests_per_s: Option<f64>,
+    pub session_status_per_s: Option<f64>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7433".to_owned(),
+            max_body_bytes: 1 << 20,
+            tenant_max_sessions: None,
+            tenant_max_active: None,
+            tenant_max_queued: None,
+            tenant_requests_per_s: None,
+            session_status_per_s: None,
+        }
     }
 }
 
-/// Whether there is such an address is seen when it is listened on.
+pub fn read(table: &Table, findings: &mut Findings) -> Server {
+    let server: Server = deserialize(table, "server", findings).unwrap_or_default();
+    if let Some(node) = section(table, "server").and_then(|server| server.get("listen"))
+        && !is_address(&server.listen)
+    {
+        let text = "must be an address and a port, like 127.0.0.1:7433";
+        findings.error(&node.location, "server.listen", text);
+    }
+    server
+}
+
+/// Checks the form only. Whether this machine has the address shows when the server binds it.
 fn is_address(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    text.rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }

@@ -3,41 +3,47 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use adjutant_agent::{SUBAGENT, check_agent_name};
+use adjutant_agent::check_agent_name;
 
-use super::agents::{one_line, our_name};
+use super::agents::one_line;
+use super::assemble::entries;
 use super::check::split_list;
-use super::files::{AgentFile, Files};
+use super::files::{Files, MarkdownFile};
 use super::front_matter::{self, FrontMatter};
-use super::known::{Found, ToolNames};
-use super::problem::{Findings, Place};
-use super::schema::dotted;
+use super::problem::{Findings, Location};
+use super::schema::{Kind, Setting, dotted, settings};
+use super::tools::ToolNames;
 use super::tree::{Node, Table};
 
-/// A skill that agents can be given.
+pub const SETTINGS: &[Setting] = settings! {
+    "skills.*.description" => Kind::Text,
+    "skills.*.instructions" => Kind::Text,
+    "skills.*.tools" => Kind::TextList,
+};
+
+/// A skill of the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub definition: adjutant_agent::Skill,
-    /// Where it is written.
-    pub source: Place,
+    pub source: Location,
 }
 
 /// All skills by name.
 pub type Skills = BTreeMap<String, Skill>;
 
-/// Every skill of the config; of two of one name the second is an error.
+/// Reads all skills. Of two skills with one name the second is an error.
 pub fn read(table: &Table, files: &Files, tools: &ToolNames, findings: &mut Findings) -> Skills {
     let mut skills = Skills::new();
-    let tables = table.get("skills").and_then(Node::as_table).into_iter().flatten();
-    let of_tables: Vec<Skill> =
-        tables.filter_map(|(name, node)| from_table(name, node, tools, findings)).collect();
+    let of_tables: Vec<Skill> = entries(table, "skills")
+        .filter_map(|(name, node)| from_table(name, node, tools, findings))
+        .collect();
     let of_files: Vec<Skill> =
         files.skills.iter().filter_map(|file| from_markdown(file, tools, findings)).collect();
     for skill in of_tables.into_iter().chain(of_files) {
         let name = skill.definition.name.clone();
         match skills.get(&name) {
             Some(other) => {
-                let text = format!("{} has a skill of this name too; rename one of them", other.source);
+                let text = format!("is already defined in {}; rename one of them", other.source);
                 findings.error(&skill.source, dotted("skills", &name), text);
             }
             None => drop(skills.insert(name, skill)),
@@ -46,7 +52,12 @@ pub fn read(table: &Table, files: &Files, tools: &ToolNames, findings: &mut Find
     skills
 }
 
-fn from_table(name: &str, node: &Node, known: &ToolNames, findings: &mut Findings) -> Option<Skill> {
+fn from_table(
+    name: &str,
+    node: &Node,
+    known: &ToolNames,
+    findings: &mut Findings,
+) -> Option<Skill> {
     let settings = node.as_table()?;
     let table = dotted("skills", name);
     let before = findings.errors.len();
@@ -58,28 +69,28 @@ fn from_table(name: &str, node: &Node, known: &ToolNames, findings: &mut Finding
         }
         text.unwrap_or_default().trim().to_owned()
     };
-    let description = one_line(&text("description", "is missing: one line that says what the skill is for"));
-    let instructions = text("instructions", "is missing: what an agent with the skill is told");
-    let mut tools = Vec::new();
-    for (node, tool) in settings.get("tools").into_iter().flat_map(Node::texts) {
-        match known.find(tool) {
-            _ if tool == SUBAGENT => {}
-            Found::Here | Found::Perhaps => tools.push(tool.to_owned()),
-            Found::No(why) => findings.error(&node.place, dotted(&table, "tools"), why),
-        }
-    }
-    let definition = adjutant_agent::Skill { name: name.to_owned(), description, instructions, tools };
+    let description =
+        one_line(&text("description", "is required: one line that says what the skill is for"));
+    let instructions =
+        text("instructions", "is required: the text that is added to the prompts of agents");
+    let tools = known.in_table(settings, &table, findings);
+    let definition =
+        adjutant_agent::Skill { name: name.to_owned(), description, instructions, tools };
     (findings.errors.len() == before).then(|| Skill { definition, source: node.key.clone() })
 }
 
-/// As other programs write them: what they allow that we have not is left out.
-fn from_markdown(file: &AgentFile, known: &ToolNames, findings: &mut Findings) -> Option<Skill> {
-    let source = Place::Line { file: file.shown.clone(), line: 1, column: 1 };
-    let front = file.text.clone().and_then(|text| front_matter::read(&file.shown, &text));
+/// Reads a `SKILL.md`. Tools that only another program has are ignored with a warning.
+fn from_markdown(file: &MarkdownFile, known: &ToolNames, findings: &mut Findings) -> Option<Skill> {
+    let source = Location::Line { file: file.display.clone(), line: 1, column: 1 };
+    let front = file.text.clone().and_then(|text| front_matter::read(&file.display, &text));
     let FrontMatter { settings, body } = match front {
         Ok(Some(front)) => front,
         Ok(None) => {
-            findings.error(&source, "", "it does not begin with ---: a skill needs name and description");
+            findings.error(
+                &source,
+                "",
+                "has no front matter (a first line ---): a skill needs a name and a description",
+            );
             return None;
         }
         Err(problem) => {
@@ -88,37 +99,44 @@ fn from_markdown(file: &AgentFile, known: &ToolNames, findings: &mut Findings) -
         }
     };
     let before = findings.errors.len();
-    let text =
-        |setting: &str| settings.get(setting).and_then(Node::as_text).map(str::trim).unwrap_or_default();
-    let name =
-        Some(text("name")).filter(|name| !name.is_empty()).map_or_else(|| folder(&file.path), str::to_owned);
+    let text = |setting: &str| {
+        settings.get(setting).and_then(Node::as_text).map(str::trim).unwrap_or_default()
+    };
+    let name = Some(text("name"))
+        .filter(|name| !name.is_empty())
+        .map_or_else(|| folder(&file.path), str::to_owned);
     check_name(&name, &source, "name", findings);
     let description = one_line(text("description"));
     if description.is_empty() {
-        findings.missing(&source, "description", "is missing: one line that says what the skill is for");
+        findings.missing(
+            &source,
+            "description",
+            "is required: one line that says what the skill is for",
+        );
     }
     if body.is_empty() {
-        findings.missing(&source, "instructions", "are missing: write them below the front matter");
+        findings.missing(
+            &source,
+            "instructions",
+            "are required: write them below the front matter",
+        );
     }
     let mut tools = Vec::new();
     let allowed = settings.get("allowed-tools");
     for written in allowed.into_iter().flat_map(Node::texts).flat_map(|(_, text)| names(text)) {
-        let found = our_name(written, known).and_then(|name| match known.find(&name) {
-            Found::Here | Found::Perhaps => Ok(name),
-            Found::No(_) if name == SUBAGENT => Ok(name),
-            Found::No(why) => Err(why),
-        });
-        match found {
-            Ok(name) if name == SUBAGENT || tools.contains(&name) => {}
-            Ok(name) => tools.push(name),
-            Err(why) => findings.warning(&source, "allowed-tools", format!("{written} is left out: {why}")),
+        match known.of_other_program(written) {
+            Ok(Some(name)) if !tools.contains(&name) => tools.push(name),
+            Ok(_) => {}
+            Err(why) => {
+                findings.warning(&source, "allowed-tools", format!("{written} is ignored: {why}"))
+            }
         }
     }
     let definition = adjutant_agent::Skill { name, description, instructions: body, tools };
     (findings.errors.len() == before).then_some(Skill { definition, source })
 }
 
-/// With commas, or with spaces where there are none.
+/// Separated by commas, or by spaces if there is no comma.
 fn names(text: &str) -> Vec<&str> {
     if text.contains(',') || text.contains('(') {
         return split_list(text).collect();
@@ -126,9 +144,10 @@ fn names(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
-fn check_name(name: &str, place: &Place, setting: &str, findings: &mut Findings) {
+fn check_name(name: &str, location: &Location, setting: &str, findings: &mut Findings) {
     if check_agent_name(name).is_err() {
-        findings.error(place, setting, "a skill's name has 1 to 64 of a-z, 0-9, _ and -");
+        let text = "a skill name has 1 to 64 characters: a-z, 0-9, _ and -";
+        findings.error(location, setting, text);
     }
 }
 

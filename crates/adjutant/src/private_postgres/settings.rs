@@ -1,17 +1,18 @@
-//! The server's settings, given at each start: nothing in the cluster has to be edited or kept up to date.
+//! The server's settings. They are passed at each start, so that no file in the cluster has to be
+//! edited.
 
 use std::ffi::OsString;
 
 use super::data_dir::DataDir;
 
 const ALWAYS: [&str; 8] = [
-    // The socket is the only way in.
+    // Only the unix socket.
     "listen_addresses=",
     "port=5432",
     "max_connections=200",
     "shared_buffers=128MB",
     "max_wal_size=1GB",
-    // A distribution's own build may log to its own files; ours is the guard's output.
+    // Some distributions log to files of their own. The guard captures the output.
     "logging_collector=off",
     "log_destination=stderr",
     "cluster_name=adjutant",
@@ -24,7 +25,7 @@ pub fn arguments(data: &DataDir) -> Vec<OsString> {
     socket_dir.push(data.socket_dir());
     let mut settings: Vec<OsString> = ALWAYS.map(OsString::from).to_vec();
     settings.push(socket_dir);
-    if !data.is_safe() {
+    if !data.is_durable() {
         settings.extend(THROWAWAY.map(OsString::from));
     }
     settings.into_iter().flat_map(|setting| ["-c".into(), setting]).collect()

@@ -68,7 +68,11 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
         arguments(2, "{\"url\": \"http"),
         arguments(2, "://x/ä\"}"),
     ];
-    let reply = read_cut_everywhere(Wire::Anthropic, &of(&events, "tool_use"), "{\"type\":\"message_stop\"}");
+    let reply = read_cut_everywhere(
+        Wire::Anthropic,
+        &of(&events, "tool_use"),
+        "{\"type\":\"message_stop\"}",
+    );
     let thinking = json!({"type": "thinking", "thinking": "Hm, ä.", "signature": "c2ln"});
     assert_eq!(
         reply.answer,
@@ -95,15 +99,19 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
 #[test]
 fn counts_at_the_end_replace_those_at_the_start() {
     let usage = json!({"input_tokens": 20, "cache_read_input_tokens": 1, "output_tokens": 5});
-    let last = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
+    let last =
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
     let events = stream(&[message_start(), last, json!({"type": "message_stop"})]);
     let usage = read(Wire::Anthropic, [events.as_bytes()]).0.unwrap().usage;
-    assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (221, 1, 200));
+    assert_eq!(
+        (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens),
+        (221, 1, 200)
+    );
     assert_eq!(usage.output_tokens, 5);
 }
 
 #[test]
-fn an_answer_in_one_piece_is_understood() {
+fn an_answer_in_one_piece_is_parsed() {
     let body = json!({
         "id": "msg_1", "model": "claude-test", "role": "assistant",
         "content": [
@@ -113,15 +121,18 @@ fn an_answer_in_one_piece_is_understood() {
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 3, "output_tokens": 4},
     });
-    let (reply, handed_out) = read(Wire::Anthropic, [body.to_string().as_bytes()]);
+    let (reply, streamed_text) = read(Wire::Anthropic, [body.to_string().as_bytes()]);
     let reply = reply.unwrap();
-    assert_eq!(reply.answer, answer(vec![text("I look."), call("toolu_1", "fetch", json!({"url": "x"}))]));
+    assert_eq!(
+        reply.answer,
+        answer(vec![text("I look."), call("toolu_1", "fetch", json!({"url": "x"}))])
+    );
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (3, 4));
-    assert_eq!(handed_out, "I look.");
+    assert_eq!(streamed_text, "I look.");
 }
 
 #[test]
-fn stops_are_told_apart() {
+fn stop_reasons_are_distinguished() {
     let said = [start(0, json!({"type": "text", "text": ""})), text_delta(0, "I will not")];
     for (reason, stop) in [
         ("end_turn", StopReason::End),
@@ -131,14 +142,21 @@ fn stops_are_told_apart() {
         ("model_context_window_exceeded", StopReason::MaxTokens),
         ("refusal", StopReason::Refusal),
     ] {
-        assert_eq!(answered(&said, reason), Answer { content: vec![text("I will not")], stop }, "{reason}");
+        assert_eq!(
+            answered(&said, reason),
+            Answer { content: vec![text("I will not")], stop },
+            "{reason}"
+        );
     }
 }
 
 #[test]
 fn empty_content_is_an_empty_answer() {
     assert_eq!(answered(&[], "end_turn"), answer(vec![]));
-    assert_eq!(answered(&[start(0, json!({"type": "text", "text": ""}))], "end_turn"), answer(vec![]));
+    assert_eq!(
+        answered(&[start(0, json!({"type": "text", "text": ""}))], "end_turn"),
+        answer(vec![])
+    );
 }
 
 #[test]
@@ -154,7 +172,7 @@ fn arguments_that_were_cut_off_are_malformed_and_thinking_that_was_is_left_out()
 }
 
 #[test]
-fn an_error_in_a_stream_says_by_its_kind_what_to_do() {
+fn an_error_in_a_stream_is_classified_by_its_type() {
     let failing = |kind: &str| {
         let error = json!({"type": "error", "error": {"type": kind, "message": "Of some kind"}});
         read(Wire::Anthropic, [stream(&[message_start(), error]).as_bytes()]).0.unwrap_err()
@@ -165,13 +183,13 @@ fn an_error_in_a_stream_says_by_its_kind_what_to_do() {
         assert_eq!(error.to_string(), format!("Model API error: {kind}: Of some kind"));
     }
     for kind in ["api_error", "timeout_error", "something_new"] {
-        assert!(matches!(failing(kind), CallError::Passing { .. }), "{kind}");
+        assert!(matches!(failing(kind), CallError::Transient { .. }), "{kind}");
     }
-    assert!(matches!(failing("invalid_request_error"), CallError::Final { .. }));
+    assert!(matches!(failing("invalid_request_error"), CallError::Permanent { .. }));
 }
 
 #[test]
-fn bytes_that_are_not_an_answer_are_none() {
+fn bytes_that_are_not_an_answer_are_an_error() {
     let fails = |bytes: &str| read(Wire::Anthropic, [bytes.as_bytes()]).0.unwrap_err();
     for bytes in [
         "",
@@ -180,9 +198,9 @@ fn bytes_that_are_not_an_answer_are_none() {
         "data: {broken\n\n",
         "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
     ] {
-        assert!(matches!(fails(bytes), CallError::Passing { .. }), "{bytes}");
+        assert!(matches!(fails(bytes), CallError::Transient { .. }), "{bytes}");
     }
     for bytes in ["{}", "[]", "{\"content\": null}", "<html>Welcome</html>"] {
-        assert!(matches!(fails(bytes), CallError::Final { .. }), "{bytes}");
+        assert!(matches!(fails(bytes), CallError::Permanent { .. }), "{bytes}");
     }
 }

@@ -45,7 +45,8 @@ fn a_bad_setting_is_named() {
     assert!(reserved.starts_with("models.main.parameters.messages: "), "{reserved}");
     let header = problem(json!({"wire": "openai", "headers": {"a b": "c"}}));
     assert!(header.starts_with("models.main.headers.a b: "), "{header}");
-    let both = problem(json!({"wire": "openai", "api_key_env": "PATH", "api_key_file": "/dev/null"}));
+    let both =
+        problem(json!({"wire": "openai", "api_key_env": "PATH", "api_key_file": "/dev/null"}));
     assert!(both.starts_with("models.main.api_key_file: "), "{both}");
 }
 

@@ -57,7 +57,10 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
         call("call_b", "now", json!({})),
     ];
     assert_eq!(reply.answer, answer(content));
-    assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("chatcmpl-1"), Some("gpt-test")));
+    assert_eq!(
+        (reply.id.as_deref(), reply.model.as_deref()),
+        (Some("chatcmpl-1"), Some("gpt-test"))
+    );
     assert_eq!(
         reply.usage,
         Usage {
@@ -71,7 +74,7 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
 }
 
 #[test]
-fn an_answer_in_one_piece_is_understood() {
+fn an_answer_in_one_piece_is_parsed() {
     let function = json!({"name": "fetch", "arguments": "{\"url\": \"x\"}"});
     let message = json!({
         "role": "assistant", "content": null,
@@ -82,11 +85,11 @@ fn an_answer_in_one_piece_is_understood() {
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 4},
     });
-    let (reply, handed_out) = read(Wire::OpenAi, [body.to_string().as_bytes()]);
+    let (reply, streamed_text) = read(Wire::OpenAi, [body.to_string().as_bytes()]);
     let reply = reply.unwrap();
     assert_eq!(reply.answer, answer(vec![call("call_a", "fetch", json!({"url": "x"}))]));
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (3, 4));
-    assert_eq!(handed_out, "");
+    assert_eq!(streamed_text, "");
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn either_end_marker_will_do_and_a_missing_count_is_zero() {
 }
 
 #[test]
-fn stops_are_told_apart() {
+fn stop_reasons_are_distinguished() {
     for (reason, stop) in [
         ("stop", StopReason::End),
         ("tool_calls", StopReason::End),
@@ -123,30 +126,39 @@ fn a_refusal_is_one_with_its_text() {
         chunk(json!({"refusal": "not."}), None),
         chunk(json!({}), Some("stop")),
     ];
-    assert_eq!(answered(&events), Answer { content: vec![text("I will not.")], stop: StopReason::Refusal });
+    assert_eq!(
+        answered(&events),
+        Answer { content: vec![text("I will not.")], stop: StopReason::Refusal }
+    );
 }
 
 #[test]
 fn empty_content_is_an_empty_answer_and_thoughts_are_not_text() {
-    for delta in
-        [json!({"content": null}), json!({"content": ""}), json!({"reasoning_content": "Hm"}), json!({})]
-    {
+    for delta in [
+        json!({"content": null}),
+        json!({"content": ""}),
+        json!({"reasoning_content": "Hm"}),
+        json!({}),
+    ] {
         assert_eq!(answered(&[chunk(delta, Some("stop"))]), answer(vec![]));
     }
 }
 
 #[test]
 fn text_may_be_a_list_of_parts() {
-    let parts = json!([{"type": "thinking", "thinking": [{"text": "Hm"}]}, {"type": "text", "text": "So"}]);
+    let parts =
+        json!([{"type": "thinking", "thinking": [{"text": "Hm"}]}, {"type": "text", "text": "So"}]);
     assert_eq!(answered(&[chunk(json!({"content": parts}), Some("stop"))]), Answer::of_text("So"));
 }
 
 #[test]
-fn whole_calls_without_numbers_or_ids_are_told_apart() {
+fn whole_calls_without_numbers_or_ids_are_distinguished() {
     let fetch = json!({"function": {"name": "fetch", "arguments": "{\"n\":1}"}});
     let now = json!({"function": {"name": "now", "arguments": {"n": 2}}});
-    let expected =
-        answer(vec![call("call_1", "fetch", json!({"n": 1})), call("call_2", "now", json!({"n": 2}))]);
+    let expected = answer(vec![
+        call("call_1", "fetch", json!({"n": 1})),
+        call("call_2", "now", json!({"n": 2})),
+    ]);
     let together = [calls(json!([fetch, now])), chunk(json!({}), Some("stop"))];
     assert_eq!(answered(&together), expected);
     let apart = [calls(json!([fetch])), calls(json!([now])), chunk(json!({}), Some("stop"))];
@@ -154,13 +166,14 @@ fn whole_calls_without_numbers_or_ids_are_told_apart() {
 }
 
 #[test]
-fn calls_that_all_have_the_number_zero_are_told_apart() {
+fn calls_that_all_have_the_number_zero_are_distinguished() {
     let piece = |id: Option<&str>, name: &str| {
         json!({
             "index": 0, "id": id, "function": {"name": name, "arguments": "{}"},
         })
     };
-    let with_ids = [calls(json!([piece(Some("a"), "fetch")])), calls(json!([piece(Some("b"), "fetch")]))];
+    let with_ids =
+        [calls(json!([piece(Some("a"), "fetch")])), calls(json!([piece(Some("b"), "fetch")]))];
     assert_eq!(
         answered(&with_ids),
         answer(vec![call("a", "fetch", json!({})), call("b", "fetch", json!({}))])
@@ -182,21 +195,27 @@ fn id_and_name_in_every_piece_are_one_call() {
 #[test]
 fn every_call_has_an_id_of_its_own() {
     let piece = |index: u64, id: &str| json!({"index": index, "id": id, "function": {"name": "now", "arguments": "{}"}});
-    let events =
-        [calls(json!([piece(0, "x"), piece(1, "x"), piece(2, ""), piece(3, "call_2"), piece(4, "")]))];
+    let events = [calls(json!([
+        piece(0, "x"),
+        piece(1, "x"),
+        piece(2, ""),
+        piece(3, "call_2"),
+        piece(4, "")
+    ]))];
     let ids = |answer: &Answer| answer.tool_uses().map(|call| call.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&answered(&events)), ["x", "call_1", "call_3", "call_2", "call_4"]);
 
-    let mut reading = Reading::new(Wire::OpenAi);
-    reading.feed(stream(&events).as_bytes(), &mut |_| {}).unwrap();
-    let later = reading.end(&mut |_| {}).unwrap().answer(7);
+    let mut parser = ResponseParser::new(Wire::OpenAi);
+    parser.feed(stream(&events).as_bytes(), &mut |_| {}).unwrap();
+    let later = parser.end(&mut |_| {}).unwrap().into_answer(7);
     assert_eq!(ids(&later), ["x", "call_8", "call_9", "call_2", "call_10"]);
 }
 
 #[test]
 fn arguments_are_an_object_or_malformed() {
     let of = |arguments: Value| {
-        let piece = json!([{"index": 0, "id": "a", "function": {"name": "now", "arguments": arguments}}]);
+        let piece =
+            json!([{"index": 0, "id": "a", "function": {"name": "now", "arguments": arguments}}]);
         answered(&[calls(piece)]).content.remove(0)
     };
     for empty in [json!(""), json!(" \n"), json!(null), json!("{}")] {
@@ -208,7 +227,7 @@ fn arguments_are_an_object_or_malformed() {
 }
 
 #[test]
-fn an_error_in_place_of_an_answer_says_by_its_kind_or_code_what_to_do() {
+fn an_error_in_place_of_an_answer_is_classified_by_its_type_or_code() {
     let failing = |error: Value, streamed: bool| {
         let body = json!({"error": error}).to_string();
         let bytes = if streamed { format!("data: {body}\n\n") } else { body };
@@ -218,29 +237,31 @@ fn an_error_in_place_of_an_answer_says_by_its_kind_or_code_what_to_do() {
         let limited = failing(json!({"message": "Slow down", "code": 429}), streamed);
         assert!(matches!(limited, CallError::RateLimited { .. }));
         assert_eq!(limited.to_string(), "Model API error: error 429: Slow down");
-        let passing = failing(json!({"message": "Oh", "type": "server_error"}), streamed);
-        assert!(matches!(passing, CallError::Passing { .. }));
-        let last = failing(json!({"message": "No", "type": "invalid_request_error"}), streamed);
-        assert!(matches!(last, CallError::Final { .. }));
-        assert!(matches!(failing(json!("out of memory"), streamed), CallError::Passing { .. }));
+        let transient = failing(json!({"message": "Oh", "type": "server_error"}), streamed);
+        assert!(matches!(transient, CallError::Transient { .. }));
+        let permanent =
+            failing(json!({"message": "No", "type": "invalid_request_error"}), streamed);
+        assert!(matches!(permanent, CallError::Permanent { .. }));
+        assert!(matches!(failing(json!("out of memory"), streamed), CallError::Transient { .. }));
     }
 }
 
 #[test]
-fn bytes_that_are_not_an_answer_are_none() {
+fn bytes_that_are_not_an_answer_are_an_error() {
     let fails = |bytes: &str| read(Wire::OpenAi, [bytes.as_bytes()]).0.unwrap_err();
-    for bytes in ["", "{\"choices\": [", "data: {broken\n\n", "data: [DONE]\n\n", "Service busy\n"] {
-        assert!(matches!(fails(bytes), CallError::Passing { .. }), "{bytes}");
+    for bytes in ["", "{\"choices\": [", "data: {broken\n\n", "data: [DONE]\n\n", "Service busy\n"]
+    {
+        assert!(matches!(fails(bytes), CallError::Transient { .. }), "{bytes}");
     }
     for bytes in ["{}", "[]", "{\"choices\": []}", "<!doctype html>"] {
-        assert!(matches!(fails(bytes), CallError::Final { .. }), "{bytes}");
+        assert!(matches!(fails(bytes), CallError::Permanent { .. }), "{bytes}");
     }
 }
 
 #[test]
-fn an_answer_without_end_is_given_up_before_it_fills_the_memory() {
+fn an_answer_without_an_end_is_rejected_before_it_fills_the_memory() {
     let event = format!("data: {}\n\n", chunk(json!({"content": "x".repeat(1 << 20)}), None));
     let (reply, text) = read(Wire::OpenAi, std::iter::repeat_n(event.as_bytes(), 100));
-    assert_eq!(reply.unwrap_err().details().to_string(), "an answer of more than 16 MiB");
+    assert_eq!(reply.unwrap_err().details().to_string(), "the answer is longer than 16 MiB");
     assert_eq!(text.len(), 16 << 20);
 }

@@ -3,7 +3,9 @@ use adjutant_agent::ToolOutput;
 use super::*;
 
 fn anthropic() -> Model {
-    model(json!({"wire": "anthropic", "model": "claude-test", "max_tokens": 100, "temperature": 0.5}))
+    model(
+        json!({"wire": "anthropic", "model": "claude-test", "max_tokens": 100, "temperature": 0.5}),
+    )
 }
 
 fn openai() -> Model {
@@ -12,17 +14,14 @@ fn openai() -> Model {
 }
 
 fn body(model: &Model, request: &Request<'_>, tools: &[ToolDefinition]) -> Value {
-    match model.wire {
-        Wire::Anthropic => anthropic_request::body(&model.parameters, request, tools),
-        Wire::OpenAi => openai_request::body(&model.parameters, request, tools),
-    }
+    model.wire.format().request_body(&model.parameters, request, tools)
 }
 
 fn output<'a>(call: &'a str, content: &'a str, is_error: bool) -> ToolOutput<'a> {
     ToolOutput { call, content: content.into(), is_error }
 }
 
-/// Two turns with tools, thoughts, a malformed call and an error.
+/// Two turns with tools, thinking, a malformed call and an error.
 fn answers() -> [Answer; 2] {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
     let first = vec![
@@ -37,7 +36,7 @@ fn answers() -> [Answer; 2] {
 }
 
 fn conversation(answers: &[Answer; 2]) -> Request<'_> {
-    let mut request = asking("Look it up.");
+    let mut request = request_with("Look it up.");
     request.messages.extend([
         Message::Assistant(&answers[0]),
         Message::ToolResults(vec![output("a", "found", false), output("b", "not an object", true)]),
@@ -50,7 +49,7 @@ fn conversation(answers: &[Answer; 2]) -> Request<'_> {
 const MARK: &str = "ephemeral";
 
 #[test]
-fn anthropic_gets_the_conversation_with_marks_that_move_with_it() {
+fn anthropic_gets_the_conversation_with_moving_cache_breakpoints() {
     let answers = answers();
     let sent = body(&anthropic(), &conversation(&answers), &[tool("fetch"), tool("now")]);
     let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}});
@@ -116,7 +115,7 @@ fn openai_gets_the_conversation() {
 }
 
 #[test]
-fn a_prefix_that_grows_is_sent_as_it_was() {
+fn the_prefix_of_a_growing_conversation_does_not_change() {
     let answers = answers();
     let unmarked = |request: &Request<'_>| {
         let mut messages = body(&anthropic(), request, &[tool("fetch")])["messages"].take();
@@ -137,7 +136,7 @@ fn a_prefix_that_grows_is_sent_as_it_was() {
 }
 
 #[test]
-fn without_tools_those_of_the_conversation_can_only_be_read() {
+fn without_tools_those_of_the_conversation_cannot_be_called() {
     let answers = answers();
     let mut request = conversation(&answers);
     request.with_tools = false;
@@ -168,7 +167,7 @@ fn without_tools_those_of_the_conversation_can_only_be_read() {
 
 #[test]
 fn without_tools_and_calls_no_tools_are_sent() {
-    let mut request = asking("Hi");
+    let mut request = request_with("Hi");
     request.with_tools = false;
     for model in [anthropic(), openai()] {
         let sent = body(&model, &request, &[tool("fetch")]);
@@ -177,12 +176,14 @@ fn without_tools_and_calls_no_tools_are_sent() {
 }
 
 #[test]
-fn an_empty_answer_is_sent_as_the_wires_take_it() {
+fn an_empty_answer_is_sent_in_a_form_that_the_wire_accepts() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
-    let thought =
-        answer(vec![Block::Opaque { wire: "anthropic".to_owned(), value: thinking.clone() }, text(" ")]);
+    let thought = answer(vec![
+        Block::Opaque { wire: "anthropic".to_owned(), value: thinking.clone() },
+        text(" "),
+    ]);
     for (empty, sent_before) in [(answer(vec![]), vec![]), (thought, vec![thinking])] {
-        let mut request = asking("Hi");
+        let mut request = request_with("Hi");
         request.messages.extend([Message::Assistant(&empty), Message::User("Well?".into())]);
         let sent = body(&anthropic(), &request, &[]);
         let content = [sent_before, vec![json!({"type": "text", "text": "(no text)"})]].concat();
@@ -193,24 +194,31 @@ fn an_empty_answer_is_sent_as_the_wires_take_it() {
 }
 
 #[test]
-fn more_parameters_are_sent_as_they_are_but_none_that_would_be_refused() {
-    let parameters = json!({"top_p": 0.9, "tool_choice": "auto", "stream": false, "stream_options": {}});
-    let model = model(json!({"wire": "openai", "base_url": "http://x/v1", "parameters": parameters}));
-    let sent = body(&model, &asking("Hi"), &[]);
-    let messages =
-        [json!({"role": "system", "content": "You are terse."}), json!({"role": "user", "content": "Hi"})];
+fn further_parameters_are_sent_unless_the_server_would_reject_them() {
+    let parameters =
+        json!({"top_p": 0.9, "tool_choice": "auto", "stream": false, "stream_options": {}});
+    let model =
+        model(json!({"wire": "openai", "base_url": "http://x/v1", "parameters": parameters}));
+    let sent = body(&model, &request_with("Hi"), &[]);
+    let messages = [
+        json!({"role": "system", "content": "You are terse."}),
+        json!({"role": "user", "content": "Hi"}),
+    ];
     assert_eq!(
         sent,
         json!({"model": "main", "max_tokens": 4096, "top_p": 0.9, "stream": false, "messages": messages})
     );
-    assert_eq!(body(&model, &asking("Hi"), &[tool("fetch")])["tool_choice"], "auto");
+    assert_eq!(body(&model, &request_with("Hi"), &[tool("fetch")])["tool_choice"], "auto");
 }
 
 #[test]
-fn the_limit_of_tokens_has_the_name_that_the_server_understands() {
+fn the_token_limit_has_the_name_that_the_server_accepts() {
     let limit = |config: Value| {
-        let sent = body(&model(config), &asking("Hi"), &[]);
-        ["max_tokens", "max_completion_tokens"].into_iter().find(|name| sent.get(name).is_some()).unwrap()
+        let sent = body(&model(config), &request_with("Hi"), &[]);
+        ["max_tokens", "max_completion_tokens"]
+            .into_iter()
+            .find(|name| sent.get(name).is_some())
+            .unwrap()
     };
     assert_eq!(limit(json!({"wire": "openai"})), "max_completion_tokens");
     assert_eq!(limit(json!({"wire": "openai", "max_tokens_field": "max_tokens"})), "max_tokens");

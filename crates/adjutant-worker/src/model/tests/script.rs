@@ -1,10 +1,11 @@
-//! Whole conversations with the scripted model, which refuses what the vendors refuse.
+//! Whole conversations with the scripted model, which rejects requests that the vendors reject.
 
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{StopReason, ToolOutput};
 use adjutant_script::{
-    Fault, Script, ScriptServer, Usage, When, empty, fault, raw_tool_call, refusal, status, tool_call,
+    Fault, Script, ScriptServer, Usage, When, empty, fault, raw_tool_call, refusal, status,
+    tool_call,
 };
 
 use super::*;
@@ -28,10 +29,14 @@ fn both_ways() -> impl Iterator<Item = (Wire, Value)> {
 }
 
 #[tokio::test]
-async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_taken_back_by_the_vendor() {
+async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_accepted_by_the_vendor() {
     for (wire, stream) in both_ways() {
-        let usage =
-            Usage { input_tokens: 100, output_tokens: 5, cache_read_tokens: 60, cache_write_tokens: 0 };
+        let usage = Usage {
+            input_tokens: 100,
+            output_tokens: 5,
+            cache_read_tokens: 60,
+            cache_write_tokens: 0,
+        };
         let both = adjutant_script::text("I look at both.")
             .with_thinking("Hm.")
             .and_call("fetch", json!({"q": "ä🦀"}))
@@ -55,7 +60,7 @@ async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_taken_back_by
 
         let mut answers: Vec<Answer> = Vec::new();
         for turn in 1..=5 {
-            let mut request = asking("Look it up.");
+            let mut request = request_with("Look it up.");
             for answer in &answers {
                 request.messages.push(Message::Assistant(answer));
                 let result = |call: &'_ str| format!("result of {call}");
@@ -78,20 +83,27 @@ async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_taken_back_by
             assert_eq!(text, reply.answer.text().unwrap_or_default());
             if turn == 1 {
                 let usage = reply.usage;
-                assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (100, 5, 60));
+                assert_eq!(
+                    (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+                    (100, 5, 60)
+                );
                 assert_eq!(usage.cost_nanousd, 100_000);
             }
             answers.push(reply.answer);
         }
 
-        let calls: Vec<_> =
-            answers[0].tool_uses().map(|call| (call.name.as_str(), call.arguments.clone())).collect();
+        let calls: Vec<_> = answers[0]
+            .tool_uses()
+            .map(|call| (call.name.as_str(), call.arguments.clone()))
+            .collect();
         assert_eq!(calls[0], ("fetch", Arguments::Json(json!({"q": "ä🦀"}))));
         assert_eq!(calls[1], ("now", Arguments::Json(json!({}))));
         assert_eq!(answers[0].text().unwrap(), "I look at both.");
         assert_eq!(answers[2].text(), None);
-        let ends: Vec<_> =
-            answers[3..].iter().map(|answer| (answer.text().unwrap_or_default(), answer.stop)).collect();
+        let ends: Vec<_> = answers[3..]
+            .iter()
+            .map(|answer| (answer.text().unwrap_or_default(), answer.stop))
+            .collect();
         assert_eq!(ends[0], ("So far".to_owned(), StopReason::MaxTokens));
         assert_eq!(ends[1], ("I will not.".to_owned(), StopReason::Refusal));
         server.assert_nothing_answered_twice();
@@ -100,11 +112,13 @@ async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_taken_back_by
 }
 
 #[tokio::test]
-async fn malformed_arguments_are_told_as_such() {
+async fn malformed_arguments_are_reported_as_malformed() {
     for wire in WIRES {
         let script = Script::new().on(When::any()).answer(raw_tool_call("fetch", "{\"q\": "));
         let server = ScriptServer::start(script).await.unwrap();
-        let reply = model_of(&server, wire, json!(true)).call(&asking("Hi"), &[tool("fetch")], |_| {}).await;
+        let reply = model_of(&server, wire, json!(true))
+            .call(&request_with("Hi"), &[tool("fetch")], |_| {})
+            .await;
         let answer = reply.unwrap().answer;
         let call = answer.tool_uses().next().unwrap();
         assert_eq!(call.arguments, Arguments::Malformed("{\"q\": ".to_owned()));
@@ -112,7 +126,7 @@ async fn malformed_arguments_are_told_as_such() {
 }
 
 #[tokio::test]
-async fn whatever_breaks_an_answer_may_pass() {
+async fn a_broken_answer_is_not_a_permanent_error() {
     for (wire, stream) in both_ways() {
         for broken in [
             Fault::DropBeforeHeaders,
@@ -123,18 +137,22 @@ async fn whatever_breaks_an_answer_may_pass() {
             Fault::ErrorHalfway,
         ] {
             let answers = [fault(broken), adjutant_script::text("Well.")];
-            let server = ScriptServer::start(Script::new().on(When::any()).answer(answers)).await.unwrap();
+            let server =
+                ScriptServer::start(Script::new().on(When::any()).answer(answers)).await.unwrap();
             let model = model_of(&server, wire, stream.clone());
-            let error = model.call(&asking("Hi"), &[], |_| {}).await.unwrap_err();
-            assert!(!matches!(error, CallError::Final { .. }), "{broken:?} on {wire:?}, {stream}: {error:?}");
-            let reply = model.call(&asking("Hi"), &[], |_| {}).await.unwrap();
+            let error = model.call(&request_with("Hi"), &[], |_| {}).await.unwrap_err();
+            assert!(
+                !matches!(error, CallError::Permanent { .. }),
+                "{broken:?} on {wire:?}, {stream}: {error:?}"
+            );
+            let reply = model.call(&request_with("Hi"), &[], |_| {}).await.unwrap();
             assert_eq!(reply.answer, Answer::of_text("Well."));
         }
     }
 }
 
 #[tokio::test]
-async fn rate_limits_say_for_how_long_in_every_way() {
+async fn rate_limits_have_the_requested_pause_in_every_form() {
     for wire in WIRES {
         for limited in [
             status(429).retry_after(30.0),
@@ -142,29 +160,36 @@ async fn rate_limits_say_for_how_long_in_every_way() {
             status(429).reset_after(30.0),
             status(529).retry_after(30.0),
         ] {
-            let server = ScriptServer::start(Script::new().on(When::any()).answer(limited)).await.unwrap();
-            let error =
-                model_of(&server, wire, json!(true)).call(&asking("Hi"), &[], |_| {}).await.unwrap_err();
+            let server =
+                ScriptServer::start(Script::new().on(When::any()).answer(limited)).await.unwrap();
+            let error = model_of(&server, wire, json!(true))
+                .call(&request_with("Hi"), &[], |_| {})
+                .await
+                .unwrap_err();
             assert!(matches!(error, CallError::RateLimited { .. }), "{error:?}");
             let wait = error.retry_after().unwrap();
-            assert!((Duration::from_secs(28)..=Duration::from_secs(31)).contains(&wait), "{wait:?}");
+            assert!(
+                (Duration::from_secs(28)..=Duration::from_secs(31)).contains(&wait),
+                "{wait:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn a_dropped_call_hangs_up_within_a_second() {
+async fn a_dropped_call_disconnects_within_a_second() {
     for wire in WIRES {
         for hanging in [Fault::HangBeforeHeaders, Fault::HangHalfway] {
-            let server =
-                ScriptServer::start(Script::new().on(When::any()).answer(fault(hanging))).await.unwrap();
+            let server = ScriptServer::start(Script::new().on(When::any()).answer(fault(hanging)))
+                .await
+                .unwrap();
             let model = model_of(&server, wire, json!(true));
-            let request = asking("Hi");
-            let (begun, mut has_begun) = tokio::sync::watch::channel(());
-            let call = model.call(&request, &[], |_| begun.send_replace(()));
+            let request = request_with("Hi");
+            let (started, mut has_started) = tokio::sync::watch::channel(());
+            let call = model.call(&request, &[], |_| started.send_replace(()));
             let dropped_at = tokio::select! {
                 reply = call => panic!("{reply:?}"),
-                _ = has_begun.changed(), if hanging == Fault::HangHalfway => Instant::now(),
+                _ = has_started.changed(), if hanging == Fault::HangHalfway => Instant::now(),
                 () = server.wait_for_requests(1), if hanging == Fault::HangBeforeHeaders => Instant::now(),
             };
             server.wait_until("the client has gone", |tally| tally.hung_up == 1).await;
@@ -178,8 +203,10 @@ async fn a_call_of_a_tool_without_arguments_has_an_empty_object() {
     for (wire, stream) in both_ways() {
         let script = Script::new().on(When::any()).answer(tool_call("now", json!({})));
         let server = ScriptServer::start(script).await.unwrap();
-        let reply =
-            model_of(&server, wire, stream).call(&asking("Hi"), &[tool("now")], |_| {}).await.unwrap();
+        let reply = model_of(&server, wire, stream)
+            .call(&request_with("Hi"), &[tool("now")], |_| {})
+            .await
+            .unwrap();
         assert_eq!(reply.answer.tool_uses().next().unwrap().arguments, Arguments::Json(json!({})));
     }
 }

@@ -1,4 +1,4 @@
-//! A server of bytes: it says exactly what it was told to say, and then does what it was told to do.
+//! A TCP server that sends given bytes for each request, and then closes or hangs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 pub(super) enum Then {
-    GoOn,
+    KeepAlive,
     Close,
-    /// Says nothing more until the client has gone.
+    /// Sends nothing more until the client disconnects.
     Hang,
 }
 
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// Requests in the order in which they came: all of their head, and their body.
+    /// The requests in order, each with its head and its body.
     pub requests: Arc<Mutex<Vec<(String, String)>>>,
     pub connections: Arc<Mutex<usize>>,
-    /// A client has gone while it was hung on.
-    pub gone: Arc<Notify>,
-    pub said: Arc<Notify>,
+    /// A client has disconnected while the server hung.
+    pub disconnected: Arc<Notify>,
+    pub answered: Arc<Notify>,
 }
 
 pub(super) struct Server {
@@ -30,7 +30,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Answers request after request with these.
+    /// Sends one of these answers per request, in order.
     pub(super) async fn start(answers: Vec<(String, Then)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -46,8 +46,10 @@ impl Server {
         Self { base, seen }
     }
 
-    pub(super) async fn client_goes_within_a_second(&self) {
-        tokio::time::timeout(Duration::from_secs(1), self.seen.gone.notified()).await.unwrap();
+    pub(super) async fn client_disconnects_within_a_second(&self) {
+        tokio::time::timeout(Duration::from_secs(1), self.seen.disconnected.notified())
+            .await
+            .unwrap();
     }
 
     pub(super) fn request(&self, n: usize) -> (String, String) {
@@ -55,20 +57,24 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, answers: Arc<Mutex<std::vec::IntoIter<(String, Then)>>>, seen: Seen) {
+async fn serve(
+    stream: TcpStream,
+    answers: Arc<Mutex<std::vec::IntoIter<(String, Then)>>>,
+    seen: Seen,
+) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
         seen.requests.lock().unwrap().push(request);
         let next = answers.lock().unwrap().next();
-        let Some((answer, then)) = next else { panic!("a call that no one expected") };
+        let Some((answer, then)) = next else { panic!("unexpected request") };
         stream.write_all(answer.as_bytes()).await.unwrap();
-        seen.said.notify_one();
+        seen.answered.notify_one();
         match then {
-            Then::GoOn => {}
+            Then::KeepAlive => {}
             Then::Close => return,
             Then::Hang => {
                 let _ = stream.read(&mut [0; 1]).await;
-                seen.gone.notify_one();
+                seen.disconnected.notify_one();
                 return;
             }
         }
@@ -82,24 +88,26 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<(String, String)> {
             return None;
         }
     }
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
     Some((head, String::from_utf8(body).ok()?))
 }
 
-/// An answer with all of its body.
+/// A response with a complete body.
 pub(super) fn whole(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The beginning of an answer in chunks, without its end.
-pub(super) fn begun(body: &str) -> String {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+/// The start of a chunked response, without its end.
+pub(super) fn partial(body: &str) -> String {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     format!("{head}{:x}\r\n{body}\r\n", body.len())
 }
 
-/// A stream with its end.
+/// A complete chunked response.
 pub(super) fn streamed(body: &str) -> String {
-    begun(body) + "0\r\n\r\n"
+    partial(body) + "0\r\n\r\n"
 }

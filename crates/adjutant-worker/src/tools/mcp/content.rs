@@ -1,8 +1,8 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
-const UNKNOWN: &str = "[content of an unknown kind]";
+const UNKNOWN: &str = "[content of an unknown type]";
 
-/// What a child reads of a result: text as it is, and of anything else that it is there.
+/// The result as text for the agent. Content of other types is replaced by a note.
 pub(super) fn text(result: CallToolResult) -> Result<String, String> {
     let has_text = result.content.iter().any(|block| block.as_text().is_some());
     let mut parts: Vec<String> = result.content.into_iter().map(block).collect();
@@ -19,7 +19,9 @@ fn block(block: ContentBlock) -> String {
         ContentBlock::Image(image) => binary("image", &image.mime_type, &image.data),
         ContentBlock::Audio(audio) => binary("audio", &audio.mime_type, &audio.data),
         ContentBlock::Resource(embedded) => match embedded.resource {
-            ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                format!("[resource {uri}]\n{text}")
+            }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 binary(&format!("resource {uri}"), &mime_type.unwrap_or_default(), &blob)
             }
@@ -30,7 +32,7 @@ fn block(block: ContentBlock) -> String {
     }
 }
 
-/// Models get texts from us.
+/// Agents get only texts.
 fn binary(what: &str, mime_type: &str, base64: &str) -> String {
     let bytes = base64.trim_end_matches('=').len() * 3 / 4;
     format!("[{what}, {mime_type}, {bytes} bytes: not shown]")
@@ -41,9 +43,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_is_what_can_be_read_of_it() {
+    fn a_result_is_rendered_as_text() {
         for (result, expected) in [
-            (json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}), Ok("a\nb")),
+            (
+                json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+                Ok("a\nb"),
+            ),
             (json!({"content": []}), Ok("")),
             (
                 json!({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}),

@@ -1,8 +1,8 @@
-//! HTTP, as the streamable transport uses it, with one thing mended.
+//! The HTTP client of the streamable transport, with a fix for expired sessions.
 //!
-//! A server that was replaced knows no session any more. Some say so with a status of 404, and the transport begins a new one.
-//! Many say so with a 400 and an error that belongs to no request, which the transport passes on to nobody: whoever has
-//! asked waits for ever.
+//! A restarted server does not know old sessions. With status 404 the transport starts a new one. But
+//! many servers answer with status 400 and a JSON-RPC error without a request id, which the transport
+//! delivers to no caller, so that the call would wait forever.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl StreamableHttpClient for Http {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let answer = self.0.post_message(uri, message, session.clone(), auth, headers).await?;
-        understood(answer, session)
+        check_session(answer, session)
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -44,13 +44,14 @@ impl StreamableHttpClient for Http {
         session: Option<Arc<str>>,
         auth: Option<String>,
         headers: Headers,
-        most: usize,
+        max: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let client = &self.0;
-        let asked = session.clone();
-        let answer =
-            client.post_message_with_max_sse_event_size(uri, message, asked, auth, headers, most).await?;
-        understood(answer, session)
+        let session_id = session.clone();
+        let answer = client
+            .post_message_with_max_sse_event_size(uri, message, session_id, auth, headers, max)
+            .await?;
+        check_session(answer, session)
     }
 
     async fn delete_session(
@@ -81,20 +82,26 @@ impl StreamableHttpClient for Http {
         last_event: Option<String>,
         auth: Option<String>,
         headers: Headers,
-        most: usize,
+        max: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        self.0.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, most).await
+        self.0
+            .get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, max)
+            .await
     }
 }
 
-/// What a server refuses without having read whose request it is, it refuses for its session, if it has one.
-fn understood(
+/// Treats an error without a request id as an expired session.
+fn check_session(
     answer: StreamableHttpPostResponse,
     session: Option<Arc<str>>,
 ) -> Result<StreamableHttpPostResponse, Failure> {
-    let is_for_nobody = matches!(
+    let has_no_request = matches!(
         &answer,
         StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _) if error.id.is_none()
     );
-    if is_for_nobody && session.is_some() { Err(StreamableHttpError::SessionExpired) } else { Ok(answer) }
+    if has_no_request && session.is_some() {
+        Err(StreamableHttpError::SessionExpired)
+    } else {
+        Ok(answer)
+    }
 }

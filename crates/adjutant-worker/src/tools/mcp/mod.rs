@@ -1,9 +1,10 @@
-//! MCP servers: each is connected to, listened to, and connected to again when it is gone, for as long as the toolbox lives.
+//! MCP servers. Each is connected and listed, and reconnected after a failure, for as long as the
+//! toolbox lives.
 
 mod connection;
 mod content;
-mod hold;
 mod http;
+mod process_guard;
 mod tool;
 
 use std::sync::Arc;
@@ -16,68 +17,78 @@ use rmcp::{Peer, RoleClient, ServiceError};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::catalogue::Shelf;
-use super::web::Web;
-use super::{BadTool, McpConfig, Tool};
+use super::http_client::HttpClients;
+use super::registry::ToolRegistry;
+use super::{McpConfig, Tool, ToolConfigError};
 use connection::{Connection, Endpoint};
 use tool::McpTool;
 
-/// A server that lasted this long is not failing at its start.
+/// The longest pause before a reconnect. A connection that lasted longer resets the pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// More than this is not a list of tools.
+/// The most pages of a tool list that are read.
 const MAX_PAGES: usize = 100;
 
-/// A configured MCP server, up or down.
+/// A configured MCP server, connected or not.
 pub(super) struct Server {
     name: String,
     config: McpConfig,
     endpoint: Endpoint,
-    link: watch::Sender<Link>,
-    /// Its list may have changed, or it may be gone: listing shows which.
+    status: watch::Sender<Status>,
+    /// The tool list may have changed or the connection may be broken: listing again shows which.
     list_again: Arc<Notify>,
 }
 
 #[derive(Clone)]
-enum Link {
+enum Status {
     Starting,
-    Up(Peer<RoleClient>),
-    Down,
+    Connected(Peer<RoleClient>),
+    Disconnected,
 }
 
 impl Server {
-    pub(super) fn new(name: &str, config: &McpConfig, web: &Web) -> Result<Self, BadTool> {
-        let endpoint = Endpoint::new(name, &config.endpoint, web)?;
+    pub(super) fn new(
+        name: &str,
+        config: &McpConfig,
+        http: &HttpClients,
+    ) -> Result<Self, ToolConfigError> {
+        let endpoint = Endpoint::new(name, &config.endpoint, http)?;
         Ok(Self {
             name: name.to_owned(),
             config: config.clone(),
             endpoint,
-            link: watch::Sender::new(Link::Starting),
+            status: watch::Sender::new(Status::Starting),
             list_again: Arc::default(),
         })
     }
 
-    /// Never ends by itself.
-    pub(super) async fn keep(self: Arc<Self>, shelf: Arc<Shelf>) {
+    /// Keeps the server connected. Never returns.
+    pub(super) async fn run(self: Arc<Self>, registry: Arc<ToolRegistry>) {
         let mut pauses = backoff();
-        let mut last_why = String::new();
+        let mut last_reason = String::new();
         loop {
-            let began = Instant::now();
+            let started = Instant::now();
             let why = match self.connect().await {
-                Ok(connection) => self.stay(connection, &shelf).await,
+                Ok(connection) => self.serve(connection, &registry).await,
                 Err(why) => why,
             };
-            self.link.send_replace(Link::Down);
-            if began.elapsed() > LONGEST_PAUSE {
+            self.status.send_replace(Status::Disconnected);
+            if started.elapsed() > LONGEST_PAUSE {
                 pauses = backoff();
             }
             let server = &self.name;
-            if why == last_why {
-                tracing::debug!(mcp.server = server, "MCP server {server} is still not there: {why}");
+            if why == last_reason {
+                tracing::debug!(
+                    mcp.server = server,
+                    "MCP server {server} still not connected: {why}"
+                );
             } else {
-                tracing::warn!(mcp.server = server, "MCP server {server} is not there, trying again: {why}");
+                tracing::warn!(
+                    mcp.server = server,
+                    "MCP server {server} not connected, retrying: {why}"
+                );
             }
-            last_why = why;
+            last_reason = why;
             tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
         }
     }
@@ -90,21 +101,21 @@ impl Server {
         }
     }
 
-    /// Until it is gone. Returns why.
-    async fn stay(self: &Arc<Self>, connection: Connection, shelf: &Shelf) -> String {
+    /// Updates the tool list until the connection ends. Returns the reason.
+    async fn serve(self: &Arc<Self>, connection: Connection, registry: &ToolRegistry) -> String {
         let peer = connection.peer();
-        if let Err(why) = self.list(&peer, shelf).await {
+        if let Err(why) = self.update_tools(&peer, registry).await {
             return why;
         }
-        tracing::info!(mcp.server = self.name, "MCP server {} is there", self.name);
-        self.link.send_replace(Link::Up(peer.clone()));
-        let gone = connection.gone();
-        tokio::pin!(gone);
+        tracing::info!(mcp.server = self.name, "MCP server {} connected", self.name);
+        self.status.send_replace(Status::Connected(peer.clone()));
+        let closed = connection.closed();
+        tokio::pin!(closed);
         loop {
             tokio::select! {
-                why = &mut gone => return why,
+                why = &mut closed => return why,
                 () = self.list_again.notified() => {
-                    if let Err(why) = self.list(&peer, shelf).await {
+                    if let Err(why) = self.update_tools(&peer, registry).await {
                         return why;
                     }
                 }
@@ -112,73 +123,89 @@ impl Server {
         }
     }
 
-    async fn list(self: &Arc<Self>, peer: &Peer<RoleClient>, shelf: &Shelf) -> Result<(), String> {
+    async fn update_tools(
+        self: &Arc<Self>,
+        peer: &Peer<RoleClient>,
+        registry: &ToolRegistry,
+    ) -> Result<(), String> {
         let tools = match timeout(self.config.start_timeout, list(peer)).await {
-            Ok(tools) => tools.map_err(|error| format!("it does not list its tools: {error}"))?,
+            Ok(tools) => tools.map_err(|error| format!("listing its tools failed: {error}"))?,
             Err(_) => {
-                return Err(format!("it did not list its tools within {:?}", self.config.start_timeout));
+                return Err(format!(
+                    "listing its tools timed out after {:?}",
+                    self.config.start_timeout
+                ));
             }
         };
-        let wanted = tools.into_iter().filter(|tool| self.is_wanted(&tool.name));
-        let tools = wanted.map(|tool| Arc::new(McpTool::new(self.clone(), tool)) as Arc<dyn Tool>);
-        shelf.put(&self.name, tools.collect());
+        let enabled = tools.into_iter().filter(|tool| self.is_enabled(&tool.name));
+        let tools = enabled.map(|tool| Arc::new(McpTool::new(self.clone(), tool)) as Arc<dyn Tool>);
+        registry.set_server_tools(&self.name, tools.collect());
         Ok(())
     }
 
-    fn is_wanted(&self, tool: &str) -> bool {
+    fn is_enabled(&self, tool: &str) -> bool {
         let is_in = |list: &[String]| list.iter().any(|name| name == tool);
         self.config.allow.as_deref().is_none_or(is_in) && !is_in(&self.config.deny)
     }
 
+    /// Resolves when the server is connected or has failed once.
     pub(super) async fn settled(&self) {
-        let is_settled = |link: &Link| !matches!(link, Link::Starting);
-        // It fails when the sender is gone, and that is ours.
-        let _ = self.link.subscribe().wait_for(is_settled).await;
+        let is_settled = |status: &Status| !matches!(status, Status::Starting);
+        // This fails only when the sender, which `self` owns, is dropped.
+        let _ = self.status.subscribe().wait_for(is_settled).await;
     }
 
-    /// Calls the server when it is there. If it goes during the call, a call that may be repeated is, once.
+    /// Calls the server when it is connected. If the connection breaks during the call, a call that may
+    /// be repeated is repeated once.
     async fn call(&self, params: CallToolRequestParams, replay: Replay) -> Result<String, String> {
-        let mut tries = match replay {
+        let mut attempts = match replay {
             Replay::Safe => 2,
             Replay::Unsafe => 1,
         };
         loop {
-            // Something is left to say so, before the call's own time is up.
+            // Returns this error before the timeout of the call itself.
             let Ok(peer) = timeout(self.config.timeout.mul_f64(0.9), self.peer()).await else {
-                return Err("The tool's server is not running; it will be started again.".to_owned());
+                return Err(
+                    "The MCP server of the tool is not running; it is being restarted.".to_owned()
+                );
             };
-            tries -= 1;
+            attempts -= 1;
             match peer.call_tool_once(params.clone()).await {
                 Ok(CallToolResponse::Complete(result)) => return content::text(result),
                 Ok(_) => {
-                    return Err("The tool wants a dialogue, and there is nobody to have it with.".to_owned());
+                    return Err("The tool asked for user input, which is not available.".to_owned());
                 }
                 Err(ServiceError::McpError(error)) => {
-                    return Err(format!("The tool's server refused: {} ({})", error.message, error.code.0));
+                    return Err(format!(
+                        "The MCP server of the tool returned an error: {} ({})",
+                        error.message, error.code.0
+                    ));
                 }
-                Err(_) if tries > 0 => self.list_again.notify_one(),
+                Err(_) if attempts > 0 => self.list_again.notify_one(),
                 Err(_) => {
                     self.list_again.notify_one();
                     let unknown = match replay {
                         Replay::Safe => "",
                         Replay::Unsafe => " Whether the call had an effect is not known.",
                     };
-                    return Err(format!("The tool's server went away during the call.{unknown}"));
+                    return Err(format!(
+                        "The MCP server of the tool disconnected during the call.{unknown}"
+                    ));
                 }
             }
         }
     }
 
     async fn peer(&self) -> Peer<RoleClient> {
-        let mut link = self.link.subscribe();
+        let mut status = self.status.subscribe();
         loop {
-            match link.borrow_and_update().clone() {
-                // It may be gone without anyone having noticed yet.
-                Link::Up(peer) if !peer.is_transport_closed() => return peer,
-                Link::Up(_) | Link::Starting | Link::Down => {}
+            match status.borrow_and_update().clone() {
+                // The connection may be closed, and `run` has not noticed yet.
+                Status::Connected(peer) if !peer.is_transport_closed() => return peer,
+                Status::Connected(_) | Status::Starting | Status::Disconnected => {}
             }
-            // It fails when the sender is gone, and that is ours.
-            let _ = link.changed().await;
+            // This fails only when the sender, which `self` owns, is dropped.
+            let _ = status.changed().await;
         }
     }
 }
@@ -187,7 +214,8 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, Service
     let mut tools = Vec::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
-        let page = peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
+        let page =
+            peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -197,7 +225,7 @@ async fn list(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Tool>, Service
     Ok(tools)
 }
 
-/// The first time at once, since most restarts succeed.
+/// The first retry is almost immediate, since most restarts succeed.
 fn backoff() -> ExponentialBackoff {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(100))

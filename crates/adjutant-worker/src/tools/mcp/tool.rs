@@ -8,25 +8,29 @@ use serde_json::{Value, json};
 use super::Server;
 use crate::tools::{Limits, Tool, ToolCall};
 
-/// Where a server that wants to recognize a repeated call finds its key.
+/// The metadata field with the idempotency key of a call.
 const KEY: &str = "adjutant/idempotency-key";
 
-/// One tool of a server.
+/// One tool of an MCP server.
 pub(super) struct McpTool {
     server: Arc<Server>,
-    /// Under the server's name for it.
+    /// With the name that the server uses.
     definition: ToolDefinition,
 }
 
 impl McpTool {
     pub(super) fn new(server: Arc<Server>, tool: rmcp::model::Tool) -> Self {
-        let replay = server.config.replay.unwrap_or_else(|| hinted(&tool));
+        let replay = server.config.replay.unwrap_or_else(|| annotated_replay(&tool));
         let mut input_schema = tool.schema_as_json_value();
-        // Vendors refuse the whole request for a schema that does not say so.
+        // Vendors reject the whole request if a schema does not have this type.
         input_schema["type"] = json!("object");
         let definition = ToolDefinition {
             name: tool.name.into_owned(),
-            description: tool.description.map(|text| text.into_owned()).or(tool.title).unwrap_or_default(),
+            description: tool
+                .description
+                .map(|text| text.into_owned())
+                .or(tool.title)
+                .unwrap_or_default(),
             input_schema,
             replay,
         };
@@ -53,8 +57,8 @@ impl Tool for McpTool {
     }
 }
 
-/// A hint is believed: it comes from a server that the operator chose.
-fn hinted(tool: &rmcp::model::Tool) -> Replay {
+/// Trusts the annotations: the operator chose the server.
+fn annotated_replay(tool: &rmcp::model::Tool) -> Replay {
     let safe = tool
         .annotations
         .as_ref()

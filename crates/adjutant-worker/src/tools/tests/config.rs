@@ -57,7 +57,10 @@ fn what_is_wrong_in_the_config_is_refused_when_it_is_read() {
         ("[fetch]\nmax_bytes = -1", "max_bytes"),
         ("[files]", "missing field `root`"),
         ("[http.x]\nurl = 'http://x'", "missing field `description`"),
-        ("[http.x]\nurl = 'http://x'\ndescription = ''\nreplay = 'maybe'", "unknown variant `maybe`"),
+        (
+            "[http.x]\nurl = 'http://x'\ndescription = ''\nreplay = 'maybe'",
+            "unknown variant `maybe`",
+        ),
         ("[http.x]\nurl = 'http://x'\ndescription = ''\nheaders = { a = 1 }", "a string or { env"),
         (
             "[http.x]\nurl = 'http://x'\ndescription = ''\nheaders = { a = { env = 'A', b = 'c' } }",
@@ -82,31 +85,49 @@ async fn what_cannot_be_made_is_refused_at_the_start_by_its_name() {
     for (text, why) in [
         (http("url = 'nonsense'"), "tools.http.x.url: relative URL"),
         (http("url = 'ftp://example.com'"), "tools.http.x.url: Only http"),
-        (http("url = 'http://127.0.0.1/'"), "tools.http.x.url: The host's address is not a public one."),
-        (http("url = 'http://u:p@example.com/'"), "tools.http.x.url: A URL must not have a user name"),
-        (http("url = 'http://example.com'\ninput_schema = { type = 'string' }"), "tools.http.x.input_schema"),
+        (
+            http("url = 'http://127.0.0.1/'"),
+            "tools.http.x.url: The host's address is not a public one.",
+        ),
+        (
+            http("url = 'http://u:p@example.com/'"),
+            "tools.http.x.url: A URL must not have a user name",
+        ),
+        (
+            http("url = 'http://example.com'\ninput_schema = { type = 'string' }"),
+            "tools.http.x.input_schema",
+        ),
         (
             http("url = 'http://example.com'\nheaders = { 'a b' = 'c' }"),
-            "tools.http.x.headers.a b: this is not",
+            "tools.http.x.headers.a b: is not a valid",
         ),
         (
             http("url = 'http://example.com'\nheaders = { a = \"b\\nc\" }"),
-            "tools.http.x.headers.a: this is not",
+            "tools.http.x.headers.a: is not a valid",
         ),
         (
             http("url = 'http://example.com'\nheaders = { a = { env = 'ADJUTANT_NOT_SET' } }"),
             "tools.http.x.headers.a: the environment variable ADJUTANT_NOT_SET is not set",
         ),
-        ("[http.fetch]\ndescription = ''\nurl = 'http://example.com'".into(), "another tool has this name"),
+        (
+            "[http.fetch]\ndescription = ''\nurl = 'http://example.com'".into(),
+            "another tool has this name",
+        ),
         (
             "[http.subagent]\ndescription = ''\nurl = 'http://example.com'".into(),
-            "this name is Adjutant's own",
+            "this name is reserved",
         ),
         ("[http.'a b']\ndescription = ''\nurl = 'http://example.com'".into(), "1 to 64 letters"),
-        ("[files]\nroot = '/no/such/folder'".into(), "tools.files.root: /no/such/folder: There is nothing"),
+        (
+            "[files]\nroot = '/no/such/folder'".into(),
+            "tools.files.root: /no/such/folder: There is nothing",
+        ),
         ("[files]\nroot = '/etc/passwd'".into(), "tools.files.root"),
         ("[mcp.x]\nurl = 'mailto:a'".into(), "tools.mcp.x.url"),
-        ("[mcp.x]\ncommand = ['a']\nenv = { A = { env = 'ADJUTANT_NOT_SET' } }".into(), "tools.mcp.x.env.A"),
+        (
+            "[mcp.x]\ncommand = ['a']\nenv = { A = { env = 'ADJUTANT_NOT_SET' } }".into(),
+            "tools.mcp.x.env.A",
+        ),
     ] {
         let error = Toolbox::start(&config(&text), Vec::new()).err().unwrap().to_string();
         assert!(error.contains(why), "{text}: {error}");
@@ -115,8 +136,9 @@ async fn what_cannot_be_made_is_refused_at_the_start_by_its_name() {
 
 #[test]
 fn a_secret_is_not_shown_by_the_config_that_has_it() {
-    let config =
-        config("[http.x]\nurl = 'http://x'\ndescription = ''\nheaders = { a = 'hush', b = { env = 'B' } }");
+    let config = config(
+        "[http.x]\nurl = 'http://x'\ndescription = ''\nheaders = { a = 'hush', b = { env = 'B' } }",
+    );
     let shown = format!("{config:?}");
     assert!(
         !shown.contains("hush") && shown.contains("Literal(..)") && shown.contains("env: \"B\""),

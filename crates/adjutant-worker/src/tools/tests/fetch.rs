@@ -9,8 +9,8 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::{ask, call, serve, toolbox};
-use crate::tools::fetch::Fetch;
-use crate::tools::web::{self, Web};
+use crate::tools::builtin::fetch::Fetch;
+use crate::tools::http_client::{self, HttpClients};
 use crate::tools::{FetchConfig, Tool};
 
 const PAGE: &str = "<html><head><title>T</title><style>p{}</style><script>alert(1)</script></head>\
@@ -26,7 +26,9 @@ fn pages() -> Router {
         )
         .route(
             "/latin",
-            get(|| async { ([(CONTENT_TYPE, "text/plain; charset=ISO-8859-1")], b"caf\xe9".to_vec()) }),
+            get(|| async {
+                ([(CONTENT_TYPE, "text/plain; charset=ISO-8859-1")], b"caf\xe9".to_vec())
+            }),
         )
         .route(
             "/meta",
@@ -36,7 +38,10 @@ fn pages() -> Router {
         )
         .route("/image", get(|| async { ([(CONTENT_TYPE, "image/png")], "png") }))
         .route("/binary", get(|| async { ([(CONTENT_TYPE, "text/plain")], "a\0b") }))
-        .route("/gzip", get(|| async { ([(CONTENT_TYPE, "text/plain"), (CONTENT_ENCODING, "gzip")], "zz") }))
+        .route(
+            "/gzip",
+            get(|| async { ([(CONTENT_TYPE, "text/plain"), (CONTENT_ENCODING, "gzip")], "zz") }),
+        )
         .route("/long", get(|| async { ([(CONTENT_TYPE, "text/plain")], "x".repeat(3 << 20)) }))
         .route("/teapot", get(|| async { (StatusCode::IM_A_TEAPOT, "short and stout") }))
         .route("/hop", get(|| async { (StatusCode::FOUND, [(LOCATION, "json")]) }))
@@ -54,10 +59,13 @@ async fn a_page_comes_as_text_with_where_it_came_from() {
         toolbox.call("fetch", call(&arguments)).await
     };
     let page = fetch("/page#part").await.unwrap();
+    assert!(page.starts_with(&format!(
+        "URL: http://{address}/page\nStatus: 200 OK\nContent-Type: text/html\n\n"
+    )));
     assert!(
-        page.starts_with(&format!("URL: http://{address}/page\nStatus: 200 OK\nContent-Type: text/html\n\n"))
+        page.contains("# Hello") && page.contains("[more][1]") && page.contains("[1]: /more"),
+        "{page}"
     );
-    assert!(page.contains("# Hello") && page.contains("[more][1]") && page.contains("[1]: /more"), "{page}");
     assert!(!page.contains("alert") && !page.contains("p{}"), "{page}");
     assert!(fetch("/json").await.unwrap().ends_with("application/json\n\n{\"a\":1}"));
     assert!(fetch("/untyped").await.unwrap().ends_with("Content-Type: \n\nx\n\ny\n"));
@@ -74,7 +82,7 @@ async fn a_page_comes_as_text_with_where_it_came_from() {
         ("/binary", "not text"),
         ("/gzip", "compressed"),
         ("/loop", "more than 5 redirects"),
-        ("/nowhere", "not a URL"),
+        ("/nowhere", "invalid URL"),
     ] {
         let error = fetch(path).await.unwrap_err();
         assert!(error.contains(why), "{path}: {error}");
@@ -115,7 +123,9 @@ async fn arguments_are_checked() {
 }
 
 /// A server that can be reached under a public name, and counts who comes to where nobody should.
-async fn public_server(target: fn(SocketAddr) -> String) -> (SocketAddr, Arc<AtomicUsize>, Arc<dyn Tool>) {
+async fn public_server(
+    target: fn(SocketAddr) -> String,
+) -> (SocketAddr, Arc<AtomicUsize>, Arc<dyn Tool>) {
     let visits: Arc<AtomicUsize> = Arc::default();
     let counted = visits.clone();
     let secret = get(move || async move {
@@ -128,8 +138,8 @@ async fn public_server(target: fn(SocketAddr) -> String) -> (SocketAddr, Arc<Ato
     let hop = get(move || async move { (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, to)]) });
     let routes = Router::new().route("/away", hop).route("/secret", secret).merge(pages());
     tokio::spawn(async move { axum::serve(listener, routes.fallback(|| async { "?" })).await });
-    let mut web = Web::new().unwrap();
-    web.public = web::public().resolve("public.test", address).build().unwrap();
+    let mut web = HttpClients::new().unwrap();
+    web.public = http_client::public().resolve("public.test", address).build().unwrap();
     (address, visits, Arc::new(Fetch::new(&FetchConfig::default(), &web)))
 }
 
@@ -139,8 +149,12 @@ async fn no_way_leads_to_an_address_that_is_not_public() {
     let port = address.port();
     let json = ask(&fetch, json!({ "url": format!("http://public.test:{port}/json") })).await;
     assert!(json.unwrap().contains("{\"a\":1}"), "the public name itself is reached");
-    for host in ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0.0.0.0"] {
-        let error = ask(&fetch, json!({ "url": format!("http://{host}:{port}/secret") })).await.unwrap_err();
+    for host in
+        ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0.0.0.0"]
+    {
+        let error = ask(&fetch, json!({ "url": format!("http://{host}:{port}/secret") }))
+            .await
+            .unwrap_err();
         assert!(error.contains("not a public one"), "{host}: {error}");
     }
     assert_eq!(visits.load(Ordering::Relaxed), 0);
@@ -152,7 +166,9 @@ async fn a_redirect_is_looked_at_like_any_other_url() {
         |address| format!("http://{address}/secret"),
         |address| format!("http://localhost:{}/secret", address.port()),
         |address| format!("//127.1:{}/secret", address.port()),
-        |address| format!("http://public.test:{}@127.0.0.1:{}/secret", address.port(), address.port()),
+        |address| {
+            format!("http://public.test:{}@127.0.0.1:{}/secret", address.port(), address.port())
+        },
         |_| "http://169.254.169.254/latest/meta-data/".to_owned(),
         |_| "file:///etc/passwd".to_owned(),
     ];
@@ -160,7 +176,8 @@ async fn a_redirect_is_looked_at_like_any_other_url() {
         let (address, visits, fetch) = public_server(target).await;
         let to = target(address);
         let error =
-            ask(&fetch, json!({ "url": format!("http://public.test:{}/away", address.port()) })).await;
+            ask(&fetch, json!({ "url": format!("http://public.test:{}/away", address.port()) }))
+                .await;
         let error = error.unwrap_err();
         assert!(
             ["not a public one", "user name", "Only http"].iter().any(|why| error.contains(why)),

@@ -57,10 +57,15 @@ async fn a_file_is_read_whole_or_in_parts() {
         "fn main() {}\n// needle\n"
     );
     let part = read(json!({ "path": "readme.md", "offset": 2, "limit": 1 })).await.unwrap();
-    assert_eq!(part, "two\n[lines 2 to 2 of 3; go on with offset 3]");
+    assert_eq!(part, "two\n[lines 2 to 2 of 3; continue with offset 3]");
     let rest = read(json!({ "path": "readme.md", "offset": 3 })).await.unwrap();
     assert_eq!(rest, "three\n[lines 3 to 3 of 3]");
-    assert!(read(json!({ "path": "readme.md", "offset": 4 })).await.unwrap_err().contains("only 3 lines"));
+    assert!(
+        read(json!({ "path": "readme.md", "offset": 4 }))
+            .await
+            .unwrap_err()
+            .contains("only 3 lines")
+    );
     assert_eq!(read(json!({ "path": "empty" })).await.unwrap(), "[the file is empty]");
     let lossy = read(json!({ "path": "latin" })).await.unwrap();
     assert_eq!(lossy, "caf\u{fffd} needle\n[some bytes are not UTF-8, and are shown as \u{fffd}]");
@@ -69,14 +74,14 @@ async fn a_file_is_read_whole_or_in_parts() {
     fs::write(root.join("wide"), "ä".repeat(50_000)).unwrap();
     let wide = read(json!({ "path": "wide" })).await.unwrap();
     assert!(
-        wide.ends_with("\n[line 1 is 100000 bytes long, and cut]") && wide.len() <= 65536,
+        wide.ends_with("\n[line 1 is 100000 bytes long, and truncated]") && wide.len() <= 65536,
         "{}",
         wide.len()
     );
     fs::write(root.join("long"), "0123456789abcde\n".repeat(10_000)).unwrap();
     let long = read(json!({ "path": "long", "limit": 100_000 })).await.unwrap();
     assert!(
-        long.ends_with("[lines 1 to 4071 of 6250; go on with offset 4072]"),
+        long.ends_with("[lines 1 to 4071 of 6250; continue with offset 4072]"),
         "{}",
         &long[long.len() - 80..]
     );
@@ -229,7 +234,11 @@ async fn arguments_are_checked() {
         ("read_file", json!({ "path": 7 }), "`path` must be a string"),
         ("read_file", json!({ "path": "" }), "`path` must not be empty"),
         ("read_file", json!({ "path": "a\0b" }), "NUL"),
-        ("read_file", json!({ "path": "a", "offset": 0 }), "`offset` must be a whole number of 1 or more"),
+        (
+            "read_file",
+            json!({ "path": "a", "offset": 0 }),
+            "`offset` must be a whole number of 1 or more",
+        ),
         ("read_file", json!({ "path": "a", "limit": -1 }), "`limit` must be"),
         ("read_file", json!({ "path": "a", "limit": 1.5 }), "`limit` must be"),
         ("read_file", json!({ "path": "a", "limit": "9" }), "`limit` must be"),
@@ -245,8 +254,11 @@ async fn arguments_are_checked() {
     }
     let huge = ask(&toolbox, "search_files", json!({ "pattern": "x".repeat(1 << 20) })).await;
     assert_eq!(huge.unwrap(), "[not found]");
-    let far =
-        ask(&toolbox, "read_file", json!({ "path": "readme.md", "offset": u64::MAX, "limit": u64::MAX }))
-            .await;
+    let far = ask(
+        &toolbox,
+        "read_file",
+        json!({ "path": "readme.md", "offset": u64::MAX, "limit": u64::MAX }),
+    )
+    .await;
     assert!(far.unwrap_err().contains("only 3 lines"));
 }

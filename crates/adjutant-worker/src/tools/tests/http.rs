@@ -8,7 +8,7 @@ use axum::routing::post;
 use serde_json::json;
 
 use super::{KEY, call, serve, toolbox};
-use crate::held::lock;
+use crate::lease_table::lock;
 
 #[tokio::test]
 async fn a_call_is_a_post_of_the_arguments_with_the_secrets_and_the_key() {
@@ -44,7 +44,10 @@ async fn whatever_is_not_a_success_is_an_error_with_a_part_of_what_was_said() {
     let counted = visits.clone();
     let routes = Router::new()
         .route("/500", post(|| async { (StatusCode::INTERNAL_SERVER_ERROR, "ä".repeat(5000)) }))
-        .route("/moved", post(|| async { (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/there")]) }))
+        .route(
+            "/moved",
+            post(|| async { (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/there")]) }),
+        )
         .route("/there", post(move || async move { *lock(&counted) += 1 }))
         .route("/long", post(|| async { "y".repeat(300_000) }))
         .route("/silent", post(std::future::pending::<()>));
@@ -61,9 +64,14 @@ async fn whatever_is_not_a_success_is_an_error_with_a_part_of_what_was_said() {
     assert!(error.ends_with("[cut: these are the first 2000 of 10000 bytes]"), "{error}");
     assert!(ask("xmoved").await.unwrap_err().contains("redirects are not followed"));
     assert_eq!(*lock(&visits), 0);
-    assert!(ask("xlong").await.unwrap().ends_with("[cut: these are the first 65536 of 300000 bytes]"));
+    assert!(
+        ask("xlong").await.unwrap().ends_with("[cut: these are the first 65536 of 300000 bytes]")
+    );
     let error = ask("xsilent").await.unwrap_err();
-    assert_eq!(error, "The tool did not answer within 0.3 s. Whether it had an effect is not known.");
+    assert_eq!(
+        error,
+        "The tool did not answer within 0.3 s. Whether it had an effect is not known."
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{KEY, call, serve, toolbox};
-use crate::held::lock;
+use crate::lease_table::lock;
 use crate::tools::Toolbox;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,7 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The test server with a folder in which it leaves notes.
 fn table(name: &str, folder: &Path, mode: &str, settings: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools/tests/server.py");
-    format!("[mcp.{name}]\ncommand = ['python3', '{script}', '{}', '{mode}']\n{settings}\n", folder.display())
+    format!(
+        "[mcp.{name}]\ncommand = ['python3', '{script}', '{}', '{mode}']\n{settings}\n",
+        folder.display()
+    )
 }
 
 async fn start(mode: &str, settings: &str) -> (TempDir, Toolbox) {
@@ -51,23 +54,30 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn lives(pid: &str) -> bool {
     // A process that has ended and was not waited for yet is a zombie, and not alive.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    status.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+    status
+        .rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
 #[tokio::test]
 async fn every_tool_of_a_server_is_there_under_its_name_on_all_pages() {
     let (_folder, toolbox) = start("", "").await;
-    let definitions = toolbox.definitions_all();
+    let definitions = toolbox.all_definitions();
     let names: Vec<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(
         names.join(" "),
         "die die_once echo env fail fetch get_it grow hang py__fetch refuse",
         "the built-in `fetch` keeps its name"
     );
-    let replays = toolbox.definitions(["echo", "die_once", "die"]).into_iter().map(|tool| tool.replay);
+    let replays =
+        toolbox.definitions(["echo", "die_once", "die"]).into_iter().map(|tool| tool.replay);
     assert_eq!(replays.collect::<Vec<_>>(), [Replay::Safe, Replay::Safe, Replay::Unsafe]);
     let by_server = toolbox.definitions(["py__echo", "get_it"]);
-    assert_eq!((by_server[0].name.as_str(), by_server[0].description.as_str()), ("py__echo", "does echo"));
+    assert_eq!(
+        (by_server[0].name.as_str(), by_server[0].description.as_str()),
+        ("py__echo", "does echo")
+    );
     assert_eq!(by_server[1].input_schema, json!({ "type": "object" }));
     let said = ask(&toolbox, "py__echo", json!({ "a": [1] })).await.unwrap();
     assert_eq!(
@@ -79,10 +89,9 @@ async fn every_tool_of_a_server_is_there_under_its_name_on_all_pages() {
 
 #[tokio::test]
 async fn the_operator_has_the_last_word_on_names_replay_and_environment() {
-    let settings =
-        "replay = 'unsafe'\nallow = ['echo', 'env', 'die']\ndeny = ['die']\nenv = { GIVEN = 'yes' }";
+    let settings = "replay = 'unsafe'\nallow = ['echo', 'env', 'die']\ndeny = ['die']\nenv = { GIVEN = 'yes' }";
     let (_folder, toolbox) = start("", settings).await;
-    let definitions = toolbox.definitions_all();
+    let definitions = toolbox.all_definitions();
     let names: Vec<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["echo", "env", "fetch"]);
     assert_eq!(toolbox.definitions(["echo"])[0].replay, Replay::Unsafe);
@@ -97,7 +106,7 @@ async fn servers_with_the_same_tools_have_their_names_in_front() {
     let both = ["a", "b"].map(|name| table(name, folder.path(), "", "allow = ['echo']")).concat();
     let toolbox = toolbox(&both);
     toolbox.settled(PATIENCE).await;
-    let definitions = toolbox.definitions_all();
+    let definitions = toolbox.all_definitions();
     let names: Vec<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["a__echo", "b__echo", "fetch"]);
 }
@@ -107,11 +116,15 @@ async fn errors_of_a_server_are_read_by_the_child() {
     let (folder, toolbox) = start("", "timeout_s = 0.3").await;
     assert_eq!(ask(&toolbox, "fail", json!({})).await, Err("it failed".to_owned()));
     let refused = ask(&toolbox, "refuse", json!({})).await;
-    assert_eq!(refused, Err("The tool's server refused: bad arguments (-32602)".to_owned()));
+    assert_eq!(
+        refused,
+        Err("The MCP server of the tool returned an error: bad arguments (-32602)".to_owned())
+    );
     let hung = ask(&toolbox, "hang", json!({})).await;
     assert_eq!(
         hung,
-        Err("The tool did not answer within 0.3 s. Whether it had an effect is not known.".to_owned())
+        Err("The tool did not answer within 0.3 s. Whether it had an effect is not known."
+            .to_owned())
     );
     until("the server is told that nobody waits", || !notes(&folder, "cancelled").is_empty()).await;
     assert!(ask(&toolbox, "echo", json!({})).await.is_ok(), "and the server goes on");
@@ -123,7 +136,7 @@ async fn a_server_that_dies_is_started_again_and_calls_wait_for_it() {
     let died = ask(&toolbox, "die", json!({})).await.unwrap_err();
     assert_eq!(
         died,
-        "The tool's server went away during the call. Whether the call had an effect is not known."
+        "The MCP server of the tool disconnected during the call. Whether the call had an effect is not known."
     );
     assert!(ask(&toolbox, "echo", json!({})).await.is_ok());
     assert_eq!(notes(&folder, "starts").len(), 2);
@@ -139,10 +152,11 @@ async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() 
     let never = "[mcp.never]\ncommand = ['/no/such/program']\n";
     let silent = table("silent", folder.path(), "silent", "start_timeout_s = 0.3");
     let toolbox = toolbox(&(late + never + &silent));
-    assert_eq!(toolbox.definitions_all().len(), 1);
+    assert_eq!(toolbox.all_definitions().len(), 1);
     let mut catalogue = toolbox.watch();
     toolbox.settled(PATIENCE).await;
-    let has_echo = |tools: &Arc<crate::tools::Catalogue>| tools.definitions().any(|tool| tool.name == "echo");
+    let has_echo =
+        |tools: &Arc<crate::tools::Catalogue>| tools.definitions().any(|tool| tool.name == "echo");
     tokio::time::timeout(PATIENCE, catalogue.wait_for(has_echo)).await.unwrap().unwrap();
     assert!(ask(&toolbox, "echo", json!({})).await.is_ok());
 }
@@ -173,7 +187,7 @@ async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() 
     std::fs::remove_dir_all(folder.path()).unwrap();
     assert!(ask(&toolbox, "die", json!({})).await.is_err());
     let error = ask(&toolbox, "echo", json!({})).await.unwrap_err();
-    assert_eq!(error, "The tool's server is not running; it will be started again.");
+    assert_eq!(error, "The MCP server of the tool is not running; it is being restarted.");
 }
 
 #[tokio::test]
@@ -218,7 +232,8 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
     }
     let message: Value = serde_json::from_str(&body).unwrap();
     let session = lock(&http.session).to_string();
-    let is_known = headers.get("mcp-session-id").is_some_and(|id| id.as_bytes() == session.as_bytes());
+    let is_known =
+        headers.get("mcp-session-id").is_some_and(|id| id.as_bytes() == session.as_bytes());
     let result = match message["method"].as_str().unwrap() {
         "initialize" => json!({
             "protocolVersion": message["params"]["protocolVersion"],
@@ -229,8 +244,12 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
             return (StatusCode::BAD_REQUEST, [("content-type", "application/json")], http.refusal)
                 .into_response();
         }
-        "tools/list" => json!({ "tools": [{ "name": "far", "inputSchema": { "type": "object" } }] }),
-        "tools/call" => json!({ "content": [{ "type": "text", "text": format!("session {session}") }] }),
+        "tools/list" => {
+            json!({ "tools": [{ "name": "far", "inputSchema": { "type": "object" } }] })
+        }
+        "tools/call" => {
+            json!({ "content": [{ "type": "text", "text": format!("session {session}") }] })
+        }
         _ => return StatusCode::ACCEPTED.into_response(),
     };
     let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string();
@@ -258,13 +277,15 @@ async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_fo
 }
 
 #[tokio::test]
-async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one() {
+async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one()
+ {
     for refusal in [
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}"#,
     ] {
         let http = Http { refusal, ..Http::default() };
-        let address = serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
+        let address =
+            serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
         let toolbox = toolbox(&format!(
             "[mcp.far]\nurl = 'http://{address}/mcp'\nheaders = {{ authorization = 'Bearer hush' }}\ntimeout_s = 10"
         ));

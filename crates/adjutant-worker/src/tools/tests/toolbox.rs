@@ -49,7 +49,7 @@ async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
         Box::pin(async move { Ok(text) })
     });
     assert_eq!(toolbox.call("own", call(&json!({ "a": 1 }))).await.unwrap(), "1 0198");
-    let names: Vec<_> = toolbox.definitions_all().into_iter().map(|tool| tool.name).collect();
+    let names: Vec<_> = toolbox.all_definitions().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["fetch", "own"]);
     assert_eq!(toolbox.definitions(["own", "none", "subagent"]).len(), 1);
 }
@@ -58,15 +58,21 @@ async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
 async fn what_goes_wrong_becomes_a_text_for_the_child() {
     let panics = toolbox_of("t", Replay::Unsafe, |_| panic!("at once"));
     let error = panics.call("t", call(&json!({}))).await.unwrap_err();
-    assert_eq!(error, "The tool broke down. Whether it had an effect is not known.");
+    assert_eq!(error, "The tool panicked. Whether it had an effect is not known.");
     let panics_later = toolbox_of("t", Replay::Safe, |_| Box::pin(async { panic!("later") }));
-    assert_eq!(panics_later.call("t", call(&json!({}))).await, Err("The tool broke down.".to_owned()));
+    assert_eq!(
+        panics_later.call("t", call(&json!({}))).await,
+        Err("The tool panicked.".to_owned())
+    );
     let hangs = toolbox_of("t", Replay::Safe, |_| Box::pin(std::future::pending()));
     let error = hangs.call("t", call(&json!({}))).await.unwrap_err();
     assert_eq!(error, "The tool did not answer within 0.05 s.");
     let fails = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Err("no".to_owned()) }));
     assert_eq!(fails.call("t", call(&json!({}))).await, Err("no".to_owned()));
-    assert_eq!(fails.call("x", call(&json!({}))).await, Err("There is no tool of this name.".to_owned()));
+    assert_eq!(
+        fails.call("x", call(&json!({}))).await,
+        Err("There is no tool of this name.".to_owned())
+    );
     for not_an_object in [json!(null), json!([]), json!("{}"), json!(1)] {
         assert!(fails.call("t", call(&not_an_object)).await.unwrap_err().contains("JSON object"));
     }
@@ -77,8 +83,12 @@ async fn a_long_text_is_cut_between_two_characters_and_says_how_long_it_was() {
     let toolbox = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Ok("ä".repeat(60)) }));
     let text = toolbox.call("t", call(&json!({}))).await.unwrap();
     assert_eq!(text, "ä".repeat(50) + "\n[cut: these are the first 100 of 120 bytes]");
-    let toolbox =
-        toolbox_of("t", Replay::Safe, |_| Box::pin(async { Err("a".to_owned() + &"ä".repeat(60)) }));
+    let toolbox = toolbox_of("t", Replay::Safe, |_| {
+        Box::pin(async { Err("a".to_owned() + &"ä".repeat(60)) })
+    });
     let text = toolbox.call("t", call(&json!({}))).await.unwrap_err();
-    assert_eq!(text, "a".to_owned() + &"ä".repeat(49) + "\n[cut: these are the first 99 of 121 bytes]");
+    assert_eq!(
+        text,
+        "a".to_owned() + &"ä".repeat(49) + "\n[cut: these are the first 99 of 121 bytes]"
+    );
 }

@@ -26,7 +26,7 @@ use super::limits::{self, Inserts};
 use super::progress;
 use super::report::Quantiles;
 use crate::open_files;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
 /// Calls over HTTP: what a spawn and a status cost, and thousands that wait
 ///
@@ -90,11 +90,11 @@ const TINY: Size = Size {
 };
 
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    open_files::allow_all();
+    open_files::raise_limit();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
-    let postgres = PrivatePostgres::start(Place::SafeThrowaway).await?;
+    let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let pgbench = limits::pgbench(&postgres)?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;

@@ -17,7 +17,9 @@ const BATCH: f64 = 50.0;
 pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
     let on_path = || {
         let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|dir| dir.join("pgbench")).find(|program| program.is_file())
+        std::env::split_paths(&path)
+            .map(|dir| dir.join("pgbench"))
+            .find(|program| program.is_file())
     };
     postgres.program("pgbench").or_else(on_path).context(
         "pgbench is missing, and the limits are measured with it. Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17",
@@ -48,7 +50,12 @@ pub struct Inserts {
 }
 
 /// So many clients at once; the yardstick has to be there.
-pub async fn insert(pgbench: &Path, url: &str, clients: usize, seconds: u64) -> anyhow::Result<Inserts> {
+pub async fn insert(
+    pgbench: &Path,
+    url: &str,
+    clients: usize,
+    seconds: u64,
+) -> anyhow::Result<Inserts> {
     let logs = tempfile::tempdir()?;
     let log = format!("--log-prefix={}", logs.path().join("pgbench").display());
     let more = [format!("--client={clients}"), "--log".to_owned(), log];
@@ -65,7 +72,13 @@ pub async fn insert(pgbench: &Path, url: &str, clients: usize, seconds: u64) -> 
 }
 
 /// Transactions of the script a second.
-async fn run(pgbench: &Path, url: &str, script: &str, seconds: u64, more: &[String]) -> anyhow::Result<f64> {
+async fn run(
+    pgbench: &Path,
+    url: &str,
+    script: &str,
+    seconds: u64,
+    more: &[String],
+) -> anyhow::Result<f64> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), script)?;
     let output = Command::new(pgbench)
@@ -82,6 +95,7 @@ async fn run(pgbench: &Path, url: &str, script: &str, seconds: u64, more: &[Stri
         .context("cannot run pgbench")?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    let rate =
+        said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
     rate.with_context(|| format!("pgbench did not say how fast it was: {said}"))
 }

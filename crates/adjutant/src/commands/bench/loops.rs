@@ -13,13 +13,13 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
 use self::model::{ANSWER, Model, Pace, TURNS};
-use self::report::{Costs, Crowd, Report};
+use self::report::{LoopGroup, Report, TurnCosts};
 use super::memory::Peak;
 use super::progress;
 use super::report::Quantiles;
 use crate::open_files;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
-use crate::worker_processes::{Playing, WorkerProcess};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
+use crate::worker_processes::{WorkerKind, WorkerProcess};
 
 /// A thousand agent loops in one worker: their time, their memory, and what each turn costs the database
 ///
@@ -47,7 +47,8 @@ pub struct Arguments {
 const PER_SESSION: usize = 5;
 const CONCURRENCY: u16 = 1000;
 const ROUNDS: usize = 4;
-const SYSTEM_PROMPT: &str = "You take part in a measurement. Say what you are told to say, at length.";
+const SYSTEM_PROMPT: &str =
+    "You take part in a measurement. Say what you are told to say, at length.";
 /// A run that takes longer than all others together has hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -84,18 +85,23 @@ const TINY: Size = Size {
 };
 
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    open_files::allow_all();
+    open_files::raise_limit();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
-    let postgres = PrivatePostgres::start(Place::SafeThrowaway).await?;
+    let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
     let model = Model::start(size.answer).await?;
-    let bench =
-        Bench { store: Store::open(&url, 4).await?, url: &url, model: &model, size, progress: &progress };
+    let bench = Bench {
+        store: Store::open(&url, 4).await?,
+        url: &url,
+        model: &model,
+        size,
+        progress: &progress,
+    };
     let costs = bench.costs().await?;
-    let (few, many, round_trips_per_turn) = bench.crowds().await?;
+    let (few, many, round_trips_per_turn) = bench.groups().await?;
     progress.finish_and_clear();
     bench.store.close().await;
     let version = postgres.server_version().to_owned();
@@ -118,7 +124,7 @@ impl Bench<'_> {
 
     /// What a turn costs when nobody has to wait for anybody: one loop at a time. Loops and inserts take turns, so that
     /// whatever else happens on this machine happens to both.
-    async fn costs(&self) -> anyhow::Result<Costs> {
+    async fn costs(&self) -> anyhow::Result<TurnCosts> {
         let worker = self.start_worker().await?;
         self.warm_up().await?;
         let loops = self.size.timed / ROUNDS;
@@ -135,7 +141,7 @@ impl Bench<'_> {
             commits += self.store.commits().await? - before;
         }
         worker.stop().await?;
-        Ok(Costs {
+        Ok(TurnCosts {
             commits_per_turn: per(commits, loops * ROUNDS * TURNS),
             turn_overhead: Quantiles::of(self.model.gaps(&name(Pace::Quick, loops))),
             insert: Quantiles::of(inserts),
@@ -157,16 +163,16 @@ impl Bench<'_> {
     }
 
     /// The same loops, few and many, in one worker; and its round trips to the database for each of their turns.
-    async fn crowds(&self) -> anyhow::Result<(Crowd, Crowd, f64)> {
+    async fn groups(&self) -> anyhow::Result<(LoopGroup, LoopGroup, f64)> {
         self.store.set_cap(CONCURRENCY.into()).await?;
         let before = self.store.transactions().await?;
         let worker = self.start_worker().await?;
         self.warm_up().await?;
         self.store.checkpoint().await?;
         self.say(&format!("{} loops", self.size.few));
-        let few = self.crowd(&worker, self.size.few).await?;
+        let few = self.group(&worker, self.size.few).await?;
         self.say(&format!("{} loops", self.size.many));
-        let many = self.crowd(&worker, self.size.many).await?;
+        let many = self.group(&worker, self.size.many).await?;
         // Connections tell of their transactions when they are closed, at the latest.
         worker.stop().await?;
         let turns = (PER_SESSION + self.size.few + self.size.many) * TURNS;
@@ -174,11 +180,11 @@ impl Bench<'_> {
         Ok((few, many, round_trips))
     }
 
-    async fn crowd(&self, worker: &WorkerProcess, loops: usize) -> anyhow::Result<Crowd> {
+    async fn group(&self, worker: &WorkerProcess, loops: usize) -> anyhow::Result<LoopGroup> {
         let peak = Peak::watch(worker.pid()?)?;
         let made = self.spawn(loops, Pace::Slow, self.size.starts).await?;
         let times = self.until_ended(&made).await?;
-        Ok(Crowd {
+        Ok(LoopGroup {
             loops,
             rss_kib: peak.kib(),
             conversation_bytes: conversation_bytes(),
@@ -188,7 +194,7 @@ impl Bench<'_> {
     }
 
     async fn start_worker(&self) -> anyhow::Result<WorkerProcess> {
-        WorkerProcess::start(self.url, CONCURRENCY, Playing::Agents(self.model.config())).await
+        WorkerProcess::start(self.url, CONCURRENCY, WorkerKind::Agents(self.model.config())).await
     }
 
     /// So that connections have their plans.
@@ -198,18 +204,29 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn spawn(&self, loops: usize, pace: Pace, over: Duration) -> anyhow::Result<Made> {
+    async fn spawn(
+        &self,
+        loops: usize,
+        pace: Pace,
+        over: Duration,
+    ) -> anyhow::Result<SpawnedLoops> {
         let began = Instant::now();
         let sessions = loops.div_ceil(PER_SESSION);
-        let mut made = Made { sessions: Vec::new(), answers: self.model.answers() + loops * TURNS };
+        let mut made =
+            SpawnedLoops { sessions: Vec::new(), answers: self.model.answers() + loops * TURNS };
         for nth in 0..sessions {
             let due = began + over.mul_f64(share(nth, sessions));
             tokio::time::sleep_until(due.into()).await;
             let id = uuid::Uuid::now_v7().to_string();
-            let new = NewSession { tenant: "bench".to_owned(), name: id.clone(), ..NewSession::default() };
+            let new = NewSession {
+                tenant: "bench".to_owned(),
+                name: id.clone(),
+                ..NewSession::default()
+            };
             let session = self.store.create_session(&new).await?.id;
             let count = PER_SESSION.min(loops - nth * PER_SESSION);
-            let tasks: Vec<_> = (0..count).map(|n| task(&name(pace, loops), &format!("{id}/{n}"))).collect();
+            let tasks: Vec<_> =
+                (0..count).map(|n| task(&name(pace, loops), &format!("{id}/{n}"))).collect();
             self.store.spawn(session, &tasks, None).await?;
             made.sessions.push(session);
         }
@@ -217,7 +234,7 @@ impl Bench<'_> {
     }
 
     /// The time of each loop, from its claim to its end, when all have ended.
-    async fn until_ended(&self, made: &Made) -> anyhow::Result<Vec<Duration>> {
+    async fn until_ended(&self, made: &SpawnedLoops) -> anyhow::Result<Vec<Duration>> {
         let began = Instant::now();
         // The database is asked when there is something to hear, and has nothing else to do with us until then.
         while self.model.answers() < made.answers || self.store.has_unfinished().await? {
@@ -233,7 +250,7 @@ impl Bench<'_> {
 }
 
 /// Loops that were spawned.
-struct Made {
+struct SpawnedLoops {
     sessions: Vec<SessionId>,
     /// As many as the model has given in all, when it has given all of theirs.
     answers: usize,
@@ -250,9 +267,16 @@ fn task(name: &str, id: &str) -> NewTask {
         model: model::NAME.to_owned(),
         ..AgentSpec::default()
     };
-    let config: Map<String, Value> =
-        serde_json::to_value(spec).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
-    NewTask { agent: "bench".to_owned(), assignment: format!("{name}: {id}"), config, ..NewTask::default() }
+    let config: Map<String, Value> = serde_json::to_value(spec)
+        .ok()
+        .and_then(|value| value.as_object().cloned())
+        .unwrap_or_default();
+    NewTask {
+        agent: "bench".to_owned(),
+        assignment: format!("{name}: {id}"),
+        config,
+        ..NewTask::default()
+    }
 }
 
 /// What a loop has to remember, when its last turn is under way.

@@ -38,9 +38,9 @@ pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {path}, which says how much memory it takes"))?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    let kib = status.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+    });
     kib.with_context(|| format!("{path} does not say how much is resident"))
 }
 
@@ -53,6 +53,10 @@ mod tests {
         let before = resident_kib(std::process::id()).unwrap();
         let taken = vec![1u8; 64 << 20];
         let after = resident_kib(std::process::id()).unwrap();
-        assert!(after - before > 32 << 10, "{before} KiB, then {after} KiB with {} bytes more", taken.len());
+        assert!(
+            after - before > 32 << 10,
+            "{before} KiB, then {after} KiB with {} bytes more",
+            taken.len()
+        );
     }
 }

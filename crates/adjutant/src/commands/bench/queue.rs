@@ -11,10 +11,10 @@ use clap::Args;
 use futures::future::try_join_all;
 use indicatif::ProgressBar;
 
-use super::report::{Figures, Limits, Others, Quantiles, Report};
+use super::report::{Figures, FullFigures, Limits, Quantiles, Report};
 use super::{bare, limits, progress};
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
-use crate::worker_processes::{Playing, WorkerProcess};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
+use crate::worker_processes::{WorkerKind, WorkerProcess};
 
 /// The whole life of tasks, from spawn to their end, against PostgreSQL's own limits
 ///
@@ -88,7 +88,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let size = if arguments.quick { QUICK } else { FULL };
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
-    let postgres = PrivatePostgres::start(Place::SafeThrowaway).await?;
+    let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let pgbench = limits::pgbench(&postgres)?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
@@ -130,12 +130,15 @@ impl Bench<'_> {
         self.store.set_cap(CAP).await?;
         self.say("the whole life, 4 workers");
         let whole_life_4_workers_per_s = self.whole_life(4, 13).await?;
-        let others =
-            if history_tasks == 0 || !self.size.is_quick { Some(self.others().await?) } else { None };
+        let others = if history_tasks == 0 || !self.size.is_quick {
+            Some(self.others().await?)
+        } else {
+            None
+        };
         Ok(Figures { history_tasks, whole_life_4_workers_per_s, others })
     }
 
-    async fn others(&self) -> anyhow::Result<Others> {
+    async fn others(&self) -> anyhow::Result<FullFigures> {
         self.say("the whole life, 1 worker");
         let whole_life_1_worker_per_s = self.whole_life(1, 50).await?;
         let workers = self.start_workers(1, 50).await?;
@@ -152,7 +155,7 @@ impl Bench<'_> {
         let spawn_single_per_s = self.spawn_rate(1).await?;
         self.say("spawns, 50 a call");
         let spawn_bulk_per_s = self.spawn_rate(BULK).await?;
-        Ok(Others {
+        Ok(FullFigures {
             spawn_single_per_s,
             spawn_bulk_per_s,
             whole_life_1_worker_per_s,
@@ -166,7 +169,8 @@ impl Bench<'_> {
     async fn spawn_rate(&self, bulk: usize) -> anyhow::Result<f64> {
         self.spawn_for(bulk, Duration::from_millis(300)).await?;
         self.store.checkpoint().await?;
-        let (spawned, elapsed) = self.spawn_for(bulk, Duration::from_secs(self.size.spawn_seconds)).await?;
+        let (spawned, elapsed) =
+            self.spawn_for(bulk, Duration::from_secs(self.size.spawn_seconds)).await?;
         self.store.forget_unfinished().await?;
         Ok(per_second(spawned, elapsed))
     }
@@ -238,14 +242,17 @@ impl Bench<'_> {
             tokio::time::sleep(Duration::from_millis(10)).await;
             self.until_finished().await?;
             let number = spawned.first().context("nothing was spawned")?.number;
-            let Outcome::Completed { result, .. } = self.store.collect(session, number, None).await?.outcome
+            let Outcome::Completed { result, .. } =
+                self.store.collect(session, number, None).await?.outcome
             else {
                 bail!("a task did not complete");
             };
-            let started_us =
-                result.strip_prefix("started_us=").and_then(|rest| rest.split(' ').next()?.parse().ok());
-            let started =
-                Duration::from_micros(started_us.context("the result does not say when it started")?);
+            let started_us = result
+                .strip_prefix("started_us=")
+                .and_then(|rest| rest.split(' ').next()?.parse().ok());
+            let started = Duration::from_micros(
+                started_us.context("the result does not say when it started")?,
+            );
             times.push(started.saturating_sub(began));
         }
         Ok(Quantiles::of(times))
@@ -254,7 +261,8 @@ impl Bench<'_> {
     /// What one worker that has nothing to do asks of the database. (Counting transactions would not do: connections tell
     /// of theirs up to a minute later, and PostgreSQL makes some of its own.)
     async fn idle(&self) -> anyhow::Result<f64> {
-        let ours: HashSet<i32> = self.store.last_queries().await?.into_iter().map(|(pid, _)| pid).collect();
+        let ours: HashSet<i32> =
+            self.store.last_queries().await?.into_iter().map(|(pid, _)| pid).collect();
         let workers = self.start_workers(1, 10).await?;
         // Its start is over.
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -289,9 +297,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn start_workers(&self, count: u16, concurrency: u16) -> anyhow::Result<Vec<WorkerProcess>> {
+    async fn start_workers(
+        &self,
+        count: u16,
+        concurrency: u16,
+    ) -> anyhow::Result<Vec<WorkerProcess>> {
         let workers = try_join_all(
-            (0..count).map(|_| WorkerProcess::start(self.url, concurrency, Playing::Rehearsals)),
+            (0..count).map(|_| WorkerProcess::start(self.url, concurrency, WorkerKind::Simulated)),
         )
         .await?;
         // Until they have heard their own first notice, they poll.
@@ -320,7 +332,7 @@ async fn stop(workers: Vec<WorkerProcess>) -> anyhow::Result<()> {
 
 /// A task with 1 KB of assignment that gives 1 KB of result.
 fn task(work_ms: u64) -> NewTask {
-    let config = serde_json::json!({"rehearsal": {"work_ms": work_ms, "result_bytes": 1024}});
+    let config = serde_json::json!({"simulation": {"work_ms": work_ms, "result_bytes": 1024}});
     NewTask {
         agent: "bench".to_owned(),
         assignment: "0123456789abcdef".repeat(64),

@@ -25,19 +25,27 @@ impl Quantiles {
 }
 
 /// One object, or a table.
-pub fn print(report: &impl Serialize, table: impl FnOnce() -> String, json: bool) -> anyhow::Result<()> {
+pub fn print(
+    report: &impl Serialize,
+    table: impl FnOnce() -> String,
+    json: bool,
+) -> anyhow::Result<()> {
     if json {
         return print_line(&serde_json::to_string(report)?);
     }
     if cfg!(debug_assertions) {
-        eprintln!("adjutant: this is a debug build; figures mean something with `cargo run --release`");
+        eprintln!(
+            "adjutant: this is a debug build; figures mean something with `cargo run --release`"
+        );
     }
     print_line(&table())
 }
 
 /// Figures beside what they are meant to be.
 pub fn targets(rows: &[(&str, f64, &str)]) -> String {
-    let row = |(name, figure, wanted): &(&str, f64, &str)| format!("{name:<28} {figure:>10.3}   {wanted}");
+    let row = |(name, figure, wanted): &(&str, f64, &str)| {
+        format!("{name:<28} {figure:>10.3}   {wanted}")
+    };
     rows.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
@@ -56,11 +64,11 @@ pub struct Figures {
     pub whole_life_4_workers_per_s: f64,
     /// Not measured again in a quick run.
     #[serde(flatten)]
-    pub others: Option<Others>,
+    pub others: Option<FullFigures>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Others {
+pub struct FullFigures {
     pub spawn_single_per_s: f64,
     pub spawn_bulk_per_s: f64,
     pub whole_life_1_worker_per_s: f64,
@@ -87,7 +95,12 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(limits: Limits, fresh: Figures, aged: Figures, server_version: String) -> Option<Self> {
+    pub fn new(
+        limits: Limits,
+        fresh: Figures,
+        aged: Figures,
+        server_version: String,
+    ) -> Option<Self> {
         let life = fresh.whole_life_4_workers_per_s;
         let others = fresh.others.as_ref()?;
         Some(Self {
@@ -117,7 +130,7 @@ impl Report {
         let mut rows = vec![row("", "of history:", &heading, &heading_aged)];
         let life = |figures: &Figures| format!("{:.0}", figures.whole_life_4_workers_per_s);
         rows.push(row("whole life, 4 workers", "tasks/s", &life(fresh), &life(aged)));
-        let mut figure = |name: &str, unit: &str, of: fn(&Others) -> f64, decimals: usize| {
+        let mut figure = |name: &str, unit: &str, of: fn(&FullFigures) -> f64, decimals: usize| {
             let shown = |figures: &Figures| {
                 figures
                     .others
@@ -165,9 +178,12 @@ mod tests {
     use super::*;
 
     fn figures(life: f64) -> Figures {
-        let start =
-            Quantiles::of(vec![Duration::from_millis(2), Duration::from_millis(4), Duration::from_millis(9)]);
-        let others = Others {
+        let start = Quantiles::of(vec![
+            Duration::from_millis(2),
+            Duration::from_millis(4),
+            Duration::from_millis(9),
+        ]);
+        let others = FullFigures {
             spawn_single_per_s: 1.0,
             spawn_bulk_per_s: 1.0,
             whole_life_1_worker_per_s: 1.0,
@@ -198,6 +214,10 @@ mod tests {
             assert!(report.table().contains(key), "{key}");
         }
         assert_eq!(json["without_history"]["spawn_bulk_per_s"], 1.0);
-        assert_eq!(json["with_history"].get("spawn_bulk_per_s"), None, "not measured in a quick run");
+        assert_eq!(
+            json["with_history"].get("spawn_bulk_per_s"),
+            None,
+            "not measured in a quick run"
+        );
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::progress;
 use crate::output::print_line;
-use crate::private_postgres::{DATABASE, Place, PrivatePostgres};
+use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
 /// How history weighs on `status` by session and task number
 ///
@@ -55,7 +55,7 @@ const CONNECTIONS: u32 = 8;
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let progress = progress()?;
     progress.set_message("starting a throwaway PostgreSQL");
-    let postgres = PrivatePostgres::start(Place::Throwaway).await?;
+    let postgres = PrivatePostgres::start(DataLocation::Temporary).await?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
     let store = Store::open(&url, CONNECTIONS).await?;
@@ -66,7 +66,8 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         store.add_history(tasks).await?;
         progress.set_message(format!("measuring with {tasks} tasks"));
         // The first round warms the caches.
-        status_rate(&store, Duration::from_secs(arguments.seconds).min(Duration::from_secs(5))).await?;
+        status_rate(&store, Duration::from_secs(arguments.seconds).min(Duration::from_secs(5)))
+            .await?;
         rates.push(status_rate(&store, Duration::from_secs(arguments.seconds)).await?);
     }
     progress.finish_and_clear();
@@ -99,11 +100,12 @@ async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
     for client in 0..u64::from(CONNECTIONS) {
         let (store, sessions, answered) = (store.clone(), sessions.clone(), answered.clone());
         clients.push(tokio::spawn(async move {
-            let mut dice = Dice(client + 1);
+            let mut random = Random(client + 1);
             while start.elapsed() < time {
-                let session = sessions[dice.below(sessions.len() as u64)];
-                let number =
-                    i32::try_from(dice.below(u64::from(per_session.unsigned_abs()))).unwrap_or(0) + 1;
+                let session = sessions[random.below(sessions.len() as u64)];
+                let number = i32::try_from(random.below(u64::from(per_session.unsigned_abs())))
+                    .unwrap_or(0)
+                    + 1;
                 store.status(session, TaskNumber(number)).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
@@ -113,14 +115,17 @@ async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
     for client in clients {
         client.await??;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a count of answers in seconds is far below 2^52")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a count of answers in seconds is far below 2^52"
+    )]
     Ok(answered.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
 }
 
 /// A small generator (xorshift): which task is asked for only has to be spread out.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: u64) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

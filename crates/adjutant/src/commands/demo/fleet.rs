@@ -1,4 +1,4 @@
-//! The worker processes, and how one of them dies.
+//! The worker processes, and the kill of one of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use anyhow::Context;
 use futures::future::try_join_all;
 
 use super::incident::{FATAL_TURN, researchers_task};
-use crate::worker_processes::{Playing, WorkerProcess};
+use crate::worker_processes::{WorkerKind, WorkerProcess};
 
 const WORKERS: usize = 3;
-/// So that no worker has all of the slots.
+/// Less than the cap, so that no worker has all slots.
 const CONCURRENCY: u16 = 2;
-/// An answer that is under way for this long is half said.
-const HALF_SAID: Duration = Duration::from_millis(400);
+/// After this time half of an answer has been streamed.
+const HALF_STREAMED: Duration = Duration::from_millis(400);
 
 pub struct Fleet<'a> {
     store: &'a Store,
@@ -25,14 +25,14 @@ pub struct Fleet<'a> {
     workers: Vec<WorkerProcess>,
 }
 
-/// How things stood when a worker was dead and nobody had noticed yet.
+/// The state right after a worker was killed, before its leases expire.
 pub struct Kill {
-    /// The tasks that it had.
+    /// The tasks that the worker held.
     pub held: Vec<TaskId>,
-    /// How many answers each task had stored, by its assignment.
+    /// The number of stored answers of each task, by assignment.
     pub stored: BTreeMap<String, u32>,
-    /// What the model had been asked.
-    pub asked: Vec<TurnCount>,
+    /// The requests that the model had received.
+    pub requested: Vec<TurnCount>,
 }
 
 impl<'a> Fleet<'a> {
@@ -42,7 +42,7 @@ impl<'a> Fleet<'a> {
         url: &str,
         config: &Path,
     ) -> anyhow::Result<Self> {
-        let start = || WorkerProcess::start(url, CONCURRENCY, Playing::Agents(config));
+        let start = || WorkerProcess::start(url, CONCURRENCY, WorkerKind::Agents(config));
         let workers = try_join_all((0..WORKERS).map(|_| start())).await?;
         Ok(Self { store, model, workers })
     }
@@ -51,23 +51,33 @@ impl<'a> Fleet<'a> {
         self.workers.len()
     }
 
-    /// Kills the worker that gets the answer of the fatal turn about this service, when half of it has come. The tasks are
-    /// all that there are, with their assignments.
-    pub async fn kill_in_the_middle_of(
+    /// Kills the worker that receives the answer of the fatal turn about this service, in the
+    /// middle of that answer. `tasks` are all tasks with their assignments.
+    pub async fn kill_during_answer(
         &mut self,
         service: &str,
         tasks: &[(&str, TaskId)],
     ) -> anyhow::Result<Kill> {
         let assignment = researchers_task(service);
-        let fatal = tasks.iter().find(|(other, _)| *other == assignment).context("a task of the service")?.1;
-        while !self.is_half_said(&assignment) {
+        let fatal = tasks
+            .iter()
+            .find(|(other, _)| *other == assignment)
+            .context("no task for the service")?
+            .1;
+        while !self.is_half_streamed(&assignment) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let busy = self.store.busy_workers().await?;
-        let (victim, _) =
-            busy.into_iter().find(|(_, tasks)| tasks.contains(&fatal)).context("nobody runs the task")?;
-        let place = self.workers.iter().position(|worker| worker.id() == victim).context("a stranger")?;
-        self.workers.swap_remove(place).kill().await?;
+        let (victim, _) = busy
+            .into_iter()
+            .find(|(_, tasks)| tasks.contains(&fatal))
+            .context("no worker runs the task")?;
+        let index = self
+            .workers
+            .iter()
+            .position(|worker| worker.id() == victim)
+            .context("the worker is not ours")?;
+        self.workers.swap_remove(index).kill().await?;
 
         let busy = self.store.busy_workers().await?;
         let held = busy.into_iter().find(|(worker, _)| *worker == victim).map(|(_, tasks)| tasks);
@@ -76,19 +86,21 @@ impl<'a> Fleet<'a> {
             let turns = self.store.turns(*task).await?.len();
             stored.insert((*assignment).to_owned(), u32::try_from(turns)?);
         }
-        // After the other: an answer that is stored by now was asked for before.
-        let asked = self.model.turns();
-        Ok(Kill { held: held.unwrap_or_default(), stored, asked })
+        // Read last: every answer stored by now was requested before.
+        let requested = self.model.turns();
+        Ok(Kill { held: held.unwrap_or_default(), stored, requested })
     }
 
-    fn is_half_said(&self, assignment: &str) -> bool {
+    fn is_half_streamed(&self, assignment: &str) -> bool {
         self.model.requests_of(assignment).iter().any(|request| {
             let turn = request.asked.as_ref().map(|asked| asked.turn);
-            turn == Some(FATAL_TURN) && request.end.is_none() && request.arrived.elapsed() > HALF_SAID
+            turn == Some(FATAL_TURN)
+                && request.end.is_none()
+                && request.arrived.elapsed() > HALF_STREAMED
         })
     }
 
-    pub async fn end(self) -> anyhow::Result<()> {
+    pub async fn stop(self) -> anyhow::Result<()> {
         for worker in self.workers {
             worker.kill().await?;
         }

@@ -1,4 +1,4 @@
-//! What the story is about: a shop whose pages became slow, its logs, its agents, and what the scripted model says.
+//! The incident: a shop whose pages became slow, its logs, its agents, and the script of the model.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use adjutant_script::{Answer, Script, ScriptServer, When, text, tool_call};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// Each has a log, and a researcher who reads it.
+/// Each service has a log and a researcher.
 pub const SERVICES: [&str; 12] = [
     "basket",
     "catalogue",
@@ -24,35 +24,41 @@ pub const SERVICES: [&str; 12] = [
     "stock",
     "vouchers",
 ];
-/// The one that makes the others wait.
+/// The service that the others wait for.
 pub const CULPRIT: &str = "prices";
-/// The line of its log that gives it away; it stands nowhere else, so whoever quotes it has it from there.
+/// The line of its log that shows the cause. It occurs nowhere else, so an agent that quotes it got
+/// it from there.
 pub const EVIDENCE: &str = "a price stays in the cache for 6 s";
-/// The answer about the culprit in the middle of which a worker is killed.
+/// The answer during which a worker is killed.
 pub const FATAL_TURN: u32 = 3;
 
 pub const PROBLEM: &str = "Since 09:12 the pages of the shop take seconds instead of milliseconds.";
 pub const SCOPE: &str = "Find the cause in logs/ and config/. Change nothing.";
 pub const DECISION: &str = "The new cache time is a mistake. Go back to 600 s.";
 
-/// How long the model takes for an answer.
+/// The time that the model takes for an answer.
 const THINKING: Duration = Duration::from_millis(150);
-/// How long it takes for the one that nobody gets to read.
-const FOR_EVER: Duration = Duration::from_secs(600);
+/// The delay of the answer that the killed worker waits for.
+const FOREVER: Duration = Duration::from_secs(600);
 
 pub fn researchers_task(service: &str) -> String {
-    format!("Read logs/{service}.log with the problem in mind, and write what you find to finding_{service}.")
+    format!(
+        "Read logs/{service}.log with the problem in mind, and write what you find to finding_{service}."
+    )
 }
 
-pub const REMEDIATORS_TASK: &str = "Prepare the change that the decision asks for, and write it to fix.";
+pub const REMEDIATORS_TASK: &str =
+    "Prepare the change that the decision asks for, and write it to fix.";
 pub const WRITERS_TASK: &str = "Write the report of the incident for the shop's owners to report.";
 
-/// Nobody registered it: the story finds out that it needs one.
+/// An agent that is defined during the demo.
 pub fn remediator() -> AgentDraft {
     AgentDraft {
         name: "remediator".to_owned(),
         description: Some("Prepares a change that was decided".to_owned()),
-        system_prompt: Some("You prepare changes to settings, and never more than was decided.".to_owned()),
+        system_prompt: Some(
+            "You prepare changes to settings, and never more than was decided.".to_owned(),
+        ),
         tools: Some(vec!["shared_context".to_owned(), "read_file".to_owned()]),
         max_turns: Some(6),
         max_cost_usd: Some(0.1),
@@ -60,7 +66,7 @@ pub fn remediator() -> AgentDraft {
     }
 }
 
-/// Writes the shop's files and the fleet's config below `dir`; where the config is.
+/// Writes the files of the shop and the config below `dir`, and returns the path of the config.
 pub fn write_files(dir: &Path, model: &ScriptServer) -> anyhow::Result<PathBuf> {
     let write = |path: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = dir.join(path);
@@ -85,8 +91,8 @@ fn log(service: &str) -> String {
     format!("08:59:58 INFO started\n09:12:09 WARN a page of {service} waited 3.9 s for prices\n")
 }
 
-/// Two models on two wires: the researchers' and the writer's. The lease is the shortest there is, since nobody wants to
-/// watch 30 seconds of it.
+/// Two models with two wire formats, one for the researchers and one for the writer. The lease has
+/// its minimum length, to keep the demo short.
 fn config(anthropic: &str, openai: &str) -> String {
     format!(
         r#"
@@ -121,11 +127,15 @@ seconds = 2
     )
 }
 
-/// What the model says to whom.
+/// The answers of the model.
 pub fn script() -> Script {
     let mut script = Script::new();
     for service in SERVICES {
-        script = if service == CULPRIT { researcher_of_prices(script) } else { researcher(script, service) };
+        script = if service == CULPRIT {
+            researcher_of_prices(script)
+        } else {
+            researcher(script, service)
+        };
     }
     let script = script
         .on(When::assignment(REMEDIATORS_TASK))
@@ -154,7 +164,7 @@ fn researcher(script: Script, service: &str) -> Script {
         .then(thinking(text(format!("{service} is not the cause: it waits for prices."))))
 }
 
-/// The first time that it is asked for, the answer of the fatal turn stops half-way.
+/// The answer of the fatal turn stops halfway the first time it is requested.
 fn researcher_of_prices(script: Script) -> Script {
     let found = write("finding_prices", "{last}").and_call(
         "shared_context",
@@ -167,7 +177,7 @@ fn researcher_of_prices(script: Script) -> Script {
             tool_call("search_files", json!({"pattern": "WARN", "path": "logs/prices.log"}))
                 .and_call("read_file", json!({"path": "config/prices.toml"})),
         ))
-        .turn(FATAL_TURN, [thinking(found.clone()).pause(FOR_EVER), thinking(found)])
+        .turn(FATAL_TURN, [thinking(found.clone()).pause(FOREVER), thinking(found)])
         .then(thinking(text("prices is the cause: since 09:12 its cache forgets within seconds.")))
 }
 

@@ -1,41 +1,41 @@
-//! The story, as its orchestrator does it: with the same calls that a program of yours would make.
+//! The orchestrator of the demo. It makes the same calls that a program of yours would make.
 
 use std::time::Duration;
 
 use adjutant_agent::{AgentDraft, ContextCall, DefinitionLimits, Outcome, SessionId};
-use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition, Spawned, Status, Store};
+use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition, Spawned, Store, TaskView};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::CAP;
 use super::fleet::{Fleet, Kill};
 use super::incident;
-use super::stage::Stage;
+use super::output::DemoOutput;
 
-/// Between two looks at tasks that are not done.
+/// The pause between two polls of unfinished tasks.
 const POLL: Duration = Duration::from_millis(50);
 
 pub struct Orchestrator<'a> {
     pub store: &'a Store,
     pub session: SessionId,
-    pub stage: &'a Stage,
+    pub output: &'a DemoOutput,
 }
 
-/// A task on its way.
-struct Delegated {
+/// A task that was spawned.
+struct SpawnedTask {
     assignment: String,
     spawned: Spawned,
 }
 
 /// A task that was collected.
-pub struct Done {
+pub struct CollectedTask {
     pub assignment: String,
-    pub status: Status,
+    pub status: TaskView,
 }
 
-/// What came of it all.
-pub struct Told {
-    pub tasks: Vec<Done>,
+/// The outcome of the demo.
+pub struct StoryResult {
+    pub tasks: Vec<CollectedTask>,
     pub kill: Kill,
     pub fix: Entry,
     pub report: Entry,
@@ -48,10 +48,10 @@ pub struct Entry {
 }
 
 impl Orchestrator<'_> {
-    pub async fn tell(&self, fleet: &mut Fleet<'_>) -> anyhow::Result<Told> {
+    pub async fn run(&self, fleet: &mut Fleet<'_>) -> anyhow::Result<StoryResult> {
         self.write("problem", incident::PROBLEM).await?;
         self.write("scope", incident::SCOPE).await?;
-        self.say("The shop is slow. The shared context now says what the problem is, and the scope.")?;
+        self.say("The shop is slow. I write the problem and the scope to the shared context.")?;
 
         let mut research = Vec::new();
         for service in incident::SERVICES {
@@ -59,40 +59,45 @@ impl Orchestrator<'_> {
         }
         let services = incident::SERVICES.len();
         self.say(&format!(
-            "{services} services, a researcher for each. {CAP} may run at once, the others are queued."
+            "I delegate {services} services, one researcher for each. {CAP} run at once, the others are queued."
         ))?;
         let kill = self.kill_a_worker(&research, fleet).await?;
         let mut tasks = self.collect(research).await?;
 
         let finding = self.read("finding_prices").await?;
         self.say(&format!("{} found in the logs:", finding.written_by))?;
-        finding.value.lines().try_for_each(|line| self.stage.say("", &format!("  {line}")))?;
+        finding.value.lines().try_for_each(|line| self.output.say("", &format!("  {line}")))?;
         let question = self.read("open_question").await?;
-        self.say(&format!("It has a question for you: {}", question.value))?;
-        self.stage.say("you", "No. Back to 600 s, please.")?;
+        self.say(&format!("The researcher asks you: {}", question.value))?;
+        self.output.say("you", "No. Back to 600 s, please.")?;
         self.write("decision", incident::DECISION).await?;
         self.delete("open_question").await?;
 
         let remediator = self.define(incident::remediator()).await?;
         let fix = self.delegate(&remediator, incident::REMEDIATORS_TASK.to_owned()).await?;
         let report = self.delegate("writer", incident::WRITERS_TASK.to_owned()).await?;
-        self.say("I define a remediator for it. It and the writer work side by side.")?;
+        self.say("I define a remediator. It and the writer work at the same time.")?;
         tasks.extend(self.collect(vec![fix, report]).await?);
 
         let (fix, report) = (self.read("fix").await?, self.read("report").await?);
         self.say(&format!("The fix: {}", fix.value))?;
         self.say(&format!("The report: {}", report.value))?;
-        Ok(Told { tasks, kill, fix, report })
+        Ok(StoryResult { tasks, kill, fix, report })
     }
 
-    /// Not what an orchestrator does; but what happens to it.
-    async fn kill_a_worker(&self, research: &[Delegated], fleet: &mut Fleet<'_>) -> anyhow::Result<Kill> {
-        let tasks: Vec<_> = research.iter().map(|task| (task.assignment.as_str(), task.spawned.id)).collect();
-        let kill = fleet.kill_in_the_middle_of(incident::CULPRIT, &tasks).await?;
-        self.stage.say(
+    /// Kills a worker while the orchestrator waits.
+    async fn kill_a_worker(
+        &self,
+        research: &[SpawnedTask],
+        fleet: &mut Fleet<'_>,
+    ) -> anyhow::Result<Kill> {
+        let tasks: Vec<_> =
+            research.iter().map(|task| (task.assignment.as_str(), task.spawned.id)).collect();
+        let kill = fleet.kill_during_answer(incident::CULPRIT, &tasks).await?;
+        self.output.say(
             "kill -9",
             &format!(
-                "A worker dies in the middle of answer {} about {}, with {} tasks in its hands.",
+                "A worker is killed during answer {} about {}. It held {} tasks.",
                 incident::FATAL_TURN,
                 incident::CULPRIT,
                 kill.held.len()
@@ -101,14 +106,14 @@ impl Orchestrator<'_> {
         Ok(kill)
     }
 
-    /// Waits for these tasks, and takes each when it is done.
-    async fn collect(&self, mut tasks: Vec<Delegated>) -> anyhow::Result<Vec<Done>> {
+    /// Waits for these tasks and collects each when it has ended.
+    async fn collect(&self, mut tasks: Vec<SpawnedTask>) -> anyhow::Result<Vec<CollectedTask>> {
         let mut done = Vec::new();
         while !tasks.is_empty() {
             tokio::time::sleep(POLL).await;
             for task in std::mem::take(&mut tasks) {
                 if self.store.status(self.session, task.spawned.number).await?.state.is_terminal() {
-                    done.push(self.take(task).await?);
+                    done.push(self.collect_one(task).await?);
                 } else {
                     tasks.push(task);
                 }
@@ -117,7 +122,7 @@ impl Orchestrator<'_> {
         Ok(done)
     }
 
-    async fn take(&self, task: Delegated) -> anyhow::Result<Done> {
+    async fn collect_one(&self, task: SpawnedTask) -> anyhow::Result<CollectedTask> {
         let number = task.spawned.number;
         let collected = self.store.collect(self.session, number, None).await?;
         let result = match collected.outcome {
@@ -125,13 +130,13 @@ impl Orchestrator<'_> {
             Outcome::Failed { error, .. } => bail!("{number} failed: {error}"),
             Outcome::Cancelled { .. } => bail!("{number} was cancelled"),
         };
-        let again = if collected.status.attempt > 1 { " (on a second worker)" } else { "" };
-        self.stage.say(&collected.status.agent, &format!("{number}{again}: {result}"))?;
-        self.stage.one_more_collected();
-        Ok(Done { assignment: task.assignment, status: collected.status })
+        let note = if collected.task.attempt > 1 { " (on a second worker)" } else { "" };
+        self.output.say(&collected.task.agent, &format!("{number}{note}: {result}"))?;
+        self.output.task_collected();
+        Ok(CollectedTask { assignment: task.assignment, status: collected.task })
     }
 
-    async fn delegate(&self, agent: &str, assignment: String) -> anyhow::Result<Delegated> {
+    async fn delegate(&self, agent: &str, assignment: String) -> anyhow::Result<SpawnedTask> {
         let task = NewTask {
             agent: agent.to_owned(),
             assignment: assignment.clone(),
@@ -140,7 +145,7 @@ impl Orchestrator<'_> {
         };
         let new = NewDelegation { task, ..NewDelegation::default() };
         let spawned = self.store.delegate(self.session, &new, &Operator::default(), None).await?;
-        Ok(Delegated { assignment, spawned })
+        Ok(SpawnedTask { assignment, spawned })
     }
 
     async fn define(&self, agent: AgentDraft) -> anyhow::Result<String> {
@@ -161,7 +166,8 @@ impl Orchestrator<'_> {
 
     async fn read(&self, key: &str) -> anyhow::Result<Entry> {
         let entry = self.shared_context(&json!({"action": "read", "key": key})).await?;
-        let text = |field: &str| entry[field].as_str().map(str::to_owned).context("an entry has it");
+        let text =
+            |field: &str| entry[field].as_str().map(str::to_owned).context("an entry has it");
         Ok(Entry { value: text("value")?, written_by: text("written_by")? })
     }
 
@@ -170,6 +176,6 @@ impl Orchestrator<'_> {
     }
 
     fn say(&self, what: &str) -> anyhow::Result<()> {
-        self.stage.say("orchestrator", what)
+        self.output.say("orchestrator", what)
     }
 }

@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
 
-use crate::table::{Column, Look, table};
+use crate::table::{Column, OutputStyle, table};
 
-/// How one check came out.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Ok,
-    /// Could not be looked at from here.
+    /// Not possible from this machine.
     Skipped,
     Warning,
     Wrong,
@@ -23,7 +23,7 @@ impl Verdict {
     }
 }
 
-/// What one check found, and what to do about it.
+/// What a check found, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub check: &'static str,
@@ -41,7 +41,11 @@ impl Finding {
         Self { check, verdict: Verdict::Skipped, found: found.into(), advice: None }
     }
 
-    pub fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
         Self { check, verdict: Verdict::Warning, found: found.into(), advice: Some(advice.into()) }
     }
 
@@ -54,29 +58,36 @@ impl Finding {
     }
 }
 
-/// One check on a line, and what to do under those that need it.
-pub fn as_text(findings: &[Finding], look: Look) -> String {
+/// One line for each check, followed by the advice if there is one.
+pub fn as_text(findings: &[Finding], style: OutputStyle) -> String {
     let columns = [Column::State("VERDICT"), Column::Word("CHECK"), Column::Text("FOUND")];
     let mut rows = Vec::new();
     for finding in findings {
-        rows.push(vec![finding.verdict.as_str().to_owned(), finding.check.to_owned(), finding.found.clone()]);
+        rows.push(vec![
+            finding.verdict.as_str().to_owned(),
+            finding.check.to_owned(),
+            finding.found.clone(),
+        ]);
         rows.extend(
-            finding.advice.iter().map(|advice| vec![String::new(), String::new(), format!("-> {advice}")]),
+            finding
+                .advice
+                .iter()
+                .map(|advice| vec![String::new(), String::new(), format!("-> {advice}")]),
         );
     }
     let wrong = findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count();
-    let sum = match wrong {
-        0 => "Nothing is wrong.".to_owned(),
-        1 => "1 thing is wrong.".to_owned(),
-        wrong => format!("{wrong} things are wrong."),
+    let summary = match wrong {
+        0 => "Everything is fine.".to_owned(),
+        1 => "1 check failed.".to_owned(),
+        wrong => format!("{wrong} checks failed."),
     };
-    format!("{}\n\n{sum}", table(&columns, &rows, look))
+    format!("{}\n\n{summary}", table(&columns, &rows, style))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Paint;
+    use crate::table::Colors;
 
     #[test]
     fn what_is_wrong_comes_with_what_to_do() {
@@ -84,7 +95,7 @@ mod tests {
             Finding::ok("cap", "5 tasks at once"),
             Finding::wrong("workers", "none is alive", "start one with `adjutant work`"),
         ];
-        let shown = as_text(&findings, Look { width: 80, paint: Paint::Plain });
+        let shown = as_text(&findings, OutputStyle { width: 80, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
@@ -93,7 +104,7 @@ mod tests {
                 "wrong    workers  none is alive",
                 "                  -> start one with `adjutant work`",
                 "",
-                "1 thing is wrong.",
+                "1 check failed.",
             ]
         );
     }

@@ -1,132 +1,175 @@
-//! Takes messages to the server, and its answers back.
+//! Forwards messages to the server and its answers to the client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use adjutant_server::Dialect;
+use anyhow::Context;
 use futures::StreamExt;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Response};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
-use super::link::Link;
 use super::message::{Kind, Message};
+use super::server_link::ServerLink;
 use super::stdio::{Input, Output};
-use crate::client::{Call, CallError, Client, Refusal};
-use crate::exit::Told;
+use crate::client::{ApiRequest, CallError, Client, Refusal};
+use crate::exit::CommandError;
 
-/// How long a server may be away before its client is told so: longer than a restart.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long a server may be unreachable before a request fails: longer than a restart.
+const MAX_OUTAGE: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// For answers that are under way when the client has nothing more to say.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long answers in flight may take after the client has closed its end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Of revisions that say it once, until they have.
-const FIRST_VERSION: &str = "2025-11-25";
+/// How long a cancelled request may take to end, how often the cancel is sent again, and how often
+/// the request is polled.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+const REPEAT_CANCEL: Duration = Duration::from_millis(500);
+const CANCEL_POLL: Duration = Duration::from_millis(20);
+
+/// The revision before `initialize`, for clients of revisions that negotiate it there.
+const DEFAULT_VERSION: &str = "2025-11-25";
 
 pub struct Bridge {
-    link: Arc<Link>,
+    server: Arc<ServerLink>,
     session: HeaderValue,
+    /// Identifies this bridge to the server, so that it can cancel its own requests.
+    connection: HeaderValue,
     dialect: Dialect,
     output: Output,
-    /// What was agreed on at `initialize`.
+    /// The revision that `initialize` negotiated.
     version: Mutex<Option<String>>,
-    under_way: Mutex<HashMap<String, AbortHandle>>,
+    in_flight: Mutex<HashMap<String, AbortHandle>>,
 }
 
 impl Bridge {
-    pub fn new(link: Arc<Link>, session: String, dialect: Dialect) -> anyhow::Result<Arc<Self>> {
-        let session = HeaderValue::from_bytes(session.as_bytes())
-            .map_err(|_| Told::usage("--session: must not contain line ends or other control characters"))?;
+    pub fn new(
+        server: Arc<ServerLink>,
+        session: String,
+        dialect: Dialect,
+    ) -> anyhow::Result<Arc<Self>> {
+        let session = HeaderValue::from_bytes(session.as_bytes()).map_err(|_| {
+            CommandError::usage("--session: must not contain line ends or other control characters")
+        })?;
+        let connection = HeaderValue::try_from(format!("mcp-{}", Uuid::now_v7()))
+            .context("the id of the connection")?;
         Ok(Arc::new(Self {
-            link,
+            server,
             session,
+            connection,
             dialect,
             output: Output::new(),
             version: Mutex::default(),
-            under_way: Mutex::default(),
+            in_flight: Mutex::default(),
         }))
     }
 
-    /// Until the client says nothing more, or reads nothing more.
+    /// Runs until the client closes standard input or stops reading.
     pub async fn run(self: &Arc<Self>) {
-        let (mut input, open) = (Input::new(), TaskTracker::new());
+        let (mut input, tasks) = (Input::new(), TaskTracker::new());
         let reading = async {
             while let Some(line) = input.next().await {
-                self.take(&line, &open);
+                self.dispatch(&line, &tasks);
             }
-            open.close();
-            // Whoever closes its end and stays to listen hears the last answers.
-            let _ = tokio::time::timeout(LAST_WORDS, open.wait()).await;
+            tasks.close();
+            // A client may close its end and still read the last answers.
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, tasks.wait()).await;
         };
         tokio::select! {
             () = reading => {}
             () = self.output.closed.cancelled() => {}
         }
-        lock(&self.under_way).values().for_each(AbortHandle::abort);
+        lock(&self.in_flight).values().for_each(AbortHandle::abort);
     }
 
-    fn take(self: &Arc<Self>, line: &str, open: &TaskTracker) {
-        let message = Message::read(line);
+    fn dispatch(self: &Arc<Self>, line: &str, tasks: &TaskTracker) {
+        let message = Message::parse(line);
         match message.kind() {
             Kind::Notification => {}
-            // The server notices that nobody listens, and ends the wait.
             Kind::Cancel(id) => {
-                if let Some(request) = lock(&self.under_way).remove(&id) {
-                    request.abort();
+                if let Some(request) = lock(&self.in_flight).remove(&id) {
+                    let bridge = self.clone();
+                    tasks.spawn(async move { bridge.cancel(&message, &request).await });
                 }
             }
             Kind::Request => {
                 let (bridge, id) = (self.clone(), message.id());
-                let mut under_way = lock(&self.under_way);
-                let request = open.spawn(async move {
+                let mut in_flight = lock(&self.in_flight);
+                let request = tasks.spawn(async move {
                     bridge.answer(&message).await;
-                    lock(&bridge.under_way).remove(&message.id());
+                    lock(&bridge.in_flight).remove(&message.id());
                 });
-                under_way.insert(id, request.abort_handle());
+                in_flight.insert(id, request.abort_handle());
             }
         }
     }
 
-    /// Answers a request, whatever happens to the server meanwhile.
+    /// Forwards a cancel until the server has ended the request. It is repeated, because it can
+    /// overtake the request. The server cancels a task only for this message, and not because a
+    /// connection ends.
+    async fn cancel(&self, message: &Message, request: &AbortHandle) {
+        let started = Instant::now();
+        while !request.is_finished() && started.elapsed() < CANCEL_TIMEOUT {
+            if let Ok(client) = self.server.client().await
+                && let Err(error) = self.send(&client, message).await
+            {
+                tracing::debug!("cannot forward a cancel: {error}");
+            }
+            let sent = Instant::now();
+            while !request.is_finished() && sent.elapsed() < REPEAT_CANCEL {
+                tokio::time::sleep(CANCEL_POLL).await;
+            }
+        }
+        request.abort();
+    }
+
+    /// Whether the client still expects the answer to a request.
+    fn is_expected(&self, message: &Message) -> bool {
+        lock(&self.in_flight).contains_key(&message.id())
+    }
+
+    /// Answers a request, and retries while the server is unreachable.
     async fn answer(&self, message: &Message) {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            let client = match self.link.server().await {
+            let client = match self.server.client().await {
                 Ok(client) => client,
                 Err(error) => return self.refuse(message, &format!("{error:#}")).await,
             };
-            let Err(error) = self.ask(&client, message).await else { return };
+            let Err(error) = self.forward(&client, message).await else { return };
             let not_made = matches!(error, CallError::NoConnection { .. });
             if not_made {
-                self.link.lost(&client).await;
+                self.server.forget(&client).await;
             }
-            if !(not_made || message.may_be_repeated()) || begun.elapsed() > PATIENCE {
+            if !(not_made || message.may_be_repeated()) || started.elapsed() > MAX_OUTAGE {
                 return self.refuse(message, &error.to_string()).await;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 
     async fn refuse(&self, message: &Message, why: &str) {
         let (code, why) = ("UNAVAILABLE".to_owned(), why.to_owned());
-        let refusal = Refusal { status: 503, code, message: why, retry_after: None, as_it_came: None };
-        self.output.write(&message.refused(&refusal)).await;
+        let refusal =
+            Refusal { status: 503, code, message: why, retry_after: None, raw_body: None };
+        self.output.write(&message.refused(&self.version(message), &refusal)).await;
     }
 
-    /// Sends a message, and passes on what comes back. Fails only if its answer did not come.
-    async fn ask(&self, client: &Client, message: &Message) -> Result<(), CallError> {
+    async fn send(&self, client: &Client, message: &Message) -> Result<Response, CallError> {
         let query = vec![("dialect", self.dialect.as_str().to_owned())];
-        let call = Call { method: Method::POST, path: vec!["mcp"], query, body: None };
+        let call = ApiRequest { method: Method::POST, path: vec!["mcp"], query, body: None };
         let mut request = client
             .request(&call)
             .header(ACCEPT, "application/json, text/event-stream")
             .header(CONTENT_TYPE, "application/json")
             .header("adjutant-session", self.session.clone())
+            .header("mcp-session-id", self.connection.clone())
             .body(message.line().to_owned());
         if !message.is_initialize() {
             request = request.header("mcp-protocol-version", self.version(message));
@@ -134,18 +177,23 @@ impl Bridge {
         for (name, value) in message.headers() {
             request = request.header(name, value);
         }
-        let response = request.send().await.map_err(|error| client.no_answer(&error))?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            return self.pass_on_events(client, message, response).await;
-        }
-        let status = response.status().as_u16();
-        let text = response.text().await.map_err(|error| client.no_answer(&error))?;
-        self.pass_on(client, message, status, &text).await
+        request.send().await.map_err(|error| client.transport_error(&error))
     }
 
-    /// One body: an answer, or a refusal by whoever let nobody in.
-    async fn pass_on(
+    /// Sends a message and forwards the answer. Fails only if there was no answer.
+    async fn forward(&self, client: &Client, message: &Message) -> Result<(), CallError> {
+        let response = self.send(client, message).await?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            return self.forward_events(client, message, response).await;
+        }
+        let status = response.status().as_u16();
+        let text = response.text().await.map_err(|error| client.transport_error(&error))?;
+        self.forward_body(client, message, status, &text).await
+    }
+
+    /// Forwards a body: an answer, or a refusal that is not JSON-RPC.
+    async fn forward_body(
         &self,
         client: &Client,
         message: &Message,
@@ -159,24 +207,30 @@ impl Bridge {
             {
                 *lock(&self.version) = Some(version.to_owned());
             }
-            self.output.write(text).await;
+            if self.is_expected(message) {
+                self.output.write(text).await;
+            }
             return Ok(());
         }
         match Refusal::read(status, None, text) {
             Some(refusal) => {
-                tracing::warn!(error.code = refusal.code, "the server refuses: {}", refusal.message);
-                self.output.write(&message.refused(&refusal)).await;
+                tracing::warn!(
+                    error.code = refusal.code,
+                    "the server refused a request: {}",
+                    refusal.message
+                );
+                self.output.write(&message.refused(&self.version(message), &refusal)).await;
                 Ok(())
             }
             None => {
-                let (url, why) = (client.url(), format!("it answers {status}"));
+                let (url, why) = (client.url(), format!("HTTP status {status}"));
                 Err(CallError::NoAnswer { url, why })
             }
         }
     }
 
-    /// Notifications, and at last the answer.
-    async fn pass_on_events(
+    /// Forwards notifications until the answer arrives.
+    async fn forward_events(
         &self,
         client: &Client,
         message: &Message,
@@ -185,18 +239,24 @@ impl Bridge {
         let mut events = sse_stream::SseStream::from_bytes_stream(response.bytes_stream());
         while let Some(Ok(event)) = events.next().await {
             let Some(line) = event.data.filter(|data| !data.trim().is_empty()) else { continue };
-            self.output.write(&line).await;
+            if self.is_expected(message) {
+                self.output.write(&line).await;
+            }
             if message.is_answered_by(&line) {
                 return Ok(());
             }
         }
-        let why = "its answer ended before its end".to_owned();
+        let why = "the answer was incomplete".to_owned();
         Err(CallError::NoAnswer { url: client.url(), why })
     }
 
     fn version(&self, message: &Message) -> String {
         let agreed = || lock(&self.version).clone();
-        message.version().map(str::to_owned).or_else(agreed).unwrap_or_else(|| FIRST_VERSION.to_owned())
+        message
+            .version()
+            .map(str::to_owned)
+            .or_else(agreed)
+            .unwrap_or_else(|| DEFAULT_VERSION.to_owned())
     }
 }
 

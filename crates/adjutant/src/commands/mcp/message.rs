@@ -1,4 +1,4 @@
-//! A message of the client, as far as a bridge has to know it.
+//! A message of the MCP client.
 
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
@@ -8,15 +8,18 @@ use crate::client::Refusal;
 
 const IDEMPOTENCY_KEY: &str = "adjutant/idempotency-key";
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The first revision whose results have a `resultType`. Revisions are dates and compare as text.
+const RESULT_TYPES: &str = "2026-07-28";
 const INTERNAL_ERROR: i32 = -32603;
 
-/// Servers refuse larger headers, and the message without one is refused for what it is.
-const LONGEST_NAME: usize = 4 << 10;
+/// Servers refuse larger headers. Without the header they refuse the message with a clearer error.
+const MAX_HEADER: usize = 4 << 10;
 
-/// Calls that change something each time they are made, and take no key.
-const ONCE: [&str; 4] = ["define", "write", "delete", "snapshot"];
+/// Actions that are not idempotent and take no idempotency key.
+const NOT_IDEMPOTENT: [&str; 4] = ["define", "write", "delete", "snapshot"];
 
-/// One message. What is none is passed on as it came: the server says what is wrong with it.
+/// One message. An invalid message is forwarded unchanged, and the server reports the error.
 #[derive(Debug, Clone)]
 pub struct Message {
     value: Value,
@@ -24,19 +27,19 @@ pub struct Message {
     key: Option<String>,
 }
 
-/// What a message is for us.
+/// How the bridge treats a message.
 #[derive(Debug, PartialEq)]
 pub enum Kind {
-    /// It wants an answer.
+    /// It needs an answer.
     Request,
-    /// The request of this id needs no answer any more.
+    /// It cancels the request with this id.
     Cancel(String),
-    /// Nobody needs to know: servers keep nothing that it could change.
+    /// It is not forwarded: servers keep no state that it could change.
     Notification,
 }
 
 impl Message {
-    pub fn read(line: &str) -> Self {
+    pub fn parse(line: &str) -> Self {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
         Self { key: new_key(&value), value, line: line.to_owned() }
     }
@@ -46,19 +49,22 @@ impl Message {
     }
 
     pub fn kind(&self) -> Kind {
-        let is_message = self.value.is_object();
         match (self.value.get("id"), self.method()) {
-            (None, "notifications/cancelled") => Kind::Cancel(self.value["params"]["requestId"].to_string()),
-            (None, _) if is_message => Kind::Notification,
-            // An answer to a question that we never ask.
-            (Some(_), "") if self.value.get("result").is_some() || self.value.get("error").is_some() => {
+            (None, "notifications/cancelled") => {
+                Kind::Cancel(self.value["params"]["requestId"].to_string())
+            }
+            (None, method) if !method.is_empty() => Kind::Notification,
+            // An answer to a request that the server never makes.
+            (Some(_), "")
+                if self.value.get("result").is_some() || self.value.get("error").is_some() =>
+            {
                 Kind::Notification
             }
             (Some(_) | None, _) => Kind::Request,
         }
     }
 
-    /// Its id as JSON, by which a cancellation names it.
+    /// The id as JSON, as cancellations name it.
     pub fn id(&self) -> String {
         self.value["id"].to_string()
     }
@@ -75,12 +81,12 @@ impl Message {
         self.method() == "tools/call"
     }
 
-    /// The revision that it says it is in.
+    /// The revision that the message names.
     pub fn version(&self) -> Option<&str> {
         self.value["params"]["_meta"][VERSION].as_str()
     }
 
-    /// What newer revisions repeat of a message in the headers of its request, and the key under which it happens once.
+    /// The headers that newer revisions require, and the idempotency key.
     pub fn headers(&self) -> Vec<(&'static str, HeaderValue)> {
         let params = &self.value["params"];
         let name = match self.method() {
@@ -94,47 +100,58 @@ impl Message {
             ("mcp-name", name.as_str()),
             ("idempotency-key", self.key.as_deref()),
         ];
-        headers.into_iter().filter_map(|(header, value)| Some((header, header_value(value?)?))).collect()
+        headers
+            .into_iter()
+            .filter_map(|(header, value)| Some((header, header_value(value?)?)))
+            .collect()
     }
 
-    /// Whether it does no harm to send it again when nobody knows what became of it.
+    /// Whether the message may be sent again if its outcome is unknown.
     pub fn may_be_repeated(&self) -> bool {
         let action = self.value["params"]["arguments"]["action"].as_str().unwrap_or_default();
-        !(self.is_tool_call() && ONCE.contains(&action))
+        !(self.is_tool_call() && NOT_IDEMPOTENT.contains(&action))
     }
 
-    /// Whether this line is the answer to it.
+    /// Whether this line is the answer to the message.
     pub fn is_answered_by(&self, line: &str) -> bool {
         let answer: Value = serde_json::from_str(line).unwrap_or_default();
-        answer.get("method").is_none() && (answer["id"] == self.value["id"] || answer["id"].is_null())
+        answer.get("method").is_none()
+            && (answer["id"] == self.value["id"] || answer["id"].is_null())
     }
 
-    /// The answer of somebody who could not ask the server, or whom it refused: for a tool call, the tool's answer.
-    pub fn refused(&self, refusal: &Refusal) -> String {
+    /// The answer to a request of this revision that the server refused or did not receive. For a
+    /// tool call it is a tool result.
+    pub fn refused(&self, version: &str, refusal: &Refusal) -> String {
         let body = json!({"error": refusal.code, "message": refusal.message});
         let id = &self.value["id"];
         if self.is_tool_call() {
             let content = json!([{"type": "text", "text": body.to_string()}]);
-            let result = json!({"content": content, "structuredContent": body, "isError": true});
+            let mut result =
+                json!({"content": content, "structuredContent": body, "isError": true});
+            if version >= RESULT_TYPES {
+                result["resultType"] = json!("complete");
+            }
             return json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         }
         let message = format!("{}: {}", refusal.code, refusal.message);
-        json!({"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": message}}).to_string()
+        json!({"jsonrpc": "2.0", "id": id, "error": {"code": INTERNAL_ERROR, "message": message}})
+            .to_string()
     }
 }
 
-/// So that a call whose answer is lost can be made again: it happens once.
+/// A key that makes a tool call idempotent, so that it can be repeated if its answer is lost.
 fn new_key(message: &Value) -> Option<String> {
     let params = &message["params"];
-    let has_key =
-        !params["arguments"]["idempotency_key"].is_null() || !params["_meta"][IDEMPOTENCY_KEY].is_null();
+    let has_key = !params["arguments"]["idempotency_key"].is_null()
+        || !params["_meta"][IDEMPOTENCY_KEY].is_null();
     (message["method"] == "tools/call" && !has_key).then(|| Uuid::new_v4().to_string())
 }
 
-/// As it is, or in the form that the protocol has for what no header can say.
+/// The text itself, or the encoding that the protocol defines for text that a header cannot
+/// contain.
 fn header_value(text: &str) -> Option<HeaderValue> {
     use base64::Engine;
-    if text.len() > LONGEST_NAME {
+    if text.len() > MAX_HEADER {
         return None;
     }
     let is_plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
@@ -153,8 +170,9 @@ mod tests {
 
     fn call(arguments: Value) -> Message {
         let params = json!({"name": "subagent", "arguments": arguments});
-        Message::read(
-            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string(),
+        Message::parse(
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+                .to_string(),
         )
     }
 
@@ -164,12 +182,14 @@ mod tests {
         assert!(one.key.is_some());
         assert_ne!(one.key, other.key);
         assert_eq!(call(json!({"action": "spawn", "idempotency_key": "k"})).key, None);
-        assert_eq!(Message::read(r#"{"id": 1, "method": "ping"}"#).key, None);
+        assert_eq!(Message::parse(r#"{"id": 1, "method": "ping"}"#).key, None);
     }
 
     #[test]
     fn what_changes_something_each_time_is_not_repeated() {
-        for (action, repeated) in [("spawn", true), ("wait", true), ("define", false), ("write", false)] {
+        for (action, repeated) in
+            [("spawn", true), ("wait", true), ("define", false), ("write", false)]
+        {
             assert_eq!(call(json!({"action": action})).may_be_repeated(), repeated, "{action}");
         }
     }
@@ -186,14 +206,16 @@ mod tests {
             (r#"{"id": 1, "result": {}}"#, Kind::Notification),
             ("not JSON", Kind::Request),
             (r#"{"id": 1}"#, Kind::Request),
+            ("{}", Kind::Request),
         ] {
-            assert_eq!(Message::read(line).kind(), kind, "{line}");
+            assert_eq!(Message::parse(line).kind(), kind, "{line}");
         }
     }
 
     #[test]
     fn what_no_header_can_say_is_encoded() {
-        let message = Message::read(r#"{"id": 1, "method": "tools/call", "params": {"name": "é"}}"#);
+        let message =
+            Message::parse(r#"{"id": 1, "method": "tools/call", "params": {"name": "é"}}"#);
         let headers = message.headers();
         assert_eq!(headers[0], ("mcp-method", HeaderValue::from_static("tools/call")));
         assert_eq!(headers[1], ("mcp-name", HeaderValue::from_static("=?base64?w6k=?=")));

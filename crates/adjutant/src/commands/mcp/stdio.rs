@@ -1,11 +1,11 @@
-//! Lines from the client, and lines to it.
+//! Lines to and from the client.
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Stdin, Stdout};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// More than any server takes: what is longer is cut, and refused for it.
-const LONGEST: u64 = 64 << 20;
+/// More than any server accepts. A longer line is truncated, and the server refuses it.
+const MAX_LINE_BYTES: u64 = 64 << 20;
 
 pub struct Input(BufReader<Stdin>);
 
@@ -14,15 +14,16 @@ impl Input {
         Self(BufReader::new(tokio::io::stdin()))
     }
 
-    /// The next line that has something in it; none at the end.
+    /// The next line that is not empty; `None` at the end of the input.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             let mut line = Vec::new();
-            let read = (&mut self.0).take(LONGEST).read_until(b'\n', &mut line).await.ok()?;
+            let read =
+                (&mut self.0).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await.ok()?;
             if read == 0 {
                 return None;
             }
-            if line.len() as u64 == LONGEST && !line.ends_with(b"\n") {
+            if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
                 self.skip_line().await?;
             }
             let line = String::from_utf8_lossy(&line);
@@ -44,10 +45,10 @@ impl Input {
     }
 }
 
-/// Whole lines, whoever writes them.
+/// Writes whole lines, also from concurrent tasks.
 pub struct Output {
     stdout: Mutex<Stdout>,
-    /// Nobody reads any more.
+    /// Cancelled when the client stops reading.
     pub closed: CancellationToken,
 }
 
@@ -58,7 +59,7 @@ impl Output {
 
     pub async fn write(&self, line: &str) {
         let mut stdout = self.stdout.lock().await;
-        // A line feed inside would be two messages; JSON needs none.
+        // A line feed would split the message. JSON does not need one.
         let line = format!("{}\n", line.replace(['\n', '\r'], " "));
         let written = async {
             stdout.write_all(line.as_bytes()).await?;

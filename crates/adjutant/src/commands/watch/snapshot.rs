@@ -5,23 +5,24 @@ use crate::client::{Answer, CallError, Client};
 use crate::moment::as_rfc3339;
 use crate::table::{items, text};
 
-/// The most of each kind; a terminal has fewer lines.
-const MOST: &str = "100";
+/// The most tasks of each list; a terminal has fewer lines.
+const PAGE_SIZE: &str = "100";
 
-/// Tasks that left the lists between two looks are asked for one by one, up to so many.
-const STRAYS: usize = 50;
+/// The most tasks that are requested one by one because they left the lists between two snapshots.
+const MAX_LOOKUPS: usize = 50;
 
-/// How everything stood at one moment.
+/// The state of the fleet and its tasks at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Of the last day.
+    /// Statistics of the last day.
     pub stats: Value,
-    /// The newest first, and those that run before them.
+    /// Running tasks first, then the newest.
     pub tasks: Vec<Value>,
 }
 
 impl Snapshot {
-    /// Asks the server. Tasks that are expected are there, wherever they went.
+    /// Requests a snapshot. It includes the expected tasks, even if they are no longer in the
+    /// lists.
     pub async fn take(
         client: &Client,
         session: Option<&str>,
@@ -32,13 +33,14 @@ impl Snapshot {
         let running = list(client, session, Some("running")).await?;
         let newest = list(client, session, None).await?;
         let mut tasks = items(&running.value, "tasks").to_vec();
-        // A task that changed between the two answers is as the second has it.
+        // For a task in both answers, the second is newer.
         let newest = items(&newest.value, "tasks");
         tasks.retain(|task| !newest.iter().any(|other| other["id"] == task["id"]));
         tasks.extend(newest.iter().cloned());
-        let gone = expected.iter().filter(|id| !tasks.iter().any(|task| text(task, "id") == **id));
-        let gone: Vec<&String> = gone.take(STRAYS).collect();
-        for id in gone {
+        let missing =
+            expected.iter().filter(|id| !tasks.iter().any(|task| text(task, "id") == **id));
+        let missing: Vec<&String> = missing.take(MAX_LOOKUPS).collect();
+        for id in missing {
             match client.get(&["v1", "tasks", id], Vec::new()).await {
                 Ok(answer) => tasks.push(answer.value),
                 // Deleted with its session.
@@ -57,8 +59,12 @@ impl Snapshot {
     }
 }
 
-async fn list(client: &Client, session: Option<&str>, state: Option<&str>) -> Result<Answer, CallError> {
-    let mut query = vec![("limit", MOST.to_owned())];
+async fn list(
+    client: &Client,
+    session: Option<&str>,
+    state: Option<&str>,
+) -> Result<Answer, CallError> {
+    let mut query = vec![("limit", PAGE_SIZE.to_owned())];
     query.extend(session.map(|session| ("session", session.to_owned())));
     query.extend(state.map(|state| ("state", state.to_owned())));
     client.get(&["v1", "tasks"], query).await

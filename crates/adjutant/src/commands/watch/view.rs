@@ -4,55 +4,58 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::snapshot::Snapshot;
-use crate::commands::tell;
-use crate::moment::{ago, span};
-use crate::table::{Column, Look, counted, table, text};
+use crate::commands::task_text;
+use crate::moment::{age, short_duration};
+use crate::table::{Column, OutputStyle, count_noun, table, text};
 
-/// What a view is drawn on.
-pub struct Page<'a> {
+/// The context of a view.
+pub struct ViewContext<'a> {
     pub url: &'a str,
     pub now: DateTime<Utc>,
-    /// How many lines there are.
+    /// The height of the terminal.
     pub rows: usize,
 }
 
-/// The fleet on as few lines as it fits, and the tasks under it, as many as there is room for.
-pub fn render(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
-    let width = usize::from(look.width);
-    let mut lines = vec![format!("{}  {}", page.url, page.now.format("%H:%M:%S UTC"))];
-    lines.extend(wrapped(&fleet(&snapshot.stats), width));
+/// A summary of the fleet, and as many tasks as fit below it.
+pub fn render(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> String {
+    let width = usize::from(style.width);
+    let mut lines = vec![format!("{}  {}", context.url, context.now.format("%H:%M:%S UTC"))];
+    lines.extend(join_lines(&summary(&snapshot.stats), width));
     lines.push(String::new());
     lines.iter_mut().for_each(|line| *line = line.chars().take(width).collect());
     if snapshot.tasks.is_empty() {
-        lines.push("No tasks yet. adjutant spawn --help".chars().take(width).collect());
+        lines.push("No tasks yet. See `adjutant spawn --help`.".chars().take(width).collect());
     } else {
-        lines.extend(tasks(snapshot, page, look).lines().map(str::to_owned));
+        lines.extend(tasks(snapshot, context, style).lines().map(str::to_owned));
     }
-    // One is for whatever has to be said above.
-    lines.truncate(page.rows.saturating_sub(1));
+    // One line stays free for an error at the top.
+    lines.truncate(context.rows.saturating_sub(1));
     lines.join("\n")
 }
 
-/// Parts side by side, as many as fit on a line.
-fn wrapped(parts: &[String], width: usize) -> Vec<String> {
+/// Joins parts to lines, as many as fit on each.
+fn join_lines(parts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {
-            Some(line) if line.len() + 3 + part.len() <= width => *line = format!("{line}   {part}"),
+            Some(line) if line.len() + 3 + part.len() <= width => {
+                *line = format!("{line}   {part}")
+            }
             Some(_) | None => lines.push(part.clone()),
         }
     }
     lines
 }
 
-fn fleet(stats: &Value) -> [String; 5] {
+fn summary(stats: &Value) -> [String; 5] {
     let number = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let oldest = stats.pointer("/queue/oldest_s").and_then(Value::as_f64);
     let oldest = oldest.and_then(|oldest| Duration::try_from_secs_f64(oldest).ok());
-    let oldest = oldest.map(|oldest| format!(" (oldest {})", span(oldest))).unwrap_or_default();
+    let oldest =
+        oldest.map(|oldest| format!(" (oldest {})", short_duration(oldest))).unwrap_or_default();
     let usd = stats.get("cost_usd").and_then(Value::as_f64).unwrap_or(0.0);
     [
-        counted(number("/workers_alive"), "worker"),
+        count_noun(number("/workers_alive"), "worker"),
         format!("{}/{} slots", number("/slots/used"), number("/slots/cap")),
         format!("{} queued{oldest}", number("/queue/queued")),
         format!("{} waiting", number("/states/waiting")),
@@ -64,7 +67,7 @@ fn fleet(stats: &Value) -> [String; 5] {
     ]
 }
 
-fn tasks(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
+fn tasks(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> String {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),
@@ -80,15 +83,15 @@ fn tasks(snapshot: &Snapshot, page: &Page<'_>, look: Look) -> String {
             text(task, "session_id"),
             text(task, "task_id"),
             text(task, "agent"),
-            tell::state_and_why(task),
-            tell::turns(task).to_string(),
-            ago(&text(task, "created_at"), page.now),
-            ago(&text(task, "last_activity_at"), page.now),
-            tell::about(task),
+            task_text::state_with_reason(task),
+            task_text::turns(task).to_string(),
+            age(&text(task, "created_at"), context.now),
+            age(&text(task, "last_activity_at"), context.now),
+            task_text::about(task),
         ]
     };
-    let shown = snapshot.tasks.iter().take(page.rows);
-    table(&columns, &shown.map(row).collect::<Vec<_>>(), look)
+    let shown = snapshot.tasks.iter().take(context.rows);
+    table(&columns, &shown.map(row).collect::<Vec<_>>(), style)
 }
 
 #[cfg(test)]
@@ -96,8 +99,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::moment::read_moment;
-    use crate::table::Paint;
+    use crate::moment::parse_time;
+    use crate::table::Colors;
 
     fn snapshot() -> Snapshot {
         let stats = json!({"workers_alive": 1, "slots": {"used": 2, "cap": 5}, "queue": {"queued": 3, "oldest_s": 90.5},
@@ -109,13 +112,14 @@ mod tests {
         Snapshot { stats, tasks: (1..=30).map(task).collect() }
     }
 
-    fn page(rows: usize) -> Page<'static> {
-        Page { url: "http://here", now: read_moment("2026-07-01T00:01:00Z").unwrap(), rows }
+    fn context(rows: usize) -> ViewContext<'static> {
+        ViewContext { url: "http://here", now: parse_time("2026-07-01T00:01:00Z").unwrap(), rows }
     }
 
     #[test]
     fn a_view_has_the_fleet_and_the_tasks() {
-        let shown = render(&snapshot(), &page(6), Look { width: 120, paint: Paint::Plain });
+        let shown =
+            render(&snapshot(), &context(6), OutputStyle { width: 120, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
@@ -131,10 +135,14 @@ mod tests {
     #[test]
     fn a_view_fits_its_terminal() {
         for (rows, width) in [(24, 80), (15, 50), (10, 60), (1, 10)] {
-            let shown = render(&snapshot(), &page(rows), Look { width, paint: Paint::Plain });
+            let shown =
+                render(&snapshot(), &context(rows), OutputStyle { width, colors: Colors::Off });
             assert!(shown.lines().count() < rows.max(2), "{shown}");
             if width >= 50 {
-                assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
+                assert!(
+                    shown.lines().all(|line| line.chars().count() <= usize::from(width)),
+                    "{shown}"
+                );
             }
         }
     }

@@ -2,13 +2,13 @@ use adjutant_worker::model::{Secret, Wire};
 
 use super::*;
 
-fn with(text: &str, variables: &[(&str, &str)]) -> Desk {
-    Desk::new(&[("adjutant.toml", text)]).with_variables(variables)
+fn with(text: &str, variables: &[(&str, &str)]) -> ConfigDir {
+    ConfigDir::new(&[("adjutant.toml", text)]).with_variables(variables)
 }
 
 #[test]
 fn a_variable_wins_over_the_file() {
-    let desk = with(
+    let dir = with(
         "default_model = 'main'\n[limits]\ncap = 3\n[models.main]\nwire = 'openai'\n[models.gpt-mini]\nwire = 'openai'\n",
         &[
             ("ADJUTANT_LIMITS_CAP", "9"),
@@ -30,17 +30,23 @@ fn a_variable_wins_over_the_file() {
             ("ADJUTANT_LIMITS_MAX_TURNS_CEILING", ""),
         ],
     );
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), [""; 0]);
-    assert_eq!(desk.said(&loaded.config.warnings), [""; 0]);
+    let loaded = dir.load();
+    assert_eq!(dir.texts(&loaded.errors), [""; 0]);
+    assert_eq!(dir.texts(&loaded.config.warnings), [""; 0]);
     let config = loaded.config;
-    assert_eq!((config.limits.cap, config.limits.session_max_active, config.lease_seconds), (9, 4, 12));
+    assert_eq!(
+        (config.limits.cap, config.limits.session_max_active, config.lease_seconds),
+        (9, 4, 12)
+    );
     assert_eq!(config.limits.max_turns_ceiling, 25);
     assert!(config.log_payloads);
     assert_eq!(config.model_names.default.as_deref(), Some("gpt-mini"));
     let main = &config.models["main"];
     assert_eq!(main.base_url.as_ref().map(Secret::expose), Some("http://127.0.0.1:9/v1"));
-    assert_eq!((main.max_tokens, main.prices.cache_read, main.temperature), (77, Some(0.5), Some(1.0)));
+    assert_eq!(
+        (main.max_tokens, main.prices.cache_read, main.temperature),
+        (77, Some(0.5), Some(1.0))
+    );
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);
     let scout = &config.agents["scout"].definition;
     assert_eq!(
@@ -56,13 +62,21 @@ fn a_variable_wins_over_the_file() {
 fn a_variable_that_is_wrong_is_an_error_with_its_name() {
     for (name, value, expected) in [
         ("ADJUTANT_LIMITS_CAP", "many", "ADJUTANT_LIMITS_CAP: limits.cap: must be a whole number"),
-        ("ADJUTANT_LIMITS_CAP", "-1", "ADJUTANT_LIMITS_CAP: limits.cap: must be at least 0, and is -1"),
+        (
+            "ADJUTANT_LIMITS_CAP",
+            "-1",
+            "ADJUTANT_LIMITS_CAP: limits.cap: must be at least 0, not -1",
+        ),
         (
             "ADJUTANT_LEASE_SECONDS",
             "1",
-            "ADJUTANT_LEASE_SECONDS: lease.seconds: must be at least 2, and is 1",
+            "ADJUTANT_LEASE_SECONDS: lease.seconds: must be at least 2, not 1",
         ),
-        ("ADJUTANT_LOG_PAYLOADS", "yes", "ADJUTANT_LOG_PAYLOADS: log_payloads: must be true or false"),
+        (
+            "ADJUTANT_LOG_PAYLOADS",
+            "yes",
+            "ADJUTANT_LOG_PAYLOADS: log_payloads: must be true or false",
+        ),
         (
             "ADJUTANT_MODELS_MAIN_WIRE",
             "grpc",
@@ -78,29 +92,29 @@ fn a_variable_that_nobody_reads_is_a_warning_with_the_nearest() {
     for (name, expected) in [
         (
             "ADJUTANT_LIMITS_CAPS",
-            "ADJUTANT_LIMITS_CAPS: nothing reads this variable; did you mean ADJUTANT_LIMITS_CAP?",
+            "ADJUTANT_LIMITS_CAPS: unknown variable; did you mean ADJUTANT_LIMITS_CAP?",
         ),
-        ("ADJUTANT_POOLS", "ADJUTANT_POOLS: nothing reads this variable; did you mean ADJUTANT_POOL?"),
-        ("ADJUTANT_CONFG", "ADJUTANT_CONFG: nothing reads this variable; did you mean ADJUTANT_CONFIG?"),
+        ("ADJUTANT_POOLS", "ADJUTANT_POOLS: unknown variable; did you mean ADJUTANT_POOL?"),
+        ("ADJUTANT_CONFG", "ADJUTANT_CONFG: unknown variable; did you mean ADJUTANT_CONFIG?"),
         (
             "ADJUTANT_MODELS_MAIN_BASE_ULR",
-            "ADJUTANT_MODELS_MAIN_BASE_ULR: nothing reads this variable; did you mean ADJUTANT_MODELS_MAIN_BASE_URL?",
+            "ADJUTANT_MODELS_MAIN_BASE_ULR: unknown variable; did you mean ADJUTANT_MODELS_MAIN_BASE_URL?",
         ),
         (
             "ADJUTANT_SOMETHING_ELSE_ENTIRELY",
-            "ADJUTANT_SOMETHING_ELSE_ENTIRELY: nothing reads this variable; `adjutant config example` has all that there are",
+            "ADJUTANT_SOMETHING_ELSE_ENTIRELY: unknown variable; `adjutant config example` lists every setting",
         ),
     ] {
-        let desk = with(MODEL, &[(name, "x")]);
-        assert_eq!(desk.warnings(), [expected]);
-        assert_eq!(desk.errors(), [""; 0]);
+        let dir = with(MODEL, &[(name, "x")]);
+        assert_eq!(dir.warnings(), [expected]);
+        assert_eq!(dir.errors(), [""; 0]);
     }
 }
 
 #[test]
 fn variables_that_others_read_are_nobodys_business() {
     let text = "[models.main]\nwire = 'openai'\napi_key_env = 'ADJUTANT_MY_KEY'\n";
-    let desk = with(
+    let dir = with(
         text,
         &[
             ("ADJUTANT_POOL", "gpu"),
@@ -112,12 +126,12 @@ fn variables_that_others_read_are_nobodys_business() {
             ("OTHER_LIMITS_CAP", "1"),
         ],
     );
-    assert_eq!(desk.warnings(), [""; 0]);
+    assert_eq!(dir.warnings(), [""; 0]);
 }
 
 #[test]
 fn every_variable_of_a_flag_is_known() {
-    let environment = Origin::of_process(None).environment;
+    let environment = Origin::from_process(None).environment;
     for name in [
         "ADJUTANT_CONCURRENCY",
         "ADJUTANT_POOL",

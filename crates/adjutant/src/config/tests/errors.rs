@@ -2,37 +2,43 @@ use super::*;
 
 #[track_caller]
 fn refused(text: &str, expected: &[&str]) {
-    assert_eq!(Desk::new(&[("adjutant.toml", text)]).errors(), expected, "{text}");
+    assert_eq!(ConfigDir::new(&[("adjutant.toml", text)]).errors(), expected, "{text}");
 }
 
 #[test]
 fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
     for (text, expected) in [
-        ("[limits]\ncapp = 5\n", "adjutant.toml:2:1: limits.capp: unknown name; did you mean limits.cap?"),
+        (
+            "[limits]\ncapp = 5\n",
+            "adjutant.toml:2:1: limits.capp: unknown setting; did you mean limits.cap?",
+        ),
         (
             "defalt_model = 'x'\n",
-            "adjutant.toml:1:1: defalt_model: unknown name; did you mean default_model?",
+            "adjutant.toml:1:1: defalt_model: unknown setting; did you mean default_model?",
         ),
-        ("[limit]\ncap = 5\n", "adjutant.toml:1:2: limit: unknown name; did you mean limits?"),
+        ("[limit]\ncap = 5\n", "adjutant.toml:1:2: limit: unknown setting; did you mean limits?"),
         (
             "[webhooks]\nallow_privat = true\n",
-            "adjutant.toml:2:1: webhooks.allow_privat: unknown name; did you mean webhooks.allow_private?",
+            "adjutant.toml:2:1: webhooks.allow_privat: unknown setting; did you mean webhooks.allow_private?",
         ),
-        ("\ncap = 5\n", "adjutant.toml:2:1: cap: unknown name; did you mean limits.cap?"),
-        ("[lease]\nsecs = 5\n", "adjutant.toml:2:1: lease.secs: unknown name; there is seconds"),
+        ("\ncap = 5\n", "adjutant.toml:2:1: cap: unknown setting; did you mean limits.cap?"),
+        ("[lease]\nsecs = 5\n", "adjutant.toml:2:1: lease.secs: unknown setting; known: seconds"),
         (
             "[models.m]\nwire = 'openai'\nprices = { imput = 1 }\n",
-            "adjutant.toml:3:12: models.m.prices.imput: unknown name; did you mean models.m.prices.input?",
+            "adjutant.toml:3:12: models.m.prices.imput: unknown setting; did you mean models.m.prices.input?",
         ),
         (
             "[models.\"a b\"]\nwire = 'openai'\n",
-            "adjutant.toml:1:9: models.\"a b\": a model's name has 1 to 128 characters, without spaces and \"*\"",
+            "adjutant.toml:1:9: models.\"a b\": a model name has 1 to 128 characters, no spaces, and is not \"*\"",
         ),
         (
             "[tools.http.t]\ndescription = 'é' \nurl = 'http://x'\nreply = 'safe'\n",
-            "adjutant.toml:4:1: tools.http.t.reply: unknown name; did you mean tools.http.t.replay?",
+            "adjutant.toml:4:1: tools.http.t.reply: unknown setting; did you mean tools.http.t.replay?",
         ),
-        ("[tools.https.t]\n", "adjutant.toml:1:8: tools.https: unknown name; did you mean tools.http?"),
+        (
+            "[tools.https.t]\n",
+            "adjutant.toml:1:8: tools.https: unknown setting; did you mean tools.http?",
+        ),
     ] {
         refused(text, &[expected]);
     }
@@ -41,33 +47,36 @@ fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
 #[test]
 fn a_value_that_cannot_be_is_an_error_with_its_place_and_what_it_must_be() {
     for (text, expected) in [
-        ("[lease]\nseconds = 1\n", "adjutant.toml:2:11: lease.seconds: must be at least 2, and is 1"),
-        ("[limits]\ncap = -1\n", "adjutant.toml:2:7: limits.cap: must be at least 0, and is -1"),
+        ("[lease]\nseconds = 1\n", "adjutant.toml:2:11: lease.seconds: must be at least 2, not 1"),
+        ("[limits]\ncap = -1\n", "adjutant.toml:2:7: limits.cap: must be at least 0, not -1"),
         (
             "[limits]\nmax_turns_ceiling = 101\n",
-            "adjutant.toml:2:21: limits.max_turns_ceiling: must be at most 100, and is 101",
+            "adjutant.toml:2:21: limits.max_turns_ceiling: must be at most 100, not 101",
         ),
-        ("[limits]\ncap = '5'\n", "adjutant.toml:2:7: limits.cap: must be a whole number, and is a string"),
-        ("limits = 5\n", "adjutant.toml:1:10: limits: must be a table, and is a whole number"),
+        (
+            "[limits]\ncap = '5'\n",
+            "adjutant.toml:2:7: limits.cap: must be a whole number, not a string",
+        ),
+        ("limits = 5\n", "adjutant.toml:1:10: limits: must be a table, not a whole number"),
         (
             "log_payloads = 'yes'\n",
-            "adjutant.toml:1:16: log_payloads: must be true or false, and is a string",
+            "adjutant.toml:1:16: log_payloads: must be true or false, not a string",
         ),
         (
             "[limits]\ntask_timeout_s = 20\ntask_timeout_max_s = 10\n",
-            "adjutant.toml:2:18: limits.task_timeout_s: must be at most limits.task_timeout_max_s, which is 10, and is 20",
+            "adjutant.toml:2:18: limits.task_timeout_s: must be at most limits.task_timeout_max_s (10), not 20",
         ),
         (
             "[limits]\ntask_timeout_s = 0\n",
-            "adjutant.toml:2:18: limits.task_timeout_s: must be above 0 and at most a billion, and is 0",
+            "adjutant.toml:2:18: limits.task_timeout_s: must be above 0 and at most 1000000000, not 0",
         ),
         (
             "agents_dir = ['a', 3]\n",
-            "adjutant.toml:1:14: agents_dir: must be a list of strings, and has a whole number in it",
+            "adjutant.toml:1:14: agents_dir: must be a list of strings, but contains a whole number",
         ),
         (
             "model_aliases = { a = 3 }\n",
-            "adjutant.toml:1:17: model_aliases: a: must be a string, and is a whole number",
+            "adjutant.toml:1:17: model_aliases: a: must be a string, not a whole number",
         ),
     ] {
         refused(text, &[expected]);
@@ -79,7 +88,7 @@ fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
     for (text, expected) in [
         (
             "[models.m]\nbase_url = 'http://x/v1'\n",
-            "adjutant.toml:1:9: models.m.wire: is missing; it is \"openai\" or \"anthropic\"",
+            "adjutant.toml:1:9: models.m.wire: is required: \"openai\" or \"anthropic\"",
         ),
         (
             "[models.m]\nwire = 'open_ai'\n",
@@ -87,41 +96,44 @@ fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
         ),
         (
             "[models.m]\nwire = 'openai'\napi_key_env = 'K'\napi_key_file = 'k'\n",
-            "adjutant.toml:4:1: models.m.api_key_file: api_key_env is there too; remove one of them",
+            "adjutant.toml:4:1: models.m.api_key_file: conflicts with api_key_env; remove one of them",
         ),
         (
             "[models.m]\nwire = 'openai'\nbase_url = 'localhost:9000'\n",
-            "adjutant.toml:3:12: models.m.base_url: must be a URL that begins with http:// or https://",
+            "adjutant.toml:3:12: models.m.base_url: must be a URL that starts with http:// or https://",
         ),
         (
             "default_model = 'man'\n[models.main]\nwire = 'openai'\n[models.other]\nwire = 'openai'\n",
-            "adjutant.toml:1:17: default_model: there is no model \"man\"; did you mean main?",
+            "adjutant.toml:1:17: default_model: unknown model \"man\"; did you mean main?",
         ),
         (
             "[model_aliases]\nx = 'nobody'\n[models.main]\nwire = 'openai'\n",
-            "adjutant.toml:2:5: model_aliases.x: there is no model \"nobody\"; there is main",
+            "adjutant.toml:2:5: model_aliases.x: unknown model \"nobody\"; known: main",
         ),
         (
             "[model_aliases]\nmain = 'main'\n[models.main]\nwire = 'openai'\n",
-            "adjutant.toml:2:1: model_aliases.main: is never used, because there is a models.main; remove it",
+            "adjutant.toml:2:1: model_aliases.main: is never used, because models.main exists; remove it",
         ),
         (
             "[tools.mcp.m]\ncommand = ['x']\nurl = 'http://x'\n",
-            "adjutant.toml:3:1: tools.mcp.m.url: command is there too; remove one of them",
+            "adjutant.toml:3:1: tools.mcp.m.url: conflicts with command; remove one of them",
         ),
-        ("[tools.mcp.m]\n", "adjutant.toml:1:12: tools.mcp.m: command or url is missing"),
-        ("[tools.http.t]\nurl = 'http://x'\n", "adjutant.toml:1:13: tools.http.t.description: is missing"),
+        ("[tools.mcp.m]\n", "adjutant.toml:1:12: tools.mcp.m: command or url is required"),
+        (
+            "[tools.http.t]\nurl = 'http://x'\n",
+            "adjutant.toml:1:13: tools.http.t.description: is required",
+        ),
         (
             "[tools.http.fetch]\nurl = 'http://x'\ndescription = 'x'\n",
-            "adjutant.toml:1:13: tools.http.fetch: a tool of this name comes with Adjutant; choose another",
+            "adjutant.toml:1:13: tools.http.fetch: this is the name of a built-in tool; choose another",
         ),
         (
             "[tools.http.\"a b\"]\nurl = 'http://x'\ndescription = 'x'\n",
-            "adjutant.toml:1:13: tools.http.\"a b\": a tool's name has 1 to 64 letters, digits, _ and -",
+            "adjutant.toml:1:13: tools.http.\"a b\": a tool name has 1 to 64 characters: letters, digits, _ and -",
         ),
         (
             "[tools.files]\nmax_bytes = 5\n",
-            "adjutant.toml:1:8: tools.files.root: is missing: the folder that may be read",
+            "adjutant.toml:1:8: tools.files.root: is required: the folder that may be read",
         ),
         (
             "[tools.http.t]\ndescription = 'x'\nurl = 'http://x'\nheaders = { a = { envv = 'X' } }\n",
@@ -136,22 +148,25 @@ fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
 fn an_agent_that_cannot_work_is_an_error() {
     let agent = |rest: &str| format!("{MODEL}[agents.a]\ndescription = 'd'\n{rest}");
     for (text, expected) in [
-        (agent(""), "adjutant.toml:3:9: agents.a.system_prompt: is missing; add it, or system_prompt_file"),
+        (
+            agent(""),
+            "adjutant.toml:3:9: agents.a.system_prompt: is required, or system_prompt_file",
+        ),
         (
             agent("system_prompt = 'p'\nsystem_prompt_file = 'p'\n"),
-            "adjutant.toml:6:1: agents.a.system_prompt_file: system_prompt is there too; remove one of them",
+            "adjutant.toml:6:1: agents.a.system_prompt_file: conflicts with system_prompt; remove one of them",
         ),
         (
             agent("system_prompt_file = './p.md'\n"),
-            "adjutant.toml:5:22: agents.a.system_prompt_file: p.md: cannot read it: no such file or directory",
+            "adjutant.toml:5:22: agents.a.system_prompt_file: p.md: cannot be read: no such file or directory",
         ),
         (
             agent("system_prompt = 'p'\nmodel = 'mian'\n"),
-            "adjutant.toml:6:9: agents.a.model: there is no model \"mian\"; did you mean main?",
+            "adjutant.toml:6:9: agents.a.model: unknown model \"mian\"; did you mean main?",
         ),
         (
             agent("system_prompt = 'p'\ntools = ['fetch', 'fetsch']\n"),
-            "adjutant.toml:6:19: agents.a.tools: there is no tool \"fetsch\"; did you mean fetch?",
+            "adjutant.toml:6:19: agents.a.tools: unknown tool \"fetsch\"; did you mean fetch?",
         ),
         (
             agent("system_prompt = 'p'\ntools = ['read_file']\n"),
@@ -159,28 +174,31 @@ fn an_agent_that_cannot_work_is_an_error() {
         ),
         (
             agent("system_prompt = 'p'\nmax_turns = 0\n"),
-            "adjutant.toml:6:13: agents.a.max_turns: must be at least 1, and is 0",
+            "adjutant.toml:6:13: agents.a.max_turns: must be at least 1, not 0",
         ),
-        (agent("system_prompt = ' '\n"), "adjutant.toml:5:17: agents.a.system_prompt: must not be empty"),
+        (
+            agent("system_prompt = ' '\n"),
+            "adjutant.toml:5:17: agents.a.system_prompt: must not be empty",
+        ),
         (
             agent("system_prompt = 'p'\non_worker_loss = 'retry'\n"),
             "adjutant.toml:6:18: agents.a.on_worker_loss: must be \"resume\" or \"fail\"",
         ),
         (
             "[agents.\"Code Reviewer\"]\ndescription = 'd'\nsystem_prompt = 'p'\n".to_owned(),
-            "adjutant.toml:1:9: agents.\"Code Reviewer\": an agent's name has 1 to 64 of a-z, 0-9, _ and -; code-reviewer would do",
+            "adjutant.toml:1:9: agents.\"Code Reviewer\": an agent name has 1 to 64 characters: a-z, 0-9, _ and -; for example code-reviewer",
         ),
         (
             "[webhooks]\nretry_s = 10\nretry_max_s = 5\n".to_owned(),
-            "adjutant.toml:2:11: webhooks.retry_s: must be at most webhooks.retry_max_s, which is 5, and is 10",
+            "adjutant.toml:2:11: webhooks.retry_s: must be at most webhooks.retry_max_s (5), not 10",
         ),
         (
             "[webhooks]\nmax_tries = 0\n".to_owned(),
-            "adjutant.toml:2:13: webhooks.max_tries: must be at least 1, and is 0",
+            "adjutant.toml:2:13: webhooks.max_tries: must be at least 1, not 0",
         ),
         (
             "[agents.a]\nsystem_prompt = 'p'\n".to_owned(),
-            "adjutant.toml:1:9: agents.a.description: is missing: one line that says what the agent is for",
+            "adjutant.toml:1:9: agents.a.description: is required: one line that says what the agent is for",
         ),
     ] {
         refused(&text, &[expected]);
@@ -193,22 +211,23 @@ fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
     refused(
         text,
         &[
-            "adjutant.toml:1:17: default_model: there is no model \"x\"; there is a",
-            "adjutant.toml:2:1: foo_bar_baz: unknown name; there is agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools, webhooks",
-            "adjutant.toml:4:11: lease.seconds: must be at least 2, and is 0",
+            "adjutant.toml:1:17: default_model: unknown model \"x\"; known: a",
+            "adjutant.toml:2:1: foo_bar_baz: unknown setting; known: agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools, webhooks",
+            "adjutant.toml:4:11: lease.seconds: must be at least 2, not 0",
             "adjutant.toml:6:8: models.a.wire: must be \"openai\" or \"anthropic\"",
-            "adjutant.toml:7:9: agents.B: an agent's name has 1 to 64 of a-z, 0-9, _ and -; b would do",
-            "adjutant.toml:7:9: agents.B.description: is missing: one line that says what the agent is for",
-            "adjutant.toml:7:9: agents.B.system_prompt: is missing; add it, or system_prompt_file",
-            "adjutant.toml:8:10: agents.B.tools: there is no tool \"z\"; there is fetch, shared_context",
+            "adjutant.toml:7:9: agents.B: an agent name has 1 to 64 characters: a-z, 0-9, _ and -; for example b",
+            "adjutant.toml:7:9: agents.B.description: is required: one line that says what the agent is for",
+            "adjutant.toml:7:9: agents.B.system_prompt: is required, or system_prompt_file",
+            "adjutant.toml:8:10: agents.B.tools: unknown tool \"z\"; known: fetch, shared_context",
         ],
     );
 }
 
 #[test]
 fn what_is_not_toml_is_said_with_every_line() {
-    let errors = Desk::new(&[("adjutant.toml", "a = \nb = 1\nb = 2\n[limits\n")]).errors();
-    let places: Vec<&str> = errors.iter().filter_map(|error| error.split(": not TOML: ").next()).collect();
+    let errors = ConfigDir::new(&[("adjutant.toml", "a = \nb = 1\nb = 2\n[limits\n")]).errors();
+    let places: Vec<&str> =
+        errors.iter().filter_map(|error| error.split(": invalid TOML: ").next()).collect();
     assert_eq!(places.len(), 3, "{errors:?}");
     assert!(
         places[0].starts_with("adjutant.toml:1:") && places[1].starts_with("adjutant.toml:3:"),
@@ -219,24 +238,26 @@ fn what_is_not_toml_is_said_with_every_line() {
 
 #[test]
 fn a_file_that_was_asked_for_and_cannot_be_read_is_an_error() {
-    let desk = Desk::new(&[]);
-    assert_eq!(desk.errors(), ["adjutant.toml: cannot read it: no such file or directory"]);
-    desk.write("adjutant.toml", b"a = '\xff'\n");
-    assert_eq!(desk.errors(), ["adjutant.toml:1:6: not UTF-8"]);
+    let dir = ConfigDir::new(&[]);
+    assert_eq!(dir.errors(), ["adjutant.toml: cannot be read: no such file or directory"]);
+    dir.write("adjutant.toml", b"a = '\xff'\n");
+    assert_eq!(dir.errors(), ["adjutant.toml:1:6: is not UTF-8"]);
 }
 
 #[test]
 fn a_byte_order_mark_and_windows_line_ends_do_not_matter() {
-    let desk =
-        Desk::new(&[("adjutant.toml", "\u{feff}[limits]\r\ncap = 7\r\n\r\n[lease]\r\nseconds = 1\r\n")]);
-    assert_eq!(desk.errors(), ["adjutant.toml:5:11: lease.seconds: must be at least 2, and is 1"]);
-    assert_eq!(desk.load().config.limits.cap, 7);
+    let dir = ConfigDir::new(&[(
+        "adjutant.toml",
+        "\u{feff}[limits]\r\ncap = 7\r\n\r\n[lease]\r\nseconds = 1\r\n",
+    )]);
+    assert_eq!(dir.errors(), ["adjutant.toml:5:11: lease.seconds: must be at least 2, not 1"]);
+    assert_eq!(dir.load().config.limits.cap, 7);
 }
 
 #[test]
 fn no_error_shows_a_text_that_may_be_secret() {
     let text = "[models.m]\nwire = 'openai'\nbase_url = 'ftp://user:geheim@x'\nheaders = { a = ['geheim'] }\napi_key_env = ['geheim']\n";
-    let errors = Desk::new(&[("adjutant.toml", text)]).errors();
+    let errors = ConfigDir::new(&[("adjutant.toml", text)]).errors();
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains("geheim")), "{errors:?}");
 }

@@ -2,14 +2,16 @@ use std::collections::BTreeSet;
 
 use super::super::load::EXAMPLE;
 use super::super::problem::Findings;
-use super::super::schema::{SETTINGS, kind_of};
+use super::super::schema::{all_settings, kind_of};
 use super::super::tree::{Table, read_toml};
 use super::*;
 
 /// With every setting that is commented out.
 fn whole_example() -> String {
     let uncommented = |line: &str| match line.strip_prefix('#') {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[' || c == '"') => {
+        Some(rest)
+            if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[' || c == '"') =>
+        {
             rest.to_owned()
         }
         _ => line.to_owned(),
@@ -19,17 +21,20 @@ fn whole_example() -> String {
 
 #[test]
 fn the_example_loads_as_it_is() {
-    let desk = Desk::new(&[("adjutant.toml", EXAMPLE)]);
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), [""; 0]);
-    assert_eq!(desk.said(&loaded.config.warnings), [""; 0]);
+    let dir = ConfigDir::new(&[("adjutant.toml", EXAMPLE)]);
+    let loaded = dir.load();
+    assert_eq!(dir.texts(&loaded.errors), [""; 0]);
+    assert_eq!(dir.texts(&loaded.config.warnings), [""; 0]);
     assert_eq!(loaded.config.model_names.default.as_deref(), Some("main"));
-    assert_eq!(loaded.config.agents["researcher"].definition.spec.tools, ["shared_context", "fetch"]);
+    assert_eq!(
+        loaded.config.agents["researcher"].definition.spec.tools,
+        ["shared_context", "fetch"]
+    );
 }
 
 #[test]
 fn the_example_loads_with_every_setting() {
-    let mut desk = Desk::new(&[
+    let mut dir = ConfigDir::new(&[
         ("adjutant.toml", &whole_example()),
         ("prompts/writer.md", "You write.\n"),
         (
@@ -45,13 +50,16 @@ fn the_example_loads_with_every_setting() {
             "---\nname: tester\ndescription: Tests\ntools: []\n---\nYou test.\n",
         ),
     ]);
-    let home = desk.dir.path().join("home").display().to_string();
-    desk.environment.variables.push(("HOME".to_owned(), home));
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), [""; 0]);
-    assert_eq!(desk.said(&loaded.config.warnings), [""; 0]);
+    let home = dir.dir.path().join("home").display().to_string();
+    dir.environment.variables.push(("HOME".to_owned(), home));
+    let loaded = dir.load();
+    assert_eq!(dir.texts(&loaded.errors), [""; 0]);
+    assert_eq!(dir.texts(&loaded.config.warnings), [""; 0]);
     let config = loaded.config;
-    assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["reader", "researcher", "tester", "writer"]);
+    assert_eq!(
+        config.agents.keys().collect::<Vec<_>>(),
+        ["reader", "researcher", "tester", "writer"]
+    );
     assert_eq!(config.agents["writer"].definition.spec.system_prompt, "You write.");
     let reader = &config.agents["reader"].definition.spec;
     assert_eq!(
@@ -59,20 +67,22 @@ fn the_example_loads_with_every_setting() {
         ("main", ["read_file".to_owned()].as_slice())
     );
     let root = config.tools.files.as_ref().unwrap().root.clone();
-    assert_eq!(root, desk.dir.path().join("data"), "relative to the file");
+    assert_eq!(root, dir.dir.path().join("data"), "relative to the file");
 }
 
 #[test]
 fn every_setting_is_in_the_example() {
     fn collect(table: &Table, pattern: &str, found: &mut BTreeSet<String>) {
         for (name, node) in table {
-            let dotted =
-                |name: &str| if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") };
-            let below = if matches!(pattern, "models" | "agents" | "skills" | "tools.http" | "tools.mcp") {
-                dotted("*")
-            } else {
-                dotted(name)
+            let dotted = |name: &str| {
+                if pattern.is_empty() { name.to_owned() } else { format!("{pattern}.{name}") }
             };
+            let below =
+                if matches!(pattern, "models" | "agents" | "skills" | "tools.http" | "tools.mcp") {
+                    dotted("*")
+                } else {
+                    dotted(name)
+                };
             match node.as_table().filter(|_| kind_of(&below).is_none()) {
                 Some(table) => collect(table, &below, found),
                 None => drop(found.insert(below)),
@@ -84,15 +94,16 @@ fn every_setting_is_in_the_example() {
     assert_eq!(findings, Findings::default());
     let mut found = BTreeSet::new();
     collect(&table, "", &mut found);
-    let settings: BTreeSet<String> = SETTINGS.iter().map(|setting| setting.name.to_owned()).collect();
+    let settings: BTreeSet<String> =
+        all_settings().map(|setting| setting.name.to_owned()).collect();
     assert_eq!(found, settings);
 }
 
 /// What is commented out and not marked as an example is what holds without it.
 #[test]
 fn what_the_example_calls_a_default_is_one() {
-    let bare = Desk::new(&[("adjutant.toml", MODEL)]).load().config;
-    let said = Desk::new(&[(
+    let bare = ConfigDir::new(&[("adjutant.toml", MODEL)]).load().config;
+    let said = ConfigDir::new(&[(
         "adjutant.toml",
         "[models.main]\nwire = 'openai'\nmax_tokens = 4096\nidle_timeout_s = 300\ntimeout_s = 1800\n\
          [tools.fetch]\nenabled = true\nmax_bytes = 2097152\ntimeout_s = 30\nallow_private = false\n\
@@ -112,9 +123,9 @@ fn what_the_example_calls_a_default_is_one() {
 fn nodes_of_the_example_know_their_lines() {
     let line = EXAMPLE.lines().position(|line| line.starts_with("seconds = ")).unwrap() + 1;
     let broken = EXAMPLE.replace("seconds = 30", "seconds = 1");
-    let desk = Desk::new(&[("adjutant.toml", &broken)]);
+    let dir = ConfigDir::new(&[("adjutant.toml", &broken)]);
     assert_eq!(
-        desk.errors(),
-        [format!("adjutant.toml:{line}:11: lease.seconds: must be at least 2, and is 1")]
+        dir.errors(),
+        [format!("adjutant.toml:{line}:11: lease.seconds: must be at least 2, not 1")]
     );
 }

@@ -8,14 +8,14 @@ use super::*;
 const CONFIG: &str = "agents_dir = 'agents'\n[models.main]\nwire = 'openai'\n[model_aliases]\nopus = 'main'\n[tools.files]\nroot = '.'\n[tools.mcp.github]\nurl = 'https://x/mcp'\n";
 
 /// A config whose folder `agents` has this one file.
-fn with(file: &str) -> Desk {
+fn with(file: &str) -> ConfigDir {
     let config = format!("agents_dir = './agents'\n{MODEL}");
-    Desk::new(&[("adjutant.toml", &config), ("agents/a.md", file)])
+    ConfigDir::new(&[("adjutant.toml", &config), ("agents/a.md", file)])
 }
 
-fn only(desk: &Desk) -> AgentDefinition {
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), [""; 0]);
+fn only(dir: &ConfigDir) -> AgentDefinition {
+    let loaded = dir.load();
+    assert_eq!(dir.texts(&loaded.errors), [""; 0]);
     loaded.config.agents.into_values().next().expect("an agent").definition
 }
 
@@ -29,29 +29,27 @@ fn an_agent_of_a_file_delegates_where_limits_let_it() {
     let shallow = with(&file);
     assert_eq!(
         shallow.warnings(),
-        [
-            "agents/a.md:1:1: agents.head.may_delegate: has no effect, since limits.max_depth is 1: no task may have others below it"
-        ]
+        ["agents/a.md:1:1: agents.head.may_delegate: has no effect, because limits.max_depth is 1"]
     );
     let config = format!("agents_dir = './agents'\n{MODEL}[limits]\nmax_depth = 3\n");
-    let desk = Desk::new(&[("adjutant.toml", &config), ("agents/a.md", &file)]);
-    assert_eq!(desk.warnings(), [""; 0]);
-    assert!(only(&desk).spec.may_delegate);
-    assert_eq!(desk.load().config.limits.max_depth, 3);
+    let dir = ConfigDir::new(&[("adjutant.toml", &config), ("agents/a.md", &file)]);
+    assert_eq!(dir.warnings(), [""; 0]);
+    assert!(only(&dir).spec.may_delegate);
+    assert_eq!(dir.load().config.limits.max_depth, 3);
     for wrong in ["0", "11"] {
         let config = format!("{MODEL}[limits]\nmax_depth = {wrong}\n");
-        let errors = Desk::new(&[("adjutant.toml", &config)]).errors();
+        let errors = ConfigDir::new(&[("adjutant.toml", &config)]).errors();
         assert!(errors.len() == 1 && errors[0].contains("limits.max_depth"), "{errors:?}");
     }
 }
 
 #[test]
 fn a_folder_of_another_program_loads_as_it_is() {
-    let desk = Desk::new(&[("adjutant.toml", CONFIG)]);
+    let dir = ConfigDir::new(&[("adjutant.toml", CONFIG)]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/tests/claude_agents");
-    symlink(folder, desk.dir.path().join("agents")).unwrap();
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), [""; 0]);
+    symlink(folder, dir.dir.path().join("agents")).unwrap();
+    let loaded = dir.load();
+    assert_eq!(dir.texts(&loaded.errors), [""; 0]);
     let agents = &loaded.config.agents;
     assert_eq!(
         agents.keys().collect::<Vec<_>>(),
@@ -60,13 +58,24 @@ fn a_folder_of_another_program_loads_as_it_is() {
 
     let reviewer = &agents["code-reviewer"].definition;
     assert_eq!(reviewer.spec.tools, ["read_file", "search_files", "list_files"]);
-    assert_eq!((reviewer.spec.model.as_str(), reviewer.spec.max_turns), ("", 10), "the session decides");
-    assert!(reviewer.spec.system_prompt.starts_with("You are a senior code reviewer.\n\nWhen invoked:\n1. "));
+    assert_eq!(
+        (reviewer.spec.model.as_str(), reviewer.spec.max_turns),
+        ("", 10),
+        "the session decides"
+    );
+    assert!(
+        reviewer
+            .spec
+            .system_prompt
+            .starts_with("You are a senior code reviewer.\n\nWhen invoked:\n1. ")
+    );
     assert!(reviewer.spec.system_prompt.ends_with("suggestions."));
 
     let tester = &agents["test-writer"].definition;
     assert!(
-        tester.description.starts_with("Use this agent when you need tests. Examples: <example> Context: ")
+        tester
+            .description
+            .starts_with("Use this agent when you need tests. Examples: <example> Context: ")
     );
     assert!(tester.description.ends_with("tests follow.</commentary> </example>"));
     assert_eq!((tester.spec.model.as_str(), tester.spec.tools.len()), ("main", 0));
@@ -87,14 +96,14 @@ fn a_folder_of_another_program_loads_as_it_is() {
     assert_eq!(writer.spec.tools, ["read_file"]);
 
     assert_eq!(
-        desk.said(&loaded.config.warnings),
+        dir.texts(&loaded.config.warnings),
         [
-            "agents/code-reviewer.md:4:8: tools: Bash is left out: there is nothing like it here",
-            "agents/doc-writer.md:4:8: tools: WebSearch is left out: there is nothing like it here",
-            "agents/review/security-auditor.md:7:3: tools: Bash(git log:*, git diff:*) is left out: there is nothing like it here",
-            "agents/review/security-auditor.md:7:3: tools: mcp__jira__get_ticket is left out: there is no tools.mcp.jira",
-            "agents/test-writer.md:1:1: tools: is missing, so the agent has none; `tools: []` says that it is meant",
-            "agents/test-writer.md:4:8: model: there is no model \"sonnet\"; a line in [model_aliases] can say which one it stands for; until then it is main",
+            "agents/code-reviewer.md:4:8: tools: Bash is ignored: Adjutant has no matching tool",
+            "agents/doc-writer.md:4:8: tools: WebSearch is ignored: Adjutant has no matching tool",
+            "agents/review/security-auditor.md:7:3: tools: Bash(git log:*, git diff:*) is ignored: Adjutant has no matching tool",
+            "agents/review/security-auditor.md:7:3: tools: mcp__jira__get_ticket is ignored: tools.mcp.jira does not exist",
+            "agents/test-writer.md:1:1: tools: is missing, so the agent has no tools; write `tools: []` if that is intended",
+            "agents/test-writer.md:4:8: model: unknown model \"sonnet\", using main; map it in [model_aliases]",
         ]
     );
 }
@@ -104,23 +113,23 @@ fn a_file_that_cannot_be_an_agent_is_an_error_with_its_line() {
     for (file, expected) in [
         (
             agent("name: Code Reviewer\ndescription: d\ntools: []"),
-            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -; code-reviewer would do",
+            "agents/a.md:2:7: name: an agent name has 1 to 64 characters: a-z, 0-9, _ and -; for example code-reviewer",
         ),
         (
             agent("name: 'a\n\n  b'\ndescription: d\ntools: []"),
-            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -; a-b would do",
+            "agents/a.md:2:7: name: an agent name has 1 to 64 characters: a-z, 0-9, _ and -; for example a-b",
         ),
         (
             agent("name: ???\ndescription: d\ntools: []"),
-            "agents/a.md:2:7: name: an agent's name has 1 to 64 of a-z, 0-9, _ and -",
+            "agents/a.md:2:7: name: an agent name has 1 to 64 characters: a-z, 0-9, _ and -",
         ),
         (
             agent("name: a\ntools: []"),
-            "agents/a.md:1:1: description: is missing: one line that says what the agent is for",
+            "agents/a.md:1:1: description: is required: one line that says what the agent is for",
         ),
         (
             agent("name: a\ndescription: d\ntools: []\nmax_turns: 0"),
-            "agents/a.md:5:12: max_turns: must be at least 1, and is 0",
+            "agents/a.md:5:12: max_turns: must be at least 1, not 0",
         ),
         (
             agent("name: a\ndescription: d\ntools: []\nmax_turns: many"),
@@ -128,16 +137,16 @@ fn a_file_that_cannot_be_an_agent_is_an_error_with_its_line() {
         ),
         (
             "---\nname: a\ndescription: d\ntools: []\n---\n \n".to_owned(),
-            "agents/a.md:1:1: system_prompt: is missing: write it below the front matter",
+            "agents/a.md:1:1: system_prompt: is required: write it below the front matter",
         ),
         (
             "---\nname: a\n".to_owned(),
-            "agents/a.md:1:1: the front matter that begins here does not end: a line with --- is missing",
+            "agents/a.md:1:1: front matter starts here and never ends: add a closing --- line",
         ),
     ] {
-        let desk = with(&file);
-        assert_eq!(desk.errors(), [expected], "{file}");
-        assert!(desk.load().config.agents.is_empty());
+        let dir = with(&file);
+        assert_eq!(dir.errors(), [expected], "{file}");
+        assert!(dir.load().config.agents.is_empty());
     }
 }
 
@@ -148,21 +157,21 @@ fn a_file_without_a_name_is_called_as_the_file() {
 
 #[test]
 fn turns_above_the_ceiling_are_cut_and_said() {
-    let desk = with(&agent("description: d\ntools: []\nmax_turns: 99"));
-    assert_eq!(only(&desk).spec.max_turns, 25);
+    let dir = with(&agent("description: d\ntools: []\nmax_turns: 99"));
+    assert_eq!(only(&dir).spec.max_turns, 25);
     assert_eq!(
-        desk.warnings(),
-        ["agents/a.md:4:12: max_turns: is 99, and limits.max_turns_ceiling makes it 25"]
+        dir.warnings(),
+        ["agents/a.md:4:12: max_turns: is 99, reduced to limits.max_turns_ceiling (25)"]
     );
 }
 
 #[test]
 fn a_long_prompt_of_the_operator_is_only_a_warning() {
     let long = format!("---\ndescription: d\ntools: []\n---\n{}", "x".repeat(16_004));
-    let desk = with(&long);
-    assert_eq!(only(&desk).spec.system_prompt.len(), 16_004);
+    let dir = with(&long);
+    assert_eq!(only(&dir).spec.system_prompt.len(), 16_004);
     assert_eq!(
-        desk.warnings(),
+        dir.warnings(),
         ["agents/a.md:1:1: system_prompt: has about 4001 tokens, which every turn pays for"]
     );
     assert_eq!(with(&long[..long.len() - 1]).warnings(), [""; 0]);
@@ -170,77 +179,86 @@ fn a_long_prompt_of_the_operator_is_only_a_warning() {
 
 #[test]
 fn the_tool_to_delegate_is_silently_taken_out() {
-    let desk = with(&agent("description: d\ntools: fetch, subagent, Task, shared_context, fetch"));
-    assert_eq!(only(&desk).spec.tools, ["fetch", "shared_context"]);
-    assert_eq!(desk.warnings(), [""; 0]);
+    let dir = with(&agent("description: d\ntools: fetch, subagent, Task, shared_context, fetch"));
+    assert_eq!(only(&dir).spec.tools, ["fetch", "shared_context"]);
+    assert_eq!(dir.warnings(), [""; 0]);
 }
 
 #[test]
 fn two_agents_of_one_name_are_an_error_that_names_both() {
     let file = agent("name: same\ndescription: d\ntools: []");
-    let config =
-        "agents_dir = ['./agents', './agents']\n[agents.same]\ndescription = 'd'\nsystem_prompt = 'p'\n";
-    let desk = Desk::new(&[("adjutant.toml", config), ("agents/a.md", &file), ("agents/b/c.md", &file)]);
+    let config = "agents_dir = ['./agents', './agents']\n[agents.same]\ndescription = 'd'\nsystem_prompt = 'p'\n";
+    let dir = ConfigDir::new(&[
+        ("adjutant.toml", config),
+        ("agents/a.md", &file),
+        ("agents/b/c.md", &file),
+    ]);
     assert_eq!(
-        desk.errors(),
+        dir.errors(),
         [
-            "agents/a.md:1:1: agents.same: adjutant.toml:2:9 has an agent of this name too; rename one of them",
-            "agents/b/c.md:1:1: agents.same: adjutant.toml:2:9 has an agent of this name too; rename one of them",
+            "agents/a.md:1:1: agents.same: is already defined in adjutant.toml:2:9; rename one of them",
+            "agents/b/c.md:1:1: agents.same: is already defined in adjutant.toml:2:9; rename one of them",
         ]
     );
 }
 
 #[test]
 fn what_is_in_a_folder_besides_agents() {
-    let desk = with(&agent("description: d\ntools: []"));
-    let folder = desk.dir.path().join("agents");
-    desk.write("agents/readme.md", "# Agents\n");
-    desk.write("agents/.hidden.md", "---\n");
-    desk.write("agents/.git/x.md", "---\n");
-    desk.write("agents/x.md~", "---\n");
-    desk.write("agents/notes.md", "Not one.\n");
+    let dir = with(&agent("description: d\ntools: []"));
+    let folder = dir.dir.path().join("agents");
+    dir.write("agents/readme.md", "# Agents\n");
+    dir.write("agents/.hidden.md", "---\n");
+    dir.write("agents/.git/x.md", "---\n");
+    dir.write("agents/x.md~", "---\n");
+    dir.write("agents/notes.md", "Not one.\n");
     fs::create_dir(folder.join("folder.md")).unwrap();
     symlink(&folder, folder.join("loop")).unwrap();
     symlink(folder.join("nowhere.md"), folder.join("broken.md")).unwrap();
-    desk.write("elsewhere/linked.md", agent("description: d\ntools: []"));
-    symlink(desk.dir.path().join("elsewhere/linked.md"), folder.join("linked.md")).unwrap();
-    let loaded = desk.load();
-    assert_eq!(desk.said(&loaded.errors), ["agents/broken.md: cannot read it: no such file or directory"]);
+    dir.write("elsewhere/linked.md", agent("description: d\ntools: []"));
+    symlink(dir.dir.path().join("elsewhere/linked.md"), folder.join("linked.md")).unwrap();
+    let loaded = dir.load();
     assert_eq!(
-        desk.said(&loaded.config.warnings),
-        ["agents/notes.md:1:1: it does not begin with ---, so it is not an agent"]
+        dir.texts(&loaded.errors),
+        ["agents/broken.md: cannot be read: no such file or directory"]
+    );
+    assert_eq!(
+        dir.texts(&loaded.config.warnings),
+        ["agents/notes.md:1:1: has no front matter (a first line ---), so it is not an agent"]
     );
     assert_eq!(loaded.config.agents.keys().collect::<Vec<_>>(), ["a", "linked"]);
 }
 
 #[test]
 fn what_is_no_text_or_too_much_of_it_is_an_error() {
-    let desk = with("");
-    desk.write("agents/a.md", b"---\ndescription: caf\xe9\n---\nx");
-    assert_eq!(desk.errors(), ["agents/a.md:2:17: not UTF-8"]);
-    desk.write("agents/a.md", vec![b'x'; (1 << 20) + 1]);
-    assert_eq!(desk.errors(), ["agents/a.md: too large: 1048577 bytes, and at most 1048576 are read"]);
+    let dir = with("");
+    dir.write("agents/a.md", b"---\ndescription: caf\xe9\n---\nx");
+    assert_eq!(dir.errors(), ["agents/a.md:2:17: is not UTF-8"]);
+    dir.write("agents/a.md", vec![b'x'; (1 << 20) + 1]);
+    assert_eq!(dir.errors(), ["agents/a.md: is too large: 1048577 bytes; the limit is 1048576"]);
 }
 
 #[test]
 fn a_folder_that_is_not_there_is_an_error() {
-    let desk = Desk::new(&[("adjutant.toml", "agents_dir = ['agents']\n")]);
+    let dir = ConfigDir::new(&[("adjutant.toml", "agents_dir = ['agents']\n")]);
     assert_eq!(
-        desk.errors(),
-        ["adjutant.toml:1:15: agents_dir: cannot read the folder agents: no such file or directory"]
+        dir.errors(),
+        [
+            "adjutant.toml:1:15: agents_dir: cannot read the folder agents: no such file or directory"
+        ]
     );
 }
 
 #[test]
 fn a_tool_that_an_mcp_server_may_have_is_believed() {
     let text = "[tools.mcp.m]\nurl = 'http://x'\n[agents.a]\ndescription = 'd'\nsystem_prompt = 'p'\ntools = ['anything', 'subagent']\n";
-    let desk = Desk::new(&[("adjutant.toml", text)]);
-    assert_eq!(only(&desk).spec.tools, ["anything"]);
+    let dir = ConfigDir::new(&[("adjutant.toml", text)]);
+    assert_eq!(only(&dir).spec.tools, ["anything"]);
 }
 
 #[test]
 fn the_only_model_is_the_default_and_of_several_none_is() {
-    let default = |text: &str| Desk::new(&[("adjutant.toml", text)]).load().config.model_names.default;
+    let default =
+        |text: &str| ConfigDir::new(&[("adjutant.toml", text)]).load().config.model_names.default;
     assert_eq!(default(MODEL).as_deref(), Some("main"));
     assert_eq!(default(&format!("{MODEL}[models.b]\nwire = 'openai'\n")), None);
     assert_eq!(default(""), None);

@@ -1,12 +1,12 @@
-//! Whole configs, from files in a folder of their own to what is understood.
+//! Whole configs, loaded from files in a temporary folder.
 
 mod dialects;
 mod environment;
 mod errors;
 mod example;
 mod folders;
+mod reload;
 mod skills;
-mod watching;
 
 use std::fs;
 
@@ -17,22 +17,25 @@ use super::load::{Loaded, Origin};
 use super::problem::Problem;
 
 /// A folder with a config in it.
-struct Desk {
+struct ConfigDir {
     dir: TempDir,
     environment: Environment,
 }
 
-impl Desk {
+impl ConfigDir {
     fn new(files: &[(&str, &str)]) -> Self {
-        let desk = Self { dir: TempDir::new().unwrap(), environment: Environment::default() };
-        files.iter().for_each(|(name, text)| desk.write(name, text));
-        desk
+        let dir = Self { dir: TempDir::new().unwrap(), environment: Environment::default() };
+        files.iter().for_each(|(name, text)| dir.write(name, text));
+        dir
     }
 
     fn with_variables(mut self, variables: &[(&str, &str)]) -> Self {
-        self.environment.variables =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.environment.flags = vec!["ADJUTANT_POOL".to_owned(), "ADJUTANT_LEASE_SECONDS".to_owned()];
+        self.environment.variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.environment.flags =
+            vec!["ADJUTANT_POOL".to_owned(), "ADJUTANT_LEASE_SECONDS".to_owned()];
         self
     }
 
@@ -43,25 +46,28 @@ impl Desk {
     }
 
     fn origin(&self) -> Origin {
-        Origin { path: Some(self.dir.path().join("adjutant.toml")), environment: self.environment.clone() }
+        Origin {
+            path: Some(self.dir.path().join("adjutant.toml")),
+            environment: self.environment.clone(),
+        }
     }
 
     fn load(&self) -> Loaded {
         self.origin().load(None)
     }
 
-    /// As people read them, without the folder.
-    fn said(&self, problems: &[Problem]) -> Vec<String> {
+    /// The problems as text, without the folder.
+    fn texts(&self, problems: &[Problem]) -> Vec<String> {
         let folder = format!("{}/", self.dir.path().display());
         problems.iter().map(|problem| problem.to_string().replace(&folder, "")).collect()
     }
 
     fn errors(&self) -> Vec<String> {
-        self.said(&self.load().errors)
+        self.texts(&self.load().errors)
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.said(&self.load().config.warnings)
+        self.texts(&self.load().config.warnings)
     }
 }
 

@@ -35,16 +35,26 @@ impl Client {
         self.stream.write_all(request).await?;
         self.read.clear();
         let (from, to) = loop {
-            ensure!(self.stream.read_buf(&mut self.read).await? > 0, "the server closed the connection");
+            ensure!(
+                self.stream.read_buf(&mut self.read).await? > 0,
+                "the server closed the connection"
+            );
             if let Some((from, length)) = head(&self.read)? {
                 break (from, from + length);
             }
         };
         while self.read.len() < to {
-            ensure!(self.stream.read_buf(&mut self.read).await? > 0, "the server closed the connection");
+            ensure!(
+                self.stream.read_buf(&mut self.read).await? > 0,
+                "the server closed the connection"
+            );
         }
         let body = &self.read[from..to];
-        ensure!(self.read.starts_with(b"HTTP/1.1 200"), "refused: {}", String::from_utf8_lossy(body));
+        ensure!(
+            self.read.starts_with(b"HTTP/1.1 200"),
+            "refused: {}",
+            String::from_utf8_lossy(body)
+        );
         Ok(body)
     }
 }
@@ -52,9 +62,12 @@ impl Client {
 /// Where the body begins and how long it is, when the head is there.
 fn head(read: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
     const NAME: &[u8] = b"\r\ncontent-length: ";
-    let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return Ok(None);
+    };
     let head = &read[..end];
-    let Some(at) = head.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME)) else {
+    let Some(at) = head.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))
+    else {
         bail!("an answer without a length: {}", String::from_utf8_lossy(head));
     };
     let digits = head[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit());
@@ -69,7 +82,10 @@ mod tests {
     #[test]
     fn a_head_says_where_the_body_is() {
         assert_eq!(head(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n").unwrap(), None);
-        assert_eq!(head(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nbody").unwrap(), Some((39, 12)));
+        assert_eq!(
+            head(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nbody").unwrap(),
+            Some((39, 12))
+        );
         assert!(head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 }

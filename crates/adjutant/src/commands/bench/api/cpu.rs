@@ -18,7 +18,9 @@ impl Processes {
     /// What those have used that run now.
     pub fn cpu(self) -> anyhow::Result<Duration> {
         let mut ticks = 0;
-        for entry in std::fs::read_dir("/proc").context("cannot read /proc, which says who used the CPU")? {
+        for entry in
+            std::fs::read_dir("/proc").context("cannot read /proc, which says who used the CPU")?
+        {
             // Whoever is gone meanwhile was not measured before either.
             let Ok(stat) = std::fs::read_to_string(entry?.path().join("stat")) else { continue };
             if let Some(stat) = Stat::parse(&stat)

@@ -65,7 +65,13 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(insert: Rate, spawn: Rate, status: Statuses, wait: Waits, server_version: String) -> Self {
+    pub fn new(
+        insert: Rate,
+        spawn: Rate,
+        status: Statuses,
+        wait: Waits,
+        server_version: String,
+    ) -> Self {
         Self {
             spawn_vs_insert: spawn.per_s / insert.per_s,
             spawn_p99_vs_insert_p99: spawn.time.p99_ms / insert.time.p99_ms,
@@ -95,7 +101,10 @@ impl Report {
             ("spawn", self.spawn.per_s, self.spawn.time),
             ("status", status.per_s, status.time),
         ] {
-            rows.push(format!("{name:<32} {per_s:>10.0} {:>10.2} {:>10.2}", time.p50_ms, time.p99_ms));
+            rows.push(format!(
+                "{name:<32} {per_s:>10.0} {:>10.2} {:>10.2}",
+                time.p50_ms, time.p99_ms
+            ));
         }
         rows.push(format!(
             "{:<32} {:>10.0} {:>10.2} {:>10.2}",

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
 use crate::signals;
-use crate::worker_processes::this_program;
+use crate::worker_processes::own_program;
 
 /// A running `adjutant serve`; it is killed when this is dropped.
 pub struct ServeProcess {
@@ -29,7 +29,7 @@ impl ServeProcess {
     pub async fn start(url: &str) -> anyhow::Result<Self> {
         // Empty: what the user's config says is not for this one.
         let config = tempfile::Builder::new().suffix(".toml").tempfile()?;
-        let mut child = this_program()?
+        let mut child = own_program()?
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--config"])
             .arg(config.path())
             .env("DATABASE_URL", url)
@@ -37,9 +37,11 @@ impl ServeProcess {
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start a server")?;
-        let said = BufReader::new(child.stdout.take().context("no output")?).lines().next_line().await?;
+        let said =
+            BufReader::new(child.stdout.take().context("no output")?).lines().next_line().await?;
         let ready: Ready = serde_json::from_str(&said.context("a server did not start")?)?;
-        let address = ready.url.trim_start_matches("http://").parse().context("a server has no address")?;
+        let address =
+            ready.url.trim_start_matches("http://").parse().context("a server has no address")?;
         Ok(Self { child, address, _config: config })
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::LONGEST_WAIT;
+use adjutant_dialects::spec::LONGEST_WAIT;
 use adjutant_store::{NewSession, NewTask};
 use anyhow::{Context, ensure};
 use chrono::{DateTime, Utc};
@@ -19,7 +19,7 @@ use super::client::{Client, request};
 use super::report::Waits;
 use super::server::ServeProcess;
 use super::{AGENT, Bench, TENANT, per_second};
-use crate::worker_processes::{Playing, WorkerProcess};
+use crate::worker_processes::{WorkerKind, WorkerProcess};
 
 /// Tasks that run at once, of 100 ms each in the mean: so that 250 a second end.
 const CAP: u16 = 25;
@@ -40,14 +40,15 @@ impl Bench<'_> {
 
         self.say(&format!("{} clients begin to wait", self.size.waits));
         let begin = |session: String| begin(server.address(), session);
-        let waiting: Vec<Waiting> = stream::iter(sessions).map(begin).buffered(AT_ONCE).try_collect().await?;
+        let waiting: Vec<TaskWait> =
+            stream::iter(sessions).map(begin).buffered(AT_ONCE).try_collect().await?;
         tokio::time::sleep(SETTLE).await;
         self.say("nothing happens");
         let queries_per_s = self.queries_per_s().await?;
         ensure!(!waiting.iter().any(|wait| wait.is_finished()), "a wait did not wait");
 
         self.say("tasks end");
-        let worker = WorkerProcess::start(self.url, CAP, Playing::Rehearsals).await?;
+        let worker = WorkerProcess::start(self.url, CAP, WorkerKind::Simulated).await?;
         tokio::time::sleep(SETTLE).await;
         let began = Instant::now();
         self.store.set_cap(CAP.into()).await?;
@@ -84,7 +85,11 @@ impl Bench<'_> {
     async fn sessions_with_a_task(&self, count: usize) -> anyhow::Result<Vec<String>> {
         let make = async |nth: usize| {
             let name = uuid::Uuid::now_v7().to_string();
-            let new = NewSession { tenant: TENANT.to_owned(), name: name.clone(), ..NewSession::default() };
+            let new = NewSession {
+                tenant: TENANT.to_owned(),
+                name: name.clone(),
+                ..NewSession::default()
+            };
             let session = self.store.create_session(&new).await?.id;
             self.store.spawn(session, &[task(nth)], None).await?;
             anyhow::Ok(name)
@@ -106,9 +111,9 @@ impl Bench<'_> {
 }
 
 /// A wait under way; it gives the time from the end of its task to the answer.
-type Waiting = AbortOnDropHandle<anyhow::Result<Duration>>;
+type TaskWait = AbortOnDropHandle<anyhow::Result<Duration>>;
 
-async fn begin(server: SocketAddr, session: String) -> anyhow::Result<Waiting> {
+async fn begin(server: SocketAddr, session: String) -> anyhow::Result<TaskWait> {
     let mut client = Client::connect(server).await?;
     let wait = json!({"action": "wait", "task_ids": ["t_01"], "timeout_s": LONGEST_WAIT.as_secs()});
     let wait = request(server, &session, &wait);
@@ -128,7 +133,7 @@ async fn begin(server: SocketAddr, session: String) -> anyhow::Result<Waiting> {
 
 /// A task of 20 to 180 ms, 100 in the mean: so that they do not all end at once.
 fn task(nth: usize) -> NewTask {
-    let config = json!({"rehearsal": {"work_ms": 20 + nth * 37 % 161}});
+    let config = json!({"simulation": {"work_ms": 20 + nth * 37 % 161}});
     NewTask {
         agent: AGENT.to_owned(),
         assignment: "wait".to_owned(),

@@ -48,7 +48,8 @@ pub struct Model {
 impl Model {
     pub async fn start(slow: Duration) -> anyhow::Result<Self> {
         let paces = [(Pace::Warm, Duration::ZERO), (Pace::Quick, QUICK), (Pace::Slow, slow)];
-        let script = paces.into_iter().fold(Script::new(), |script, (pace, time)| rule(script, pace, time));
+        let script =
+            paces.into_iter().fold(Script::new(), |script, (pace, time)| rule(script, pace, time));
         let answered: Arc<Mutex<HashMap<Turn, Instant>>> = Arc::default();
         let ends = answered.clone();
         let on_end = move |request: &Recorded| {
@@ -56,12 +57,17 @@ impl Model {
                 ends.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, Instant::now());
             }
         };
-        let options = Options { keep: Keep::Outlines, on_end: Some(Box::new(on_end)), ..Options::default() };
-        let server =
-            ScriptServer::start_with(script, options).await.context("cannot start the scripted model")?;
+        let options =
+            Options { keep: Keep::Outlines, on_end: Some(Box::new(on_end)), ..Options::default() };
+        let server = ScriptServer::start_with(script, options)
+            .await
+            .context("cannot start the scripted model")?;
         let config = tempfile::Builder::new().suffix(".toml").tempfile()?;
         let url = server.openai_base_url();
-        std::fs::write(config.path(), format!("[models.{NAME}]\nwire = \"openai\"\nbase_url = \"{url}\"\n"))?;
+        std::fs::write(
+            config.path(),
+            format!("[models.{NAME}]\nwire = \"openai\"\nbase_url = \"{url}\"\n"),
+        )?;
         Ok(Self { server, config, answered })
     }
 

@@ -6,7 +6,7 @@ use super::super::report::{Quantiles, print, targets};
 
 /// What a turn without tools costs, one loop at a time.
 #[derive(Debug, Serialize)]
-pub struct Costs {
+pub struct TurnCosts {
     /// Transactions that wrote something: those of claims, ends and renewals included.
     pub commits_per_turn: f64,
     /// From the end of an answer to the arrival of the next request.
@@ -17,7 +17,7 @@ pub struct Costs {
 
 /// Loops at once in one worker.
 #[derive(Debug, Serialize)]
-pub struct Crowd {
+pub struct LoopGroup {
     pub loops: usize,
     /// From the claim to the end.
     pub time: Quantiles,
@@ -37,18 +37,18 @@ pub struct Report {
     pub commits_per_turn: f64,
     /// Transactions of all kinds, in the run with many loops: those of the worker's start and of our spawns included.
     pub round_trips_per_turn: f64,
-    pub costs: Costs,
-    pub few: Crowd,
-    pub many: Crowd,
+    pub costs: TurnCosts,
+    pub few: LoopGroup,
+    pub many: LoopGroup,
     pub server_version: String,
     pub debug_build: bool,
 }
 
 impl Report {
     pub fn new(
-        costs: Costs,
-        few: Crowd,
-        many: Crowd,
+        costs: TurnCosts,
+        few: LoopGroup,
+        many: LoopGroup,
         round_trips_per_turn: f64,
         server_version: String,
     ) -> Self {
@@ -73,15 +73,20 @@ impl Report {
     fn table(&self) -> String {
         let (few, many, costs) = (&self.few, &self.many, &self.costs);
         let mut rows = vec![row("", "loops:", &few.loops.to_string(), &many.loops.to_string())];
-        let mut figure = |name: &str, of: fn(&Crowd) -> f64, decimals: usize| {
-            let shown = |crowd: &Crowd| format!("{:.decimals$}", of(crowd));
+        let mut figure = |name: &str, of: fn(&LoopGroup) -> f64, decimals: usize| {
+            let shown = |group: &LoopGroup| format!("{:.decimals$}", of(group));
             rows.push(row(name, "ms", &shown(few), &shown(many)));
         };
-        figure("a loop, p50", |crowd| crowd.time.p50_ms, 0);
-        figure("a loop, p95", |crowd| crowd.time.p95_ms, 0);
-        figure("between two turns, p50", |crowd| crowd.turn_overhead.p50_ms, 2);
-        figure("between two turns, p95", |crowd| crowd.turn_overhead.p95_ms, 2);
-        rows.push(row("the worker's memory", "KiB", &few.rss_kib.to_string(), &many.rss_kib.to_string()));
+        figure("a loop, p50", |group| group.time.p50_ms, 0);
+        figure("a loop, p95", |group| group.time.p95_ms, 0);
+        figure("between two turns, p50", |group| group.turn_overhead.p50_ms, 2);
+        figure("between two turns, p95", |group| group.turn_overhead.p95_ms, 2);
+        rows.push(row(
+            "the worker's memory",
+            "KiB",
+            &few.rss_kib.to_string(),
+            &many.rss_kib.to_string(),
+        ));
         rows.push(String::new());
         rows.push(format!(
             "a turn of a single loop (PostgreSQL {}): {:.2} ms between two turns, p50; an insert {:.2} ms; {:.2} round trips a turn",
@@ -100,7 +105,7 @@ impl Report {
 
 /// What one loop more takes, besides its conversation.
 #[expect(clippy::cast_precision_loss, reason = "sizes in a benchmark are far below 2^52")]
-fn kib_per_loop(few: &Crowd, many: &Crowd) -> f64 {
+fn kib_per_loop(few: &LoopGroup, many: &LoopGroup) -> f64 {
     let more = many.rss_kib as f64 - few.rss_kib as f64;
     more / (many.loops as f64 - few.loops as f64) - many.conversation_bytes as f64 / 1024.0
 }
@@ -117,8 +122,8 @@ mod tests {
         Quantiles { p50_ms: p95_ms / 2.0, p95_ms, p99_ms: p95_ms * 2.0 }
     }
 
-    fn crowd(loops: usize, p95_ms: f64, rss_kib: u64) -> Crowd {
-        Crowd {
+    fn group(loops: usize, p95_ms: f64, rss_kib: u64) -> LoopGroup {
+        LoopGroup {
             loops,
             time: quantiles(p95_ms),
             turn_overhead: quantiles(1.0),
@@ -129,9 +134,13 @@ mod tests {
 
     #[test]
     fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
-        let costs = Costs { commits_per_turn: 1.5, turn_overhead: quantiles(6.0), insert: quantiles(2.0) };
-        let few = crowd(10, 10_000.0, 20_000);
-        let many = crowd(1010, 10_400.0, 40_000);
+        let costs = TurnCosts {
+            commits_per_turn: 1.5,
+            turn_overhead: quantiles(6.0),
+            insert: quantiles(2.0),
+        };
+        let few = group(10, 10_000.0, 20_000);
+        let many = group(1010, 10_400.0, 40_000);
         let report = Report::new(costs, few, many, 2.5, "15".to_owned());
         let json = serde_json::to_value(&report).unwrap();
         for (key, ratio) in [

@@ -1,0 +1,86 @@
+//! Agents that delegate further. A worker runs their calls under the lease of their own task.
+
+use adjutant_agent::{
+    AgentSpec, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
+};
+use adjutant_store::{NewTask, Operator};
+use serde_json::Value;
+
+use crate::spec::nested::{ChildCall, actions_tool};
+use crate::{Answer, Dialect, DialectSettings, Result};
+
+/// How an agent delegates.
+#[derive(Clone, Copy)]
+pub enum NestedCalls {
+    /// With the actions of the default dialect: spawn, wait, collect.
+    Actions,
+    /// Each call spawns one child and waits for it.
+    Blocking(&'static dyn BlockingTool),
+}
+
+/// The tool of a dialect whose nested calls wait for the child that they spawn.
+pub trait BlockingTool: Sync {
+    fn tool(&self) -> ToolDefinition;
+
+    /// Whether the call spawns a child, and so waits.
+    fn spawns(&self, arguments: &Value) -> bool;
+
+    /// The child that a call asks for, or the answer to a call that spawns none.
+    fn plan(&self, arguments: &Value, parent: &NestedParent<'_>) -> Result<PlannedChild, Answer>;
+
+    /// The child was stored by this call.
+    fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>);
+
+    /// The answer to a call whose child the store refuses.
+    fn refused(&self, child: &PlannedChild, parent: &NestedParent<'_>, refusal: &Refusal)
+    -> Answer;
+
+    /// The answer to a call whose child has ended.
+    fn ended(&self, child: &EndedTask, parent: &NestedParent<'_>) -> Answer;
+}
+
+/// The task whose agent calls.
+#[derive(Clone, Copy)]
+pub struct NestedParent<'a> {
+    pub agent: &'a AgentSpec,
+    /// 0 for a task of the orchestrator's own.
+    pub depth: i16,
+    pub pool: &'a str,
+    pub delegation: Delegation,
+    pub operator: &'a Operator,
+    pub settings: &'a DialectSettings,
+}
+
+/// A child before it is stored.
+pub struct PlannedChild {
+    pub task: NewTask,
+    pub(crate) spec: AgentSpec,
+}
+
+impl NestedCalls {
+    /// How the agent delegates, by the dialect in its configuration.
+    pub fn of(agent: &AgentSpec) -> Self {
+        let named = agent.delegation.as_deref();
+        let dialect = Dialect::ALL.into_iter().find(|dialect| Some(dialect.as_str()) == named);
+        dialect.and_then(Dialect::nested).map_or(Self::Actions, Self::Blocking)
+    }
+
+    /// The tool with which the agent delegates.
+    pub fn tool(self) -> ToolDefinition {
+        match self {
+            Self::Actions => actions_tool(),
+            Self::Blocking(tool) => tool.tool(),
+        }
+    }
+}
+
+/// Whether a call is one that the agent's task waits for, instead of a tool that runs.
+pub fn waits(agent: &AgentSpec, call: &ToolUse) -> bool {
+    let Arguments::Json(arguments) = &call.arguments else { return false };
+    agent.may_delegate
+        && call.name == SUBAGENT
+        && match NestedCalls::of(agent) {
+            NestedCalls::Actions => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
+            NestedCalls::Blocking(tool) => tool.spawns(arguments),
+        }
+}

@@ -1,0 +1,46 @@
+use adjutant_agent::{AgentDraft, Fields, OnWorkerLoss, Refusal, check_agent_name};
+
+/// `define`: an agent as it is given. Its texts and limits are checked when it has inherited what it extends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefineCall {
+    pub draft: AgentDraft,
+    /// Instead of the agent of this name that the session has.
+    pub replace: bool,
+}
+
+impl DefineCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        let name = fields.take("name").map(|value| {
+            value.as_str().ok_or_else(|| Refusal::invalid("name", "must be a string"))
+        });
+        let name = name.transpose()?.ok_or_else(|| Refusal::invalid("name", "is required"))?;
+        check_agent_name(name)?;
+        let mut text = |field| fields.text_if_any(field).map(|text| text.map(str::to_owned));
+        let draft = AgentDraft {
+            name: name.to_owned(),
+            description: text("description")?,
+            system_prompt: text("system_prompt")?,
+            extends: text("extends")?,
+            system_prompt_append: text("system_prompt_append")?,
+            model: text("model")?,
+            summary_prompt: text("summary_prompt")?,
+            tools: fields
+                .texts("tools")?
+                .map(|names| names.into_iter().map(str::to_owned).collect()),
+            max_turns: fields.whole("max_turns")?,
+            timeout_s: fields.number("timeout_s")?,
+            max_input_tokens: fields.whole("max_input_tokens")?,
+            max_output_tokens: fields.whole("max_output_tokens")?,
+            max_cost_usd: fields.number("max_cost_usd")?,
+            on_worker_loss: on_worker_loss(fields)?,
+            may_delegate: fields.flag("may_delegate")?,
+            ..AgentDraft::default()
+        };
+        Ok(Self { draft, replace: fields.flag("replace")?.unwrap_or(false) })
+    }
+}
+
+fn on_worker_loss(fields: &mut Fields) -> Result<Option<OnWorkerLoss>, Refusal> {
+    let Some(word) = fields.text_if_any("on_worker_loss")? else { return Ok(None) };
+    word.parse().map(Some).map_err(|_| Refusal::invalid("on_worker_loss", "must be resume or fail"))
+}

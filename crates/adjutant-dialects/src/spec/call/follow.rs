@@ -1,0 +1,141 @@
+//! What is asked of a task that was spawned.
+
+use std::time::Duration;
+
+use adjutant_agent::{
+    DEFAULT_PAGE_CHARS, ErrorCode, Fields, MAX_PAGE_CHARS, Refusal, TaskNumber, WaitMode,
+    check_idempotency_key,
+};
+
+/// Who asks to wait longer waits this long: clients give up at about a minute.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(45);
+const WAIT: Duration = Duration::from_secs(30);
+/// The most tasks that one call may name.
+pub(super) const MAX_TASK_IDS: usize = 100;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusCall {
+    pub task_id: TaskNumber,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectCall {
+    pub task_id: TaskNumber,
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CancelCall {
+    pub task_id: TaskNumber,
+}
+
+/// A part of a result, in characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadCall {
+    pub task_id: TaskNumber,
+    pub offset: i64,
+    pub limit: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitCall {
+    /// Each once; none: the session's active tasks, and the news that nobody has read.
+    pub task_ids: Option<Vec<TaskNumber>>,
+    pub mode: WaitMode,
+    pub timeout: Duration,
+}
+
+impl StatusCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        Ok(Self { task_id: task_id(fields)? })
+    }
+}
+
+impl CollectCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        Ok(Self { task_id: task_id(fields)?, idempotency_key: idempotency_key(fields)? })
+    }
+}
+
+impl CancelCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        Ok(Self { task_id: task_id(fields)? })
+    }
+}
+
+impl ReadCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        let task_id = task_id(fields)?;
+        let offset = fields.whole("offset")?.unwrap_or(0);
+        if offset < 0 {
+            return Err(Refusal::invalid("offset", "must not be negative"));
+        }
+        let limit = fields.whole("limit")?.unwrap_or(DEFAULT_PAGE_CHARS);
+        if limit < 1 {
+            return Err(Refusal::invalid("limit", "must be at least 1"));
+        }
+        Ok(Self { task_id, offset, limit: limit.min(MAX_PAGE_CHARS) })
+    }
+}
+
+impl WaitCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        let task_ids = fields.texts("task_ids")?.map(task_ids).transpose()?;
+        let mode = match fields.text_if_any("mode")? {
+            None => WaitMode::default(),
+            Some(word) => {
+                word.parse().map_err(|_| Refusal::invalid("mode", "must be any or all"))?
+            }
+        };
+        let timeout = match fields.number("timeout_s")? {
+            None => WAIT,
+            Some(seconds) if seconds >= 0.0 => {
+                Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
+            }
+            Some(_) => return Err(Refusal::invalid("timeout_s", "must not be negative")),
+        };
+        Ok(Self { task_ids, mode, timeout })
+    }
+}
+
+fn task_ids(names: Vec<&str>) -> Result<Vec<TaskNumber>, Refusal> {
+    if names.is_empty() || names.len() > MAX_TASK_IDS {
+        return Err(Refusal::invalid(
+            "task_ids",
+            format_args!("must be 1 to {MAX_TASK_IDS} task ids, not {}", names.len()),
+        ));
+    }
+    let numbers = names
+        .into_iter()
+        .enumerate()
+        .map(|(place, name)| task_number(&format!("task_ids[{place}]"), name));
+    let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
+pub(super) fn task_id(fields: &mut Fields) -> Result<TaskNumber, Refusal> {
+    task_number("task_id", fields.filled("task_id")?)
+}
+
+/// A text that is no task's name names no task: that is not a malformed call, since a name is whatever we made it.
+pub(crate) fn task_number(field: &str, name: &str) -> Result<TaskNumber, Refusal> {
+    if name.is_empty() {
+        return Err(Refusal::invalid(field, "must not be empty"));
+    }
+    name.parse().map_err(|_| {
+        let start: String = name.chars().take(64).collect();
+        let sentence = match field {
+            "task_id" => format!("Task not found: {start}"),
+            _ => format!("{field}: task not found: {start}"),
+        };
+        Refusal::new(ErrorCode::TaskNotFound, sentence)
+    })
+}
+
+pub(super) fn idempotency_key(fields: &mut Fields) -> Result<Option<String>, Refusal> {
+    let key = fields.text_if_any("idempotency_key")?;
+    key.map(check_idempotency_key).transpose()?;
+    Ok(key.map(str::to_owned))
+}

@@ -1,0 +1,40 @@
+use adjutant_agent::{AgentDraft, ErrorCode, Refusal, SessionId};
+use adjutant_store::Redefinition;
+use serde_json::{Value, json};
+
+use super::DefineCall;
+use crate::{Context, Error, Result};
+
+/// Defines an agent of the session, or a new version of one.
+pub(super) async fn define(
+    context: &Context<'_>,
+    session: SessionId,
+    call: &DefineCall,
+) -> Result<Value> {
+    let draft = inherited(context, session, call.draft.clone()).await?;
+    let mut agent = draft.check(&context.policy.definitions)?;
+    if !agent.spec.model.is_empty() {
+        agent.spec.model = context.policy.model(&agent.spec.model)?.to_owned();
+    }
+    context.refuse_unknown_tools(&agent.spec.tools).await?;
+    let existing = if call.replace { Redefinition::Replace } else { Redefinition::Refuse };
+    let version = context.store.define(session, &agent, existing).await?;
+    Ok(json!({ "defined": agent.name, "description": agent.description, "version": version }))
+}
+
+async fn inherited(
+    context: &Context<'_>,
+    session: SessionId,
+    mut draft: AgentDraft,
+) -> Result<AgentDraft> {
+    let Some(parent) = draft.extends.take() else { return Ok(draft) };
+    match context.store.agent(session, &parent).await {
+        Ok(parent) => Ok(draft.extending(&parent.definition)),
+        Err(Error::Refused(refusal)) if refusal.code == ErrorCode::AgentNotFound => {
+            let start: String = parent.chars().take(64).collect();
+            let sentence = format!("extends: agent not found: {start}");
+            Err(Refusal::new(ErrorCode::AgentNotFound, sentence).into())
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,163 @@
+use std::time::Duration;
+
+use adjutant_agent::{ErrorCode, LONGEST_S, Refusal, TaskId, TaskNumber, TaskView, WaitMode};
+use serde_json::{Value, json};
+
+use super::child_status;
+use crate::spec::WaitCall;
+
+/// A parent's wait for children. It holds no slot meanwhile, so it may last as long as they do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildWait {
+    /// Each once; none: all children whose outcome was not collected.
+    pub task_ids: Option<Vec<TaskNumber>>,
+    pub mode: WaitMode,
+    /// None: until they end.
+    pub timeout: Option<Duration>,
+}
+
+/// What becomes of a wait.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Waited {
+    /// It is over, and this is its answer.
+    Over(Value),
+    /// For these, for so much longer.
+    Until { children: Vec<TaskId>, mode: WaitMode, at_most: Option<Duration> },
+}
+
+impl ChildWait {
+    pub(super) fn of(call: WaitCall, arguments: &Value) -> Result<Self, Refusal> {
+        let WaitCall { task_ids, mode, timeout: _ } = call;
+        // The bound of the orchestrator's wait is not for us: nobody holds a connection open.
+        let timeout = match arguments.get("timeout_s").and_then(Value::as_f64) {
+            Some(seconds) if seconds > LONGEST_S => {
+                return Err(Refusal::invalid(
+                    "timeout_s",
+                    format_args!("must be at most {LONGEST_S} seconds"),
+                ));
+            }
+            seconds => seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        };
+        Ok(Self { task_ids, mode, timeout })
+    }
+
+    /// Decides from how the children stand, and from how long ago the call was stored: so whoever goes on with the parent
+    /// decides as whoever parked it would have.
+    pub fn decide(&self, children: &[TaskView], since_call: Duration) -> Result<Waited, Refusal> {
+        let awaited = self.awaited(children)?;
+        let ended: Vec<&TaskView> =
+            awaited.iter().copied().filter(|child| child.state.is_terminal()).collect();
+        let is_met = awaited.len() == ended.len()
+            || match self.mode {
+                WaitMode::Any => !ended.is_empty(),
+                WaitMode::All => false,
+            };
+        let left = self.timeout.map(|timeout| timeout.saturating_sub(since_call));
+        if is_met || left == Some(Duration::ZERO) {
+            let tasks: Vec<Value> =
+                ended.iter().map(|child| Value::Object(child_status(child))).collect();
+            return Ok(Waited::Over(json!({ "tasks": tasks, "timed_out": !is_met })));
+        }
+        let children =
+            awaited.iter().filter(|child| !child.state.is_terminal()).map(|child| child.id);
+        Ok(Waited::Until { children: children.collect(), mode: self.mode, at_most: left })
+    }
+
+    fn awaited<'a>(&self, children: &'a [TaskView]) -> Result<Vec<&'a TaskView>, Refusal> {
+        let open = || children.iter().filter(|child| child.collected_at.is_none());
+        let Some(numbers) = &self.task_ids else { return Ok(open().collect()) };
+        let find = |number: &TaskNumber| {
+            open().find(|child| child.number == *number).ok_or_else(|| {
+                Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
+            })
+        };
+        numbers.iter().map(find).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::child::child;
+    use super::*;
+    use adjutant_agent::TaskState;
+
+    use crate::spec::nested::ChildCall;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn wait(arguments: Value) -> ChildWait {
+        let mut arguments = arguments;
+        arguments["action"] = json!("wait");
+        let Ok(ChildCall::Wait(wait)) = ChildCall::parse(&arguments) else {
+            panic!("no wait: {arguments}")
+        };
+        wait
+    }
+
+    fn over(waited: Result<Waited, Refusal>) -> (Vec<String>, bool) {
+        let Ok(Waited::Over(answer)) = waited else { panic!("not over: {waited:?}") };
+        let tasks = answer["tasks"].as_array().unwrap().iter();
+        let ids = tasks.map(|task| task["task_id"].as_str().unwrap().to_owned());
+        (ids.collect(), answer["timed_out"].as_bool().unwrap())
+    }
+
+    #[test]
+    fn any_is_over_with_the_first_and_all_with_the_last() {
+        let mut children = [child(2, TaskState::Running), child(3, TaskState::Queued)];
+        for mode in ["any", "all"] {
+            let Ok(Waited::Until { children: awaited, at_most: None, .. }) =
+                wait(json!({"mode": mode})).decide(&children, NOW)
+            else {
+                panic!("{mode}")
+            };
+            assert_eq!(awaited, [children[0].id, children[1].id]);
+        }
+        children[1].state = TaskState::Cancelled;
+        assert_eq!(over(wait(json!({})).decide(&children, NOW)), (vec!["t_03".to_owned()], false));
+        let Ok(Waited::Until { children: awaited, .. }) =
+            wait(json!({"mode": "all"})).decide(&children, NOW)
+        else {
+            panic!("one still runs")
+        };
+        assert_eq!(awaited, [children[0].id], "what has ended is not waited for");
+        children[0].state = TaskState::Failed;
+        let all = (vec!["t_02".to_owned(), "t_03".to_owned()], false);
+        assert_eq!(over(wait(json!({"mode": "all"})).decide(&children, NOW)), all);
+    }
+
+    #[test]
+    fn a_wait_without_ids_is_for_what_was_not_collected() {
+        let mut children = [child(2, TaskState::Completed), child(3, TaskState::Running)];
+        children[0].collected_at = Some(children[0].created_at);
+        assert!(matches!(wait(json!({})).decide(&children, NOW), Ok(Waited::Until { .. })));
+        assert_eq!(
+            over(wait(json!({})).decide(&children[..1], NOW)),
+            (vec![], false),
+            "nothing is left"
+        );
+        let refusal = wait(json!({"task_ids": ["t_02"]})).decide(&children, NOW).unwrap_err();
+        assert_eq!(
+            (refusal.code, refusal.message.as_str()),
+            (ErrorCode::TaskNotFound, "Task not found: t_02")
+        );
+        assert!(wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).is_err(), "not a child");
+    }
+
+    #[test]
+    fn a_wait_lasts_as_long_as_it_takes_or_as_it_says() {
+        let children = [child(2, TaskState::Running), child(3, TaskState::Completed)];
+        let second = Duration::from_secs(1);
+        let left = |seconds: u64, since| match wait(json!({"mode": "all", "timeout_s": seconds}))
+            .decide(&children, since)
+        {
+            Ok(Waited::Until { at_most, .. }) => at_most,
+            over => panic!("{over:?}"),
+        };
+        assert_eq!(left(600, NOW), Some(second * 600), "no 45 seconds here");
+        assert_eq!(left(3, second), Some(second * 2));
+        let late = wait(json!({"mode": "all", "timeout_s": 3})).decide(&children, second * 3);
+        assert_eq!(over(late), (vec!["t_03".to_owned()], true));
+        assert!(over(wait(json!({"mode": "all", "timeout_s": 0})).decide(&children, NOW)).1);
+        assert!(ChildCall::parse(&json!({"action": "wait", "timeout_s": 1e12})).is_err());
+    }
+}

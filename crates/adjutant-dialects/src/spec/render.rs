@@ -1,0 +1,60 @@
+//! Our own dialect: the words in which orchestrators and agents that delegate are told of tasks.
+
+use adjutant_agent::{AgentDefinition, SPEC_VIEW, TaskState};
+use serde_json::{Map, Value, json};
+
+use super::ReadCall;
+
+/// The error of a task that was cancelled: the source knows only failures.
+pub const CANCELLED: &str = "Task cancelled";
+
+/// The source has three words: whatever has not ended is running.
+pub fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued | TaskState::Running | TaskState::Waiting => "running",
+        TaskState::Completed => "completed",
+        TaskState::Failed | TaskState::Cancelled => "failed",
+    }
+}
+
+/// The error that a task is shown with, which is there exactly when it failed.
+pub fn error(state: TaskState, error: Option<&str>) -> Option<&str> {
+    match state {
+        TaskState::Failed => error,
+        TaskState::Cancelled => Some(CANCELLED),
+        TaskState::Queued | TaskState::Running | TaskState::Waiting | TaskState::Completed => None,
+    }
+}
+
+/// A text that may be long, under this name: cut as the source says, with the length of the whole beside it.
+pub fn put_text(answer: &mut Map<String, Value>, name: &str, text: &str) {
+    let shown = SPEC_VIEW.of(text);
+    answer.insert(name.to_owned(), json!(shown.text));
+    if shown.truncated {
+        answer.insert("truncated".to_owned(), json!(true));
+        answer.insert("result_chars".to_owned(), json!(shown.result_chars));
+    }
+}
+
+/// What `read` answers.
+pub fn page(call: &ReadCall, text: &str, next_offset: Option<i64>, result_chars: i64) -> Value {
+    json!({
+        "task_id": call.task_id.to_string(),
+        "offset": call.offset,
+        "text": text,
+        "next_offset": next_offset,
+        "result_chars": result_chars,
+    })
+}
+
+/// An agent as `list_agents` shows it: never its prompt.
+pub fn agent(definition: &AgentDefinition, default_model: &str, max_turns_ceiling: i32) -> Value {
+    let spec = &definition.spec;
+    json!({
+        "name": definition.name,
+        "description": definition.description,
+        "model": if spec.model.is_empty() { default_model } else { &spec.model },
+        "max_turns": spec.max_turns.min(max_turns_ceiling),
+        "tools": spec.tools,
+    })
+}

@@ -1,0 +1,19 @@
+use adjutant_agent::{ErrorCode, Refusal, SessionId};
+use serde_json::Value;
+
+use super::{StatusCall, task_fields};
+use crate::{Context, Result};
+
+/// The state of a task; one that was collected is not found.
+pub(super) async fn status(
+    context: &Context<'_>,
+    session: SessionId,
+    call: &StatusCall,
+) -> Result<Value> {
+    let task = context.store.status(session, call.task_id).await?;
+    if task.collected_at.is_some() {
+        let sentence = format!("Task not found: {}", call.task_id);
+        return Err(Refusal::new(ErrorCode::TaskNotFound, sentence).into());
+    }
+    Ok(Value::Object(task_fields::status(&task)))
+}

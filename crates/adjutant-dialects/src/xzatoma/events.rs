@@ -1,0 +1,91 @@
+//! What the source tells of its subagents, as data.
+
+use adjutant_agent::{AgentSpec, EndedTask, Outcome};
+
+use super::answers::{output, tokens, user_messages, view};
+use super::telemetry::Telemetry;
+
+/// Something that happened to a subagent. Depths are the source's: 0 is an orchestrator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Spawn {
+        depth: i32,
+        max_turns: i32,
+        allowed_tools: Vec<String>,
+    },
+    Complete {
+        depth: i32,
+        turns_used: i32,
+        tokens_consumed: i64,
+        status: &'static str,
+    },
+    /// By the kind of its failure: what a provider says may be anything.
+    Error {
+        depth: i32,
+        error: &'static str,
+    },
+    MaxTurnsExceeded {
+        depth: i32,
+        max_turns: i32,
+    },
+    /// In bytes.
+    Truncation {
+        original_size: usize,
+        truncated_size: usize,
+    },
+    DepthLimit {
+        current_depth: i32,
+        max_depth: i32,
+    },
+    QuotaExceeded,
+}
+
+impl Event {
+    /// A subagent of this depth, which has no more turns than the operator's ceiling.
+    pub fn of_spawn(spec: &AgentSpec, depth: i32, ceiling: i32) -> Self {
+        Self::Spawn {
+            depth,
+            max_turns: spec.max_turns.min(ceiling),
+            allowed_tools: spec.tools.clone(),
+        }
+    }
+
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Spawn { .. } => "spawn",
+            Self::Complete { .. } => "complete",
+            Self::Error { .. } => "error",
+            Self::MaxTurnsExceeded { .. } => "max_turns_exceeded",
+            Self::Truncation { .. } => "truncation",
+            Self::DepthLimit { .. } => "depth_limit",
+            Self::QuotaExceeded => "quota_exceeded",
+        }
+    }
+}
+
+/// What there is to tell of a task that has ended, which had so many turns.
+pub fn of_end(task: &EndedTask, max_turns: i32, telemetry: &Telemetry) -> Vec<Event> {
+    let depth = i32::from(task.depth) + 1;
+    let mut events = Vec::new();
+    let Ok((text, completion)) = output(task) else {
+        let error = match &task.outcome {
+            Outcome::Failed { failure, .. } => failure.as_str(),
+            Outcome::Cancelled { .. } | Outcome::Completed { .. } => "cancelled",
+        };
+        return vec![Event::Error { depth, error }];
+    };
+    if matches!(task.outcome, Outcome::Failed { .. }) {
+        events.push(Event::MaxTurnsExceeded { depth, max_turns });
+    }
+    if text.len() > telemetry.output_max_size {
+        let kept = view(telemetry.output_max_size).kept.start_of(text);
+        events.push(Event::Truncation { original_size: text.len(), truncated_size: kept.len() });
+    }
+    events.push(Event::Complete {
+        depth,
+        turns_used: user_messages(task),
+        tokens_consumed: tokens(task),
+        status: completion.as_str(),
+    });
+    events
+}

@@ -1,0 +1,97 @@
+//! The source's events in the log, if the operator wants them.
+
+use adjutant_store::{LoggedEnd, Quota, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::events::{Event, of_end};
+use super::{NAME, Settings};
+use crate::Result;
+use crate::error::bug;
+use crate::implementation::EndLog;
+
+/// The settings of the log entry of a subagent's end. They are in its configuration, where the process that stores the end reads
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Telemetry {
+    /// The most bytes of an output that are shown.
+    pub output_max_size: usize,
+    /// Of all subagents of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<i64>,
+}
+
+impl Settings {
+    /// None if nothing is logged.
+    pub(super) fn telemetry(&self) -> Option<Value> {
+        let (output_max_size, max_total_tokens) =
+            (self.output_max_size, self.quota.max_total_tokens);
+        self.telemetry_enabled.then(|| json!(Telemetry { output_max_size, max_total_tokens }))
+    }
+}
+
+/// The end of a subagent, and whether its session has used up its quota of tokens.
+pub(super) async fn end_log(store: &Store, end: &LoggedEnd) -> Result<EndLog> {
+    let telemetry = Telemetry::deserialize(&end.telemetry).map_err(|error| bug(&error))?;
+    let mut events = of_end(&end.task, end.max_turns, &telemetry);
+    if telemetry.max_total_tokens.is_some() {
+        let used = store.tokens_until(end.session, NAME, end.finished_at).await?;
+        events.extend(telemetry.of_tokens(used));
+    }
+    let label = end.task.label.clone().unwrap_or_default();
+    Ok(Box::new(move || events.iter().for_each(|event| event.log(&label))))
+}
+
+impl Telemetry {
+    /// The event if the subagents of a session have used this many tokens by the end of one.
+    pub fn of_tokens(&self, used: i64) -> Option<Event> {
+        let quota = Quota { max_total_tokens: self.max_total_tokens, ..Quota::default() };
+        quota.check_tokens(used).is_err().then_some(Event::QuotaExceeded)
+    }
+}
+
+impl Event {
+    /// Writes it to the log. The label is there to be logged: that is what the source has it for.
+    pub fn log(&self, label: &str) {
+        let name = self.as_str();
+        macro_rules! log {
+            ($message:literal $(, $field:literal = $value:expr)*) => {
+                tracing::info!(subagent.event = name, subagent.label = label, $($field = $value,)* $message)
+            };
+        }
+        match self {
+            Self::Spawn { depth, max_turns, allowed_tools } => log!(
+                "a subagent begins",
+                "subagent.depth" = depth,
+                "subagent.max_turns" = max_turns,
+                "subagent.allowed_tools" = allowed_tools.join(",")
+            ),
+            Self::Complete { depth, turns_used, tokens_consumed, status } => log!(
+                "a subagent is done",
+                "subagent.depth" = depth,
+                "subagent.turns_used" = turns_used,
+                "subagent.tokens_consumed" = tokens_consumed,
+                "subagent.status" = status
+            ),
+            Self::Error { depth, error } => {
+                log!("a subagent failed", "subagent.depth" = depth, "subagent.error" = error);
+            }
+            Self::MaxTurnsExceeded { depth, max_turns } => log!(
+                "a subagent has used up its turns",
+                "subagent.depth" = depth,
+                "subagent.max_turns" = max_turns
+            ),
+            Self::Truncation { original_size, truncated_size } => log!(
+                "what a subagent said is cut",
+                "subagent.original_size" = original_size,
+                "subagent.truncated_size" = truncated_size
+            ),
+            Self::DepthLimit { current_depth, max_depth } => log!(
+                "a subagent may not delegate further",
+                "subagent.current_depth" = current_depth,
+                "subagent.max_depth" = max_depth
+            ),
+            Self::QuotaExceeded => log!("the subagents of a session have used what they may"),
+        }
+    }
+}

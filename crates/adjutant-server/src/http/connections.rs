@@ -1,0 +1,125 @@
+//! Connections: their number, timeouts for slow clients, and graceful shutdown.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderValue, Request};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::client_stream::ClientStream;
+use crate::auth::Peer;
+
+/// Further connections wait in the backlog of the operating system.
+const MAX_CONNECTIONS: usize = 16_384;
+
+/// To read the head of a request, also of the next one on a kept-alive connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+const MAX_HEADERS: usize = 100;
+
+/// For all headers together; up to one read more is accepted.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+
+/// For running requests at shutdown: longer than any call that does not wait.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// After a failed accept, most likely for lack of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// Serves until `stop`, then cancels `stopping` so that waiting requests answer early, and returns when
+/// all requests are answered or the grace period is over.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+    stopping: CancellationToken,
+) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let open = TaskTracker::new();
+    let accepting = async {
+        loop {
+            let Ok(permit) = permits.clone().acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, address)) => {
+                    let (router, stopping) = (router.clone(), stopping.clone());
+                    open.spawn(async move {
+                        connection(stream, Peer(address.ip()), router, stopping).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!("accept failed: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = stop.cancelled() => {}
+    }
+    drop(listener);
+    stopping.cancel();
+    open.close();
+    if tokio::time::timeout(GRACE, open.wait()).await.is_err() {
+        tracing::warn!(
+            "shutdown: closing {} connections that did not end within {} s",
+            open.len(),
+            GRACE.as_secs()
+        );
+    }
+}
+
+/// Serves one connection until the client closes it, or until shutdown: then after the running request.
+async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: CancellationToken) {
+    // An answer is one small write, which Nagle's algorithm would only delay.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        release_buffer(&mut request);
+        request.extensions_mut().insert(peer);
+        service.call(request)
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(ClientStream::new(stream)), service);
+    let mut serving = pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stopping.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("connection failed: {error}");
+    }
+}
+
+/// Copies the head of a request. Its parts are slices of the read buffer, and would keep the whole
+/// buffer in memory for as long as the request waits.
+fn release_buffer(request: &mut Request<Incoming>) {
+    if let Ok(uri) = request.uri().to_string().parse() {
+        *request.uri_mut() = uri;
+    }
+    for value in request.headers_mut().values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What a message is, before rmcp reads it: as strictly as every other body here. A tool call that is refused is still answered by
+//! the tool, since its caller is a model that reads tool results and never sees a fault of the protocol.
+
+use adjutant_agent::{ErrorCode, Refusal};
+use axum::Json;
+use axum::extract::Request;
+use axum::http::header::HeaderName;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use rmcp::model::ProtocolVersion;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::Shared;
+use super::super::request::{QueryParams, check_content_type, read_body};
+use crate::{Dialect, Result, strict_json};
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+
+/// The revision of a request, in its HTTP header and in its `_meta`.
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Where the newest revision repeats what a message names, for those between who read no bodies.
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// A message that can be read.
+pub(super) struct Message {
+    pub(super) bytes: Vec<u8>,
+    value: Value,
+}
+
+impl Message {
+    /// The id of a request; null if it has none.
+    pub(super) fn id(&self) -> &Value {
+        &self.value["id"]
+    }
+
+    fn method(&self) -> &str {
+        self.value["method"].as_str().unwrap_or_default()
+    }
+
+    /// Whether it is the first of a client that speaks a revision with sessions.
+    pub(super) fn begins(&self) -> bool {
+        self.method() == "initialize"
+    }
+
+    /// Says the name of a task in the header too if its client did not: libraries that speak the extension leave it out. One that says
+    /// another name is refused.
+    pub(super) fn name_task(&self, headers: &mut HeaderMap) {
+        if !self.method().starts_with("tasks/") || headers.contains_key(NAME) {
+            return;
+        }
+        let id = self.value["params"]["taskId"].as_str();
+        if let Some(id) = id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert(NAME, id);
+        }
+    }
+
+    /// The request that its sender no longer wants to be answered.
+    pub(super) fn cancels(&self) -> Option<&Value> {
+        if self.method() == "notifications/cancelled" {
+            self.value["params"].get("requestId")
+        } else {
+            None
+        }
+    }
+}
+
+/// The dialect that the address names.
+pub(super) fn dialect(uri: &Uri) -> Result<Dialect, Refusal> {
+    let mut parameters = QueryParams::parse(uri)?;
+    let dialect = parameters.text("dialect")?.map_or(Ok(Dialect::default()), |word| word.parse());
+    parameters.end()?;
+    dialect
+}
+
+/// The message in a request, or the answer to what is none.
+pub(super) async fn open(
+    request: Request,
+    shared: &Shared,
+) -> Result<(Parts, std::result::Result<Message, Response>)> {
+    let (parts, body) = request.into_parts();
+    check_content_type(&parts.headers)?;
+    let mut reading = Request::new(body);
+    *reading.headers_mut() = parts.headers.clone();
+    let (_, bytes) = read_body(reading, shared.settings.max_body_bytes).await?;
+    let message = match strict_json::parse(&bytes) {
+        Ok(value) => match refuse_arguments(&parts.headers, &value) {
+            None => Ok(Message { bytes, value }),
+            Some(answer) => Err(answer),
+        },
+        Err(refusal) => Err(refuse(&parts.headers, &bytes, &refusal)),
+    };
+    Ok((parts, message))
+}
+
+/// Refuses a tool call whose arguments are not an object. rmcp would answer with a protocol error,
+/// which the model behind the client never sees.
+fn refuse_arguments(headers: &HeaderMap, message: &Value) -> Option<Response> {
+    let arguments = message["params"].get("arguments")?;
+    let is_fine = arguments.is_object() || arguments.is_null();
+    if is_fine || message["method"] != "tools/call" {
+        return None;
+    }
+    let refusal = Refusal::invalid("arguments", "must be an object");
+    Some(tool_refused(headers, message, &refusal))
+}
+
+/// The answer to a body that the strict parser refuses.
+fn refuse(headers: &HeaderMap, bytes: &[u8], refusal: &Refusal) -> Response {
+    let message = lenient(bytes);
+    if message["method"] == "tools/call" && message.get("id").is_some() {
+        let text = refusal.message.replacen("params.arguments.", "", 1);
+        return tool_refused(headers, &message, &Refusal::new(refusal.code, text));
+    }
+    protocol_error(&message["id"], PARSE_ERROR, &refusal.message)
+}
+
+/// The message as a lenient parser reads it: with duplicate keys and NULs, and, if it is nested
+/// too deeply for one, without its arguments.
+fn lenient(bytes: &[u8]) -> Value {
+    #[derive(Deserialize)]
+    struct Envelope {
+        id: Option<Value>,
+        method: Option<String>,
+        #[serde(default)]
+        params: Params,
+    }
+    #[derive(Default, Deserialize)]
+    struct Params {
+        #[serde(default)]
+        _meta: Value,
+    }
+    serde_json::from_slice(bytes).unwrap_or_else(|_| {
+        let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
+        envelope.map_or(Value::Null, |Envelope { id, method, params: Params { _meta } }| {
+            let mut message = json!({"method": method, "params": {"_meta": _meta}});
+            if let Some(id) = id {
+                message["id"] = id;
+            }
+            message
+        })
+    })
+}
+
+/// A refusal as the result of the tool, in the revision of its request.
+fn tool_refused(headers: &HeaderMap, message: &Value, refusal: &Refusal) -> Response {
+    let body = refused(refusal.code, &refusal.message);
+    let mut result = json!({
+        "content": [{"type": "text", "text": body.to_string()}], "structuredContent": body, "isError": true,
+    });
+    if has_result_types(headers, message) {
+        result["resultType"] = json!("complete");
+    }
+    Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
+}
+
+/// Whether results have a type in the revision of this message. Older clients may refuse the field.
+fn has_result_types(headers: &HeaderMap, message: &Value) -> bool {
+    let header = headers.get(VERSION).and_then(|version| version.to_str().ok());
+    let version = message["params"]["_meta"][META_VERSION].as_str().or(header);
+    // Revisions are dates, so that their order is that of their texts.
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// The answer to JSON that is not a JSON-RPC message. rmcp answers it with 415 in plain text, though
+/// its media type is right.
+pub(super) fn invalid_request(id: &Value) -> Response {
+    let id = if id.is_string() || id.is_number() { id } else { &Value::Null };
+    protocol_error(id, INVALID_REQUEST, "The body is not a JSON-RPC 2.0 request or notification")
+}
+
+fn protocol_error(id: &Value, code: i32, message: &str) -> Response {
+    let error = json!({"code": code, "message": message});
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
+    (StatusCode::BAD_REQUEST, Json(body)).into_response()
+}
+
+/// The one form that every error has.
+pub(super) fn refused(code: ErrorCode, message: &str) -> Value {
+    json!({"error": code, "message": message})
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+
+    use super::*;
+
+    async fn refused_as(body: &str) -> (u16, Value) {
+        let refusal = strict_json::parse(body.as_bytes()).unwrap_err();
+        let response = refuse(&HeaderMap::new(), body.as_bytes(), &refusal);
+        let status = response.status().as_u16();
+        (
+            status,
+            serde_json::from_slice(&to_bytes(response.into_body(), 10_000).await.unwrap()).unwrap(),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_tool_call_that_cannot_be_read_is_the_tools_to_refuse() {
+        let call = r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "subagent", "arguments": {"action": "spawn", "task": "x", "task": "y"}}}"#;
+        let (status, answer) = refused_as(call).await;
+        assert_eq!(
+            (status, &answer["id"], &answer["result"]["isError"]),
+            (200, &json!(7), &json!(true))
+        );
+        assert_eq!(answer["result"]["structuredContent"]["error"], "INVALID_ARGUMENT");
+        assert_eq!(answer["result"]["structuredContent"]["message"], "task: is there twice");
+    }
+
+    #[tokio::test]
+    async fn whatever_else_cannot_be_read_is_no_message() {
+        for (body, id) in [
+            ("not JSON", Value::Null),
+            ("{", Value::Null),
+            (r#"{"jsonrpc": "2.0", "id": 7, "method": "ping", "method": "ping"}"#, json!(7)),
+        ] {
+            let (status, answer) = refused_as(body).await;
+            assert_eq!(
+                (status, &answer["id"], &answer["error"]["code"]),
+                (400, &id, &json!(-32700)),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_arguments_that_are_no_object_are_refused_here() {
+        let call = |arguments: Value| json!({"id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": arguments}});
+        for wrong in [json!([]), json!("x"), json!(1), json!(true)] {
+            assert!(refuse_arguments(&HeaderMap::new(), &call(wrong)).is_some());
+        }
+        for fine in [json!({}), Value::Null] {
+            assert!(refuse_arguments(&HeaderMap::new(), &call(fine)).is_none());
+        }
+        assert!(
+            refuse_arguments(
+                &HeaderMap::new(),
+                &json!({"id": 1, "method": "tools/call", "params": {}})
+            )
+            .is_none()
+        );
+        assert!(refuse_arguments(&HeaderMap::new(), &json!([1, 2])).is_none());
+    }
+}

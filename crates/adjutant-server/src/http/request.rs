@@ -1,0 +1,339 @@
+//! Extractors for the path, the query and the body of a request, all of them strict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use adjutant_agent::{ErrorCode, Fields, Refusal};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use futures::StreamExt;
+use serde_json::Value;
+
+use super::Shared;
+use crate::{Error, Result, strict_json};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// To read a whole body; a slower client would hold a connection that others need.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much of a body that is too large is read and discarded, so that the client gets the refusal
+/// instead of a connection reset.
+const DRAIN_LIMIT: usize = 64 << 20;
+
+/// The parameters in the path, decoded.
+pub(crate) struct PathParams(Vec<(String, String)>);
+
+impl PathParams {
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PathParams {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let Path(names) = Path::<Vec<(String, String)>>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Refusal::invalid("path", "must be UTF-8, percent-encoded"))?;
+        names.iter().try_for_each(|(name, value)| refuse_nul(name, value))?;
+        Ok(Self(names))
+    }
+}
+
+/// The parameters of the query. A handler takes those that it knows, and `end` refuses the rest.
+pub(crate) struct QueryParams(Vec<(String, String)>);
+
+impl QueryParams {
+    pub(crate) fn parse(uri: &Uri) -> Result<Self, Refusal> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|_| Refusal::invalid("query", "cannot be read"))?;
+        for (nth, (name, value)) in pairs.iter().enumerate() {
+            refuse_nul(name, value)?;
+            if pairs[..nth].iter().any(|(other, _)| other == name) {
+                return Err(Refusal::invalid(name, "is there twice"));
+            }
+        }
+        Ok(Self(pairs))
+    }
+
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
+        let index = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+
+    /// A text that is not empty.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        match self.take(name) {
+            Some(text) if text.is_empty() => Err(Refusal::invalid(name, "must not be empty")),
+            text => Ok(text),
+        }
+    }
+
+    pub(crate) fn parsed<T: std::str::FromStr>(
+        &mut self,
+        name: &str,
+        what: &str,
+    ) -> Result<Option<T>, Refusal> {
+        let text = self.text(name)?;
+        text.map(|text| {
+            text.parse().map_err(|_| Refusal::invalid(name, format_args!("must be {what}")))
+        })
+        .transpose()
+    }
+
+    /// A parameter that is one of these words.
+    pub(crate) fn word<T: std::str::FromStr + std::fmt::Display>(
+        &mut self,
+        name: &str,
+        words: &[T],
+    ) -> Result<Option<T>, Refusal> {
+        let words: Vec<String> = words.iter().map(T::to_string).collect();
+        self.parsed(name, &format!("one of {}", words.join(", ")))
+    }
+
+    /// The size of a page.
+    pub(crate) fn limit(&mut self, default: i64, max: i64) -> Result<i64, Refusal> {
+        let what = format!("a whole number from 1 to {max}");
+        match self.parsed::<i64>("limit", &what)? {
+            None => Ok(default),
+            Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+            Some(_) => Err(Refusal::invalid("limit", format_args!("must be {what}"))),
+        }
+    }
+
+    /// Refuses parameters that were not taken.
+    pub(crate) fn end(self) -> Result<(), Refusal> {
+        match self.0.iter().map(|(name, _)| name).min() {
+            None => Ok(()),
+            Some(name) => Err(Refusal::invalid(name, "is not a parameter of this path")),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        Ok(Self::parse(&parts.uri)?)
+    }
+}
+
+fn refuse_nul(name: &str, value: &str) -> Result<(), Refusal> {
+    if name.contains('\0') || value.contains('\0') {
+        return Err(Refusal::invalid(
+            &name.replace('\0', "\\0"),
+            "must not contain a NUL character",
+        ));
+    }
+    Ok(())
+}
+
+/// A required JSON body.
+pub(crate) struct JsonBody(pub(crate) Value);
+
+impl FromRequest<Arc<Shared>> for JsonBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
+        let (headers, bytes) = read_body(request, shared.settings.max_body_bytes).await?;
+        // An empty body needs no Content-Type; the parser refuses it.
+        if !bytes.is_empty() {
+            check_content_type(&headers)?;
+        }
+        Ok(Self(strict_json::parse(&bytes)?))
+    }
+}
+
+/// An optional JSON body; an empty one is an object without fields.
+pub(crate) struct OptionalJsonBody(pub(crate) Value);
+
+impl FromRequest<Arc<Shared>> for OptionalJsonBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
+        let (headers, bytes) = read_body(request, shared.settings.max_body_bytes).await?;
+        if bytes.is_empty() {
+            return Ok(Self(Value::Object(serde_json::Map::new())));
+        }
+        check_content_type(&headers)?;
+        Ok(Self(strict_json::parse(&bytes)?))
+    }
+}
+
+/// Refuses query parameters, and any body but an empty object.
+pub(crate) struct NoArguments;
+
+impl FromRequest<Arc<Shared>> for NoArguments {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
+        QueryParams::parse(request.uri())?.end()?;
+        let OptionalJsonBody(body) = OptionalJsonBody::from_request(request, shared).await?;
+        Fields::of(&body)?.end()?;
+        Ok(Self)
+    }
+}
+
+/// The value of the header `Idempotency-Key`.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match value.to_str() {
+        Ok(key)
+            if (1..=255).contains(&key.len())
+                && key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) =>
+        {
+            Ok(Some(key))
+        }
+        Ok(_) | Err(_) => Err(Refusal::invalid(
+            "Idempotency-Key",
+            "must have 1 to 255 characters, all of them printable ASCII",
+        )),
+    }
+}
+
+pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<()> {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (first, second) = (types.next(), types.next());
+    let is_json = first.and_then(|kind| kind.to_str().ok()).is_some_and(|kind| {
+        let essence = kind.split_once(';').map_or(kind, |(essence, _)| essence);
+        essence.trim().eq_ignore_ascii_case("application/json")
+    });
+    if is_json && second.is_none() {
+        return Ok(());
+    }
+    Err(Error::refused(ErrorCode::UnsupportedMediaType, "Content-Type must be application/json"))
+}
+
+/// Reads a body of at most `most` bytes.
+pub(crate) async fn read_body(request: Request, most: usize) -> Result<(HeaderMap, Vec<u8>)> {
+    let (parts, body) = request.into_parts();
+    let too_large = || {
+        Error::refused(
+            ErrorCode::BodyTooLarge,
+            format!("The body has more than {most} bytes, which is the limit"),
+        )
+    };
+    let length =
+        parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length: usize = length.unwrap_or(0);
+    if length > most && parts.headers.contains_key(EXPECT) {
+        return Err(too_large());
+    }
+    let reading = async {
+        let mut stream = body.into_data_stream();
+        let mut read = Vec::with_capacity(if length > most { 0 } else { length });
+        let mut total = 0_usize;
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|_| Refusal::invalid("body", "is incomplete"))?;
+            total = total.saturating_add(chunk.len());
+            if total <= most {
+                read.extend_from_slice(&chunk);
+            } else if total > DRAIN_LIMIT {
+                break;
+            }
+        }
+        if total > most { Err(too_large()) } else { Ok(read) }
+    };
+    match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        Ok(read) => Ok((parts.headers, read?)),
+        Err(_) => Err(Error::refused(
+            ErrorCode::RequestTimeout,
+            format!("The body was not complete after {} s", BODY_TIMEOUT.as_secs()),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn parameters(query: &str) -> Result<QueryParams, Refusal> {
+        QueryParams::parse(&format!("/v1/tasks?{query}").parse().unwrap())
+    }
+
+    #[test]
+    fn unknown_and_duplicate_parameters_are_refused() {
+        let mut read = parameters("state=failed&q=a%20b%2Bc").unwrap();
+        assert_eq!(read.text("q").unwrap().as_deref(), Some("a b+c"));
+        assert_eq!(read.text("agent").unwrap(), None);
+        assert_eq!(read.end().unwrap_err().message, "state: is not a parameter of this path");
+        for (query, message) in [
+            ("q=1&q=2", "q: is there twice"),
+            ("q=%00", "q: must not contain a NUL character"),
+            ("%00=1", "\\0: must not contain a NUL character"),
+        ] {
+            assert_eq!(parameters(query).err().unwrap().message, message);
+        }
+        let mut empty = parameters("q=").unwrap();
+        assert_eq!(empty.text("q").unwrap_err().message, "q: must not be empty");
+    }
+
+    #[test]
+    fn a_limit_is_a_whole_number_within_bounds() {
+        let limit = |query: &str| {
+            parameters(query).unwrap().limit(50, 200).map_err(|refusal| refusal.message)
+        };
+        assert_eq!((limit(""), limit("limit=1"), limit("limit=200")), (Ok(50), Ok(1), Ok(200)));
+        for wrong in ["0", "201", "-1", "1.0", "x", "99999999999999999999"] {
+            let said = limit(&format!("limit={wrong}")).unwrap_err();
+            assert_eq!(said, "limit: must be a whole number from 1 to 200", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_json_is_accepted() {
+        let check = |kind: &str| {
+            let value = HeaderValue::from_str(kind).unwrap();
+            check_content_type(&HeaderMap::from_iter([(CONTENT_TYPE, value)]))
+        };
+        for fine in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert!(check(fine).is_ok(), "{fine}");
+        }
+        for wrong in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "application/jsonp",
+            "text/plain; application/json",
+            "",
+        ] {
+            assert_eq!(
+                check(wrong).unwrap_err().code(),
+                ErrorCode::UnsupportedMediaType,
+                "{wrong}"
+            );
+        }
+        assert!(check_content_type(&HeaderMap::new()).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_a_size_limit_and_a_timeout() {
+        let read = async |body: Body| read_body(Request::new(body), 10).await.map(|(_, read)| read);
+        assert_eq!(read(Body::from(vec![b'x'; 10])).await.unwrap(), vec![b'x'; 10]);
+        assert_eq!(
+            read(Body::from(vec![b'x'; 11])).await.unwrap_err().code(),
+            ErrorCode::BodyTooLarge
+        );
+        let chunks = futures::stream::iter(["xxxxxx", "xxxxxx"].map(Ok::<_, std::io::Error>));
+        assert_eq!(
+            read(Body::from_stream(chunks)).await.unwrap_err().code(),
+            ErrorCode::BodyTooLarge
+        );
+        let never = futures::stream::pending::<std::io::Result<String>>();
+        assert_eq!(
+            read(Body::from_stream(never)).await.unwrap_err().code(),
+            ErrorCode::RequestTimeout
+        );
+        let broken = futures::stream::iter([Err::<String, _>(std::io::Error::other("gone"))]);
+        assert_eq!(
+            read(Body::from_stream(broken)).await.unwrap_err().code(),
+            ErrorCode::InvalidArgument
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! The agent loop: the handler of `adjutant work`.
+//!
+//! [`next`] in `adjutant-agent` decides the next step from the stored turns. The loop performs the
+//! step, stores its result and decides again. Recovery after a crash is the same code path as the
+//! start: load the turns, decide.
+//!
+//! - `call_model` makes one model call, with budgets, the model's gate and retries.
+//! - `run_tools` runs the tool calls of one answer.
+//! - `delegate` and `await_children` run the tool calls that create and await child tasks.
+
+mod await_children;
+mod blocking_call;
+mod call_model;
+mod delegate;
+mod models;
+mod run_tools;
+
+use std::sync::Arc;
+
+use adjutant_agent::{
+    AgentSpec, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition,
+    ToolResult, Window, give_up, next, prompts, shared_context_tool, subagent_lines,
+};
+use adjutant_dialects::nested::{NestedCalls, waits};
+use serde::Deserialize;
+use tracing::Span;
+
+use crate::model::Model;
+use crate::tools::Toolbox;
+use crate::{End, Handler, Stop, Task, telemetry};
+
+use await_children::Awaited;
+use call_model::{CallResult, ModelCall, call_model};
+pub use delegate::Delegating;
+pub use models::Models;
+use run_tools::{SHARED_CONTEXT, ToolRunner};
+
+/// The handler that runs agents.
+pub struct Agents {
+    models: Models,
+    toolbox: Arc<Toolbox>,
+    delegating: Delegating,
+}
+
+impl Agents {
+    /// With the default settings for agents that delegate.
+    pub fn new(models: Models, toolbox: Arc<Toolbox>) -> Self {
+        Self { models, toolbox, delegating: Delegating::default() }
+    }
+
+    /// With these settings for agents that delegate.
+    pub fn delegating(self, delegating: Delegating) -> Self {
+        Self { delegating, ..self }
+    }
+
+    async fn run_turns(
+        &self,
+        task: &mut Task,
+        agent: &AgentSpec,
+        model: &Model,
+    ) -> Result<End, Stop> {
+        self.wait_for_tools(task, agent).await?;
+        let assignment = task.assignment().text.clone();
+        let earlier = task.earlier_tasks().await?;
+        let conversation = Conversation {
+            agent,
+            earlier: &earlier,
+            assignment: &assignment,
+            window: window(model),
+            waits,
+        };
+        let delegation = self.delegating.of(agent, task.assignment());
+        let mut turns = task.turns().await?;
+        let mut preflight = None;
+        loop {
+            match next(&conversation, &turns, task.attempt()) {
+                Next::CallModel { kind, request } => {
+                    let tools = self.definitions(agent, delegation);
+                    let call =
+                        ModelCall { agent, kind, request: &request, tools: &tools, turns: &turns };
+                    match call_model(task, model, call, preflight.take()).await? {
+                        CallResult::Answered(turn) => {
+                            preflight = Some(task.checkpoint(&turn).await?);
+                            telemetry::log_turn(task, &turn);
+                            turns.push(StoredTurn {
+                                number: task.answers(),
+                                attempt: task.attempt(),
+                                turn,
+                                tool_results: Vec::new(),
+                            });
+                        }
+                        CallResult::Ended(end) => return Ok(end),
+                    }
+                }
+                Next::RunTools(calls) => {
+                    let results = self.tool_runner(task, agent, delegation).run_tools(&calls).await;
+                    if let Some(end) = add_results(&mut turns, task, results)? {
+                        return Ok(end);
+                    }
+                }
+                Next::Await(calls) => {
+                    let results = match self
+                        .tool_runner(task, agent, delegation)
+                        .await_children(&calls)
+                        .await
+                    {
+                        Ok(Awaited::Parked(end)) => return Ok(end),
+                        Ok(Awaited::Answered(results)) => Ok(results),
+                        Err(stop) => Err(stop),
+                    };
+                    if let Some(end) = add_results(&mut turns, task, results)? {
+                        return Ok(end);
+                    }
+                }
+                Next::Finish(outcome) => return Ok(end(outcome)),
+            }
+        }
+    }
+
+    /// Waits for MCP servers that provide tools of the agent: they may take longer to start than this
+    /// worker, and a call of their tools would fail.
+    async fn wait_for_tools(&self, task: &Task, agent: &AgentSpec) -> Result<(), Stop> {
+        let names = agent.allowed_tools().filter(|name| *name != SHARED_CONTEXT);
+        task.unless_draining(self.toolbox.ready_for(names)).await
+    }
+
+    /// The agents that this agent may delegate to, one per line, if its prompt lists them. They are
+    /// those of the session when the attempt starts.
+    async fn subagents(&self, task: &Task, agent: &AgentSpec) -> Result<String, Stop> {
+        let calls_by_name = matches!(NestedCalls::of(agent), NestedCalls::Actions)
+            && self.delegating.of(agent, task.assignment()) == Delegation::Here;
+        if !calls_by_name || !agent.names_subagents() {
+            return Ok(String::new());
+        }
+        let agents = task.agents().await?;
+        let definitions = agents.iter().map(|agent| &agent.definition);
+        Ok(subagent_lines(
+            definitions.map(|agent| (agent.name.as_str(), agent.description.as_str())),
+        ))
+    }
+
+    /// Called before every model call, since the tools of MCP servers may change.
+    fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
+        let mut tools = self.toolbox.definitions(agent.allowed_tools());
+        tools.extend(
+            agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool),
+        );
+        tools.extend((delegation == Delegation::Here).then(|| NestedCalls::of(agent).tool()));
+        tools
+    }
+
+    fn tool_runner<'a>(
+        &'a self,
+        task: &'a Task,
+        agent: &'a AgentSpec,
+        delegation: Delegation,
+    ) -> ToolRunner<'a> {
+        ToolRunner { task, toolbox: &self.toolbox, agent, delegating: &self.delegating, delegation }
+    }
+}
+
+impl Handler for Agents {
+    async fn run(&self, task: &mut Task) -> Result<End, Stop> {
+        let agent = match AgentSpec::deserialize(&task.assignment().config) {
+            Ok(agent) => agent,
+            Err(error) => {
+                return Ok(failed(
+                    FailureKind::Internal,
+                    format!("The task's configuration is invalid: {error}"),
+                ));
+            }
+        };
+        let subagents = self.subagents(task, &agent).await?;
+        let agent = match agent.equipped_with(&subagents) {
+            Ok(equipped) => {
+                telemetry::log_missing_tools(task, &equipped.missing);
+                equipped.spec
+            }
+            Err(refusal) => return Ok(failed(FailureKind::Tool, refusal.message)),
+        };
+        let Some(model) = self.models.get(&agent.model) else {
+            return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
+        };
+        let span = Span::current();
+        span.record("gen_ai.provider.name", model.wire().as_str());
+        span.record("gen_ai.request.model", model.model_id());
+        self.run_turns(task, &agent, &model).await
+    }
+}
+
+/// Adds stored tool results to the last turn. If the database rejected a result, the model cannot
+/// continue and another attempt would fail in the same way: the task fails.
+fn add_results(
+    turns: &mut [StoredTurn],
+    task: &Task,
+    results: Result<Vec<ToolResult>, Stop>,
+) -> Result<Option<End>, Stop> {
+    match results {
+        Ok(results) => {
+            if let Some(last) = turns.last_mut() {
+                last.tool_results.extend(results);
+            }
+            Ok(None)
+        }
+        Err(Stop::Store(error)) => {
+            let error = prompts::tool_error(task.answers(), error);
+            Ok(Some(end(give_up(turns, FailureKind::Tool, error))))
+        }
+        Err(stop @ (Stop::HandOver | Stop::LeaseLost)) => Err(stop),
+    }
+}
+
+fn window(model: &Model) -> Option<Window> {
+    let context_tokens = model.context_window()?.into();
+    Some(Window { context_tokens, max_output_tokens: model.max_tokens().into() })
+}
+
+fn end(outcome: Outcome) -> End {
+    match outcome {
+        Outcome::Completed { result, summary } => End::Completed { result, summary },
+        Outcome::Failed { failure, error, partial_result } => {
+            End::Failed { failure, error, partial_result }
+        }
+        // The loop never decides this: a cancel stops the attempt from outside.
+        Outcome::Cancelled { partial_result } => End::Failed {
+            failure: FailureKind::Internal,
+            error: "Cancelled".to_owned(),
+            partial_result,
+        },
+    }
+}
+
+fn failed(failure: FailureKind, error: String) -> End {
+    End::Failed { failure, error, partial_result: None }
+}

@@ -1,0 +1,95 @@
+//! Calls that wait for children. Who has to wait is let go of: it holds no slot and no memory, and whoever goes on with it finds the
+//! same call, looks at the same rows, and answers it.
+
+use std::time::{Duration, Instant};
+
+use adjutant_agent::{Arguments, PendingCall, TaskId, ToolResult, ToolUse, WaitMode};
+use adjutant_dialects::nested::NestedCalls;
+use adjutant_dialects::spec::nested::{ChildCall, Waited};
+use serde_json::Value;
+
+use super::run_tools::{ToolRunner, error, refused};
+use crate::{End, Stop, fault};
+
+pub(super) enum Awaited {
+    /// At least one of the calls; the others are looked at again.
+    Answered(Vec<ToolResult>),
+    Parked(End),
+}
+
+/// What becomes of one call.
+pub(super) enum Wait {
+    Over(ToolResult),
+    /// For these, for so much longer.
+    Until {
+        children: Vec<TaskId>,
+        mode: WaitMode,
+        at_most: Option<Duration>,
+    },
+}
+
+impl ToolRunner<'_> {
+    /// Answers the calls that have nothing left to wait for. If there is none, the first of them says what the task waits for.
+    pub(super) async fn await_children(&self, calls: &[PendingCall<'_>]) -> Result<Awaited, Stop> {
+        self.task.check_lease()?;
+        let (mut answered, mut parked) = (Vec::new(), None);
+        for PendingCall { call, .. } in calls {
+            match self.wait(call).await? {
+                Wait::Over(result) => {
+                    answered.push(self.traced(call, self.store(call, result)).await?);
+                }
+                Wait::Until { children, mode, at_most } => {
+                    parked.get_or_insert(End::Waiting { children, until: mode.into(), at_most });
+                }
+            }
+        }
+        match parked {
+            Some(end) if answered.is_empty() => {
+                fault::point("parking");
+                Ok(Awaited::Parked(end))
+            }
+            Some(_) | None => Ok(Awaited::Answered(answered)),
+        }
+    }
+
+    async fn wait(&self, call: &ToolUse) -> Result<Wait, Stop> {
+        let arguments = match &call.arguments {
+            Arguments::Json(arguments) => arguments,
+            Arguments::Malformed(_) => &Value::Null,
+        };
+        match NestedCalls::of(self.agent) {
+            NestedCalls::Actions => self.wait_for_some(call, arguments).await,
+            NestedCalls::Blocking(tool) => self.wait_for_one(tool, call, arguments).await,
+        }
+    }
+
+    /// Waits for children that were spawned before.
+    async fn wait_for_some(&self, call: &ToolUse, arguments: &Value) -> Result<Wait, Stop> {
+        let told = |why| Wait::Over(error(call, why, Instant::now()));
+        if let Some(why) = self.delegation.refusal() {
+            return Ok(told(why));
+        }
+        let wait = match ChildCall::parse(arguments) {
+            Ok(ChildCall::Wait(wait)) => wait,
+            Ok(_) => {
+                return Ok(told("The call was not made: it is not one that waits.".to_owned()));
+            }
+            Err(refusal) => return Ok(told(refused(&refusal))),
+        };
+        let children = self.task.children().await?;
+        let since = match wait.timeout {
+            Some(_) => self.task.since_last_turn().await?,
+            None => Duration::ZERO,
+        };
+        Ok(match wait.decide(&children, since) {
+            Ok(Waited::Over(answer)) => Wait::Over(ToolResult {
+                is_error: false,
+                ..error(call, answer.to_string(), Instant::now())
+            }),
+            Ok(Waited::Until { children, mode, at_most }) => {
+                Wait::Until { children, mode, at_most }
+            }
+            Err(refusal) => told(refused(&refusal)),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The wire formats that model servers speak.
+//!
+//! To add one: write its module below this folder, declare it here, and add its variant to [`Wire`]
+//! and to [`Wire::format`]. Everything else is generic over [`WireFormat`].
+
+mod anthropic;
+mod openai;
+
+use adjutant_agent::{Request, ToolDefinition};
+use reqwest::header::{HeaderMap, InvalidHeaderValue};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::parameters::Parameters;
+use super::partial_answer::PartialAnswer;
+use super::{CallError, Secret, TokenLimit};
+
+/// The wire format of a model's server, as the config names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    Anthropic,
+    OpenAi,
+}
+
+impl Wire {
+    pub fn as_str(self) -> &'static str {
+        self.format().name()
+    }
+
+    pub(super) fn format(self) -> &'static dyn WireFormat {
+        match self {
+            Self::Anthropic => &anthropic::Anthropic,
+            Self::OpenAi => &openai::OpenAi,
+        }
+    }
+}
+
+/// How requests and responses of one wire look.
+pub(super) trait WireFormat: Sync {
+    /// The name in the config, in traces and in stored answers.
+    fn name(&self) -> &'static str;
+
+    /// The base URL of the vendor, for models without a `base_url`.
+    fn default_base_url(&self) -> &'static str;
+
+    /// The path of the endpoint below the base URL.
+    fn path(&self) -> &'static str;
+
+    /// The headers of every request, with the API key if there is one.
+    fn headers(&self, key: Option<&Secret>) -> Result<HeaderMap, InvalidHeaderValue>;
+
+    /// The parameter that limits the length of an answer, for a server on this host.
+    fn token_limit(&self, configured: Option<TokenLimit>, host: &str) -> TokenLimit;
+
+    fn request_body(
+        &self,
+        parameters: &Parameters,
+        request: &Request<'_>,
+        tools: &[ToolDefinition],
+    ) -> Value;
+
+    /// Adds one event of a streamed response. Passes new text to `on_text`.
+    fn add_event(
+        &self,
+        answer: &mut PartialAnswer,
+        event: &Value,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<(), CallError>;
+
+    /// Adds a response that was not streamed. Passes its text to `on_text`.
+    fn add_whole(
+        &self,
+        answer: &mut PartialAnswer,
+        response: &Value,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Result<(), CallError>;
+
+    /// Whether a stream that ended here is complete.
+    fn is_complete(&self, answer: &PartialAnswer) -> bool {
+        answer.finished
+    }
+
+    /// Removes content that the server would reject when it is sent back.
+    fn clean_up(&self, _: &mut PartialAnswer) {}
+}

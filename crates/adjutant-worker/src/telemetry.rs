@@ -1,0 +1,226 @@
+//! Log events and spans of an attempt: identifiers, counts and times, never texts.
+
+use std::time::Duration;
+
+use adjutant_agent::{FailureKind, TaskId, TaskNumber, Turn};
+use adjutant_store::Spawned;
+use chrono::Utc;
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::{End, Stop, Task, trace};
+
+/// The span of an attempt, in the trace that its task was spawned in.
+pub(crate) fn attempt_span(task: &Task) -> Span {
+    let assignment = task.assignment();
+    let span = tracing::info_span!(
+        "invoke_agent",
+        otel.name = format!("invoke_agent {}", assignment.agent),
+        otel.status_code = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = assignment.agent,
+        gen_ai.conversation.id = %task.id(),
+        gen_ai.provider.name = Empty,
+        gen_ai.request.model = Empty,
+        session.id = assignment.session_name,
+        task.id = %task.id(),
+        task.number = %assignment.number,
+        task.attempt = task.attempt(),
+        task.queued_ms = queued_ms(task),
+        task.outcome = Empty,
+        error.type = Empty,
+    );
+    trace::continue_from(&span, assignment.traceparent.as_deref());
+    span
+}
+
+pub(crate) fn log_start(task: &Task) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "start",
+        event.name = "delegation.started",
+        correlation.id = %task.id(),
+        traceparent = task.assignment().traceparent,
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        task.attempt = task.attempt(),
+        task.queued_ms = queued_ms(task),
+        "task {number} of {session} started"
+    );
+}
+
+/// Logs inherited tools that the session does not have.
+pub(crate) fn log_missing_tools(task: &Task, tools: &[String]) {
+    if tools.is_empty() {
+        return;
+    }
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::warn!(
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        tools.missing = tools.join(","),
+        "task {number} of {session} runs without inherited tools that its session does not have"
+    );
+}
+
+pub(crate) fn log_turn(task: &Task, turn: &Turn) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "turn",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        turn.number = task.answers(),
+        turn.kind = turn.kind.as_str(),
+        model.name = turn.model,
+        input_tokens = turn.usage.input_tokens,
+        output_tokens = turn.usage.output_tokens,
+        cost_nanousd = turn.usage.cost_nanousd,
+        duration_ms = turn.duration_ms,
+        "task {number} of {session} stored turn {}",
+        task.answers()
+    );
+}
+
+/// A tool call whose result is stored.
+pub(crate) struct FinishedToolCall<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) is_error: bool,
+    pub(crate) took: Duration,
+}
+
+pub(crate) fn log_tool_call(task: &Task, tool: &FinishedToolCall<'_>) {
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "tool",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        turn.number = task.answers(),
+        tool.name = tool.name,
+        tool.is_error = tool.is_error,
+        duration_ms = in_ms(tool.took),
+        "task {number} of {session} called {}",
+        tool.name
+    );
+}
+
+pub(crate) fn log_spawned(task: &Task, children: &[Spawned]) {
+    let session = session(task);
+    for child in children {
+        tracing::info!(
+            action = "spawn",
+            session.id = session,
+            task.id = %child.id,
+            task.number = %child.number,
+            task.parent = %task.id(),
+            task.status = child.state.as_str(),
+            "task {} of {session} spawned {}",
+            task.assignment().number,
+            child.number
+        );
+    }
+}
+
+/// Logs how the attempt ended. `None`: its task was cancelled or taken over.
+pub(crate) fn log_end(task: &Task, span: &Span, end: Option<&Result<End, Stop>>, took: Duration) {
+    let (status, failure) = status(end);
+    span.record("task.outcome", status);
+    if let Some(failure) = failure {
+        span.record("otel.status_code", "ERROR");
+        span.record("error.type", failure);
+    }
+    let (session, number) = (session(task), task.assignment().number);
+    tracing::info!(
+        action = "end",
+        session.id = session,
+        task.id = %task.id(),
+        task.number = %number,
+        agent.name = task.assignment().agent,
+        task.attempt = task.attempt(),
+        task.answers = task.answers(),
+        task.status = status,
+        task.failure = failure,
+        duration_ms = in_ms(took),
+        "task {number} of {session}: {status}"
+    );
+}
+
+/// The end event of a delegation. It is logged after the end is stored, so that its reader finds the
+/// outcome in the database.
+pub(crate) struct DelegationCompleted {
+    session: String,
+    task: TaskId,
+    number: TaskNumber,
+    agent: String,
+    traceparent: Option<String>,
+    success: bool,
+}
+
+impl DelegationCompleted {
+    /// `None` if the delegation does not end with this attempt.
+    pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>) -> Option<Self> {
+        let success = match end {
+            Some(Ok(End::Completed { .. })) => true,
+            Some(Ok(End::Failed { .. }) | Err(Stop::Store(_))) => false,
+            _ => return None,
+        };
+        Some(Self {
+            session: session(task).to_owned(),
+            task: task.id(),
+            number: task.assignment().number,
+            agent: task.assignment().agent.clone(),
+            traceparent: task.assignment().traceparent.clone(),
+            success,
+        })
+    }
+
+    pub(crate) fn log(self) {
+        let (session, number) = (&self.session, self.number);
+        tracing::info!(
+            event.name = "delegation.completed",
+            correlation.id = %self.task,
+            traceparent = self.traceparent,
+            session.id = session,
+            task.id = %self.task,
+            task.number = %number,
+            agent.name = self.agent,
+            delegation.success = self.success,
+            "task {number} of {session}: delegation completed"
+        );
+    }
+}
+
+/// The status for logs, and the kind of failure if it failed.
+fn status(end: Option<&Result<End, Stop>>) -> (&'static str, Option<&'static str>) {
+    match end {
+        None => ("taken_away", None),
+        Some(Ok(End::Completed { .. })) => ("completed", None),
+        Some(Ok(End::Failed { failure, .. })) => ("failed", Some(failure.as_str())),
+        Some(Ok(End::Released { .. }) | Err(Stop::HandOver)) => ("released", None),
+        Some(Ok(End::Waiting { .. })) => ("waiting", None),
+        Some(Err(Stop::LeaseLost)) => ("lost", Some(FailureKind::Lost.as_str())),
+        Some(Err(Stop::Store(_))) => ("failed", Some(FailureKind::Internal.as_str())),
+    }
+}
+
+/// The time since the task was spawned in which it did not run: queued, waiting or between workers.
+/// It is approximate, since it uses two clocks.
+fn queued_ms(task: &Task) -> i64 {
+    let since = (Utc::now() - task.assignment().created_at).num_milliseconds();
+    (since - task.assignment().running_ms).max(0)
+}
+
+fn session(task: &Task) -> &str {
+    task.assignment().session_name.as_deref().unwrap_or_default()
+}
+
+fn in_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,149 @@
+//! Tasks as text: lines and tables.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::moment::age;
+use crate::table::{Column, OutputStyle, count_noun, table, text, truncate};
+
+/// The most characters of a label or an error in a table.
+const SHORT: usize = 60;
+
+/// An unfinished task, on one line.
+pub fn progress_line(task: &Value) -> String {
+    let (id, agent) = (text(task, "task_id"), text(task, "agent"));
+    let before = task.get("queue_position").and_then(Value::as_u64);
+    let how = match (state(task).as_str(), before) {
+        ("queued", Some(0)) => "queued, the next".to_owned(),
+        ("queued", Some(before)) => format!("queued, {before} before it"),
+        (state, _) => match turns(task) {
+            0 => state.to_owned(),
+            turns => format!("{state}, {}", count_noun(turns, "turn")),
+        },
+    };
+    format!("{id} {agent}: {how}")
+}
+
+/// An ended task, on one line.
+pub fn end_line(task: &Value) -> String {
+    let turns = count_noun(turns(task), "turn");
+    let line =
+        format!("{} {} {} after {turns}", text(task, "task_id"), text(task, "agent"), state(task));
+    match text(task, "error") {
+        error if error.is_empty() => line,
+        error => format!("{line}: {error}"),
+    }
+}
+
+/// A table of tasks, from `status` or from the history.
+pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, look: OutputStyle) -> String {
+    let columns = [
+        Column::Word("TASK"),
+        Column::Name("AGENT"),
+        Column::State("STATE"),
+        Column::Number("TURNS"),
+        Column::Number("AGE"),
+        Column::Text("ABOUT"),
+    ];
+    let rows: Vec<Vec<String>> = tasks
+        .iter()
+        .map(|task| {
+            vec![
+                text(task, "task_id"),
+                text(task, "agent"),
+                state_with_reason(task),
+                turns(task).to_string(),
+                age(&text(task, "created_at"), now),
+                about(task),
+            ]
+        })
+        .collect();
+    table(&columns, &rows, look)
+}
+
+/// The state of the history, or the phase of the tool, which is more precise than its status.
+pub fn state(task: &Value) -> String {
+    ["state", "phase", "status"]
+        .into_iter()
+        .map(|name| text(task, name))
+        .find(|word| !word.is_empty())
+        .unwrap_or_default()
+}
+
+pub fn state_with_reason(task: &Value) -> String {
+    let state = state(task);
+    match (text(task, "failure"), task.get("queue_position").and_then(Value::as_u64)) {
+        (failure, _) if !failure.is_empty() => format!("{state} ({failure})"),
+        (_, Some(before)) if state == "queued" => format!("queued ({before} before)"),
+        _ => state,
+    }
+}
+
+/// The label and the error.
+pub fn about(task: &Value) -> String {
+    let (label, error) = (text(task, "label"), text(task, "error"));
+    let both: Vec<&str> =
+        [label.as_str(), error.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
+    truncate(&both.join(": "), SHORT)
+}
+
+pub fn turns(task: &Value) -> u64 {
+    task.get("turns_used").and_then(Value::as_u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::moment::parse_time;
+    use crate::table::Colors;
+
+    #[test]
+    fn progress_says_what_a_task_waits_for() {
+        let task = |more: Value| {
+            let mut task = json!({"task_id": "t_03", "agent": "researcher", "status": "running", "turns_used": 0});
+            task.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
+            task
+        };
+        for (more, said) in [
+            (json!({"phase": "queued", "queue_position": 0}), "t_03 researcher: queued, the next"),
+            (
+                json!({"phase": "queued", "queue_position": 2}),
+                "t_03 researcher: queued, 2 before it",
+            ),
+            (json!({"phase": "running", "turns_used": 1}), "t_03 researcher: running, 1 turn"),
+            (json!({"phase": "waiting", "turns_used": 4}), "t_03 researcher: waiting, 4 turns"),
+            (json!({}), "t_03 researcher: running"),
+        ] {
+            assert_eq!(progress_line(&task(more)), said);
+        }
+    }
+
+    #[test]
+    fn a_failure_is_said_with_its_reason() {
+        let task = json!({"task_id": "t_03", "agent": "clerk", "status": "failed", "turns_used": 1, "error": "Task cancelled"});
+        assert_eq!(end_line(&task), "t_03 clerk failed after 1 turn: Task cancelled");
+    }
+
+    #[test]
+    fn a_table_of_tasks_reads_the_history_and_the_tool_alike() {
+        let of_tool = json!({"task_id": "t_01", "agent": "clerk", "status": "running", "phase": "queued", "queue_position": 3, "turns_used": 0});
+        let of_history = json!({"task_id": "t_02", "agent": "clerk", "state": "failed", "failure": "max_turns", "turns_used": 10,
+            "created_at": "2026-07-01T00:00:00Z", "label": "logs", "error": "Max turns exceeded without producing a final response"});
+        let now = parse_time("2026-07-01T01:00:00Z").unwrap();
+        let shown = table_of_tasks(
+            &[of_tool, of_history],
+            now,
+            OutputStyle { width: 120, colors: Colors::Off },
+        );
+        assert_eq!(
+            shown.lines().collect::<Vec<_>>(),
+            [
+                "TASK  AGENT  STATE               TURNS  AGE  ABOUT",
+                "t_01  clerk  queued (3 before)       0",
+                "t_02  clerk  failed (max_turns)     10   1h  logs: Max turns exceeded without producing a final response",
+            ]
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! `[limits]`: how much sessions and tasks may use.
+
+use adjutant_agent::DEFAULT_MAX_DEPTH;
+use serde::{Deserialize, Serialize};
+
+use super::assemble::{deserialize, section};
+use super::dialects;
+use super::problem::Findings;
+use super::schema::{Kind, Setting, at_least, settings};
+use super::tree::Table;
+
+pub const SETTINGS: &[Setting] = settings! {
+    "limits.cap" => Kind::Integer { min: 0, max: 10_000 },
+    "limits.session_max_active" => at_least(1),
+    "limits.session_max_queued" => at_least(1),
+    "limits.max_turns_ceiling" => Kind::Integer { min: 1, max: 100 },
+    "limits.max_depth" => Kind::Integer { min: 1, max: 10 },
+    "limits.define_may_delegate" => Kind::Boolean,
+    "limits.task_timeout_s" => Kind::PositiveNumber,
+    "limits.task_timeout_max_s" => Kind::PositiveNumber,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// The fleet-wide cap of a new database.
+    pub cap: i32,
+    pub session_max_active: i32,
+    pub session_max_queued: i32,
+    pub max_turns_ceiling: i32,
+    /// How many levels of tasks there may be. Tasks of the orchestrator are level 1.
+    pub max_depth: i16,
+    /// Whether sessions may define agents that delegate.
+    pub define_may_delegate: bool,
+    /// The timeout of tasks for which neither the spawn nor the agent sets one.
+    pub task_timeout_s: Option<f64>,
+    pub task_timeout_max_s: Option<f64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cap: 5,
+            session_max_active: 5,
+            session_max_queued: 1000,
+            max_turns_ceiling: 25,
+            max_depth: DEFAULT_MAX_DEPTH,
+            define_may_delegate: false,
+            task_timeout_s: None,
+            task_timeout_max_s: None,
+        }
+    }
+}
+
+pub fn read(table: &Table, findings: &mut Findings) -> Limits {
+    let mut limits: Limits = deserialize(table, "limits", findings).unwrap_or_default();
+    let setting = |name: &str| section(table, "limits")?.get(name);
+    if let Some(cap) = dialects::cap(table, findings).filter(|_| setting("cap").is_none()) {
+        limits.cap = cap;
+    }
+    if let (Some(usual), Some(most), Some(node)) =
+        (limits.task_timeout_s, limits.task_timeout_max_s, setting("task_timeout_s"))
+        && usual > most
+    {
+        let text = format!("must be at most limits.task_timeout_max_s ({most}), not {usual}");
+        findings.error(&node.location, "limits.task_timeout_s", text);
+    }
+    limits
+}

@@ -1,0 +1,220 @@
+//! `[tools]`: built-in tools, HTTP tools and MCP servers.
+
+use std::collections::BTreeSet;
+
+use adjutant_agent::{SHARED_CONTEXT, SUBAGENT};
+use adjutant_worker::tools::ToolsConfig;
+
+use super::assemble::{conflict, deserialize_node, entries, section};
+use super::problem::{Findings, Location};
+use super::schema::{CALL_SECONDS, Kind, Setting, at_least, dotted, settings};
+use super::suggest::suggestion;
+use super::tree::{Node, Table};
+
+pub const SETTINGS: &[Setting] = settings! {
+    "tools.files.root" => Kind::Path,
+    "tools.files.max_bytes" => at_least(1),
+
+    "tools.fetch.enabled" => Kind::Boolean,
+    "tools.fetch.max_bytes" => at_least(1),
+    "tools.fetch.timeout_s" => CALL_SECONDS,
+    "tools.fetch.allow_private" => Kind::Boolean,
+
+    "tools.http.*.description" => Kind::Text,
+    "tools.http.*.url" => Kind::Url,
+    "tools.http.*.input_schema" => Kind::Table,
+    "tools.http.*.replay" => Kind::OneOf(&["safe", "unsafe"]),
+    "tools.http.*.allow_private" => Kind::Boolean,
+    "tools.http.*.headers" => Kind::SecretTable,
+    "tools.http.*.timeout_s" => CALL_SECONDS,
+    "tools.http.*.max_bytes" => at_least(1),
+
+    "tools.mcp.*.command" => Kind::TextList,
+    "tools.mcp.*.env" => Kind::SecretTable,
+    "tools.mcp.*.cwd" => Kind::Path,
+    "tools.mcp.*.url" => Kind::Url,
+    "tools.mcp.*.headers" => Kind::SecretTable,
+    "tools.mcp.*.replay" => Kind::OneOf(&["safe", "unsafe"]),
+    "tools.mcp.*.timeout_s" => CALL_SECONDS,
+    "tools.mcp.*.start_timeout_s" => CALL_SECONDS,
+    "tools.mcp.*.max_bytes" => at_least(1),
+    "tools.mcp.*.allow" => Kind::TextList,
+    "tools.mcp.*.deny" => Kind::TextList,
+};
+
+/// The longest tool name that model providers accept.
+const MAX_TOOL_NAME: usize = 64;
+
+/// Built-in tools that need no setting.
+const BUILT_IN: [&str; 2] = [SHARED_CONTEXT, "fetch"];
+
+/// Built-in tools that need `tools.files.root`.
+const OF_FILES: [&str; 3] = ["read_file", "list_files", "search_files"];
+
+/// The tools that are known before an MCP server has been asked for its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolNames {
+    pub tools: BTreeSet<String>,
+    /// MCP servers, which may have further tools.
+    pub servers: BTreeSet<String>,
+}
+
+/// The result of looking up a tool's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolLookup {
+    Known,
+    /// An MCP server may have it. Only a worker that is connected to the server knows.
+    Possible,
+    /// The reason, and what to do about it.
+    Unknown(String),
+}
+
+impl ToolNames {
+    pub fn find(&self, name: &str) -> ToolLookup {
+        if self.tools.contains(name) {
+            ToolLookup::Known
+        } else if OF_FILES.contains(&name) && self.servers.is_empty() {
+            ToolLookup::Unknown(format!("the tool {name} needs a folder: set tools.files.root"))
+        } else if self.servers.is_empty() {
+            let names: Vec<&str> = self.tools.iter().map(String::as_str).collect();
+            ToolLookup::Unknown(format!("unknown tool {name:?}; {}", suggestion(name, names)))
+        } else {
+            ToolLookup::Possible
+        }
+    }
+
+    /// The tools that the `tools` setting of a table names, without the unknown ones. `subagent` is
+    /// dropped: `may_delegate` decides about it.
+    pub fn in_table(&self, settings: &Table, table: &str, findings: &mut Findings) -> Vec<String> {
+        let mut tools = Vec::new();
+        for (node, name) in settings.get("tools").into_iter().flat_map(Node::texts) {
+            match self.find(name) {
+                _ if name == SUBAGENT => {}
+                ToolLookup::Known | ToolLookup::Possible => tools.push(name.to_owned()),
+                ToolLookup::Unknown(why) => {
+                    findings.error(&node.location, dotted(table, "tools"), why);
+                }
+            }
+        }
+        tools
+    }
+
+    /// The name here of a tool that a file of another program names. `None` is the tool to delegate,
+    /// which is not in a list of tools.
+    pub fn of_other_program(&self, written: &str) -> Result<Option<String>, String> {
+        let name = match written {
+            "Read" => "read_file",
+            "Glob" | "LS" => "list_files",
+            "Grep" => "search_files",
+            "WebFetch" => "fetch",
+            "Task" | "Agent" | SUBAGENT => return Ok(None),
+            other => other,
+        };
+        let name = match name.strip_prefix("mcp__").map(|rest| rest.split_once("__")) {
+            Some(Some((server, tool))) if self.servers.contains(server) => {
+                format!("{server}__{tool}")
+            }
+            Some(Some((server, _))) => return Err(format!("tools.mcp.{server} does not exist")),
+            Some(None) => return Err("name the tools of an MCP server one by one".to_owned()),
+            None if self.is_foreign(name) => return Err("Adjutant has no matching tool".to_owned()),
+            None => name.to_owned(),
+        };
+        match self.find(&name) {
+            ToolLookup::Known | ToolLookup::Possible => Ok(Some(name)),
+            ToolLookup::Unknown(why) => Err(why),
+        }
+    }
+
+    /// Whether a name can only be a tool of another program. A tool that is limited to some
+    /// arguments, as in `Read(src/**)`, would not be limited here. The other program's own tools
+    /// start with a capital, and an MCP server is unlikely to have one of that name.
+    fn is_foreign(&self, name: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let is_capital = name.starts_with(|c: char| c.is_ascii_uppercase());
+        !name.bytes().all(is_plain) || (is_capital && self.find(name) != ToolLookup::Known)
+    }
+}
+
+pub fn names(table: &Table, findings: &mut Findings) -> ToolNames {
+    let mut names = ToolNames::default();
+    names.tools.extend(BUILT_IN.iter().map(|name| (*name).to_owned()));
+    let fetch = section(table, "tools.fetch").and_then(|fetch| fetch.get("enabled"));
+    if fetch.is_some_and(|enabled| !enabled.is_true()) {
+        names.tools.remove("fetch");
+    }
+    if section(table, "tools.files").is_some_and(|files| files.contains_key("root")) {
+        names.tools.extend(OF_FILES.iter().map(|name| (*name).to_owned()));
+    }
+    for (name, node) in entries(table, "tools.http") {
+        let dotted_name = dotted("tools.http", name);
+        if BUILT_IN.contains(&name.as_str())
+            || OF_FILES.contains(&name.as_str())
+            || name == SUBAGENT
+        {
+            let text = "this is the name of a built-in tool; choose another";
+            findings.error(&node.key, dotted_name, text);
+        } else {
+            check_name(name, &node.key, &dotted_name, findings);
+            names.tools.insert(name.clone());
+        }
+    }
+    for (name, node) in entries(table, "tools.mcp") {
+        check_name(name, &node.key, &dotted("tools.mcp", name), findings);
+        names.servers.insert(name.clone());
+    }
+    names
+}
+
+fn check_name(name: &str, location: &Location, dotted_name: &str, findings: &mut Findings) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(allowed) {
+        let text = "a tool name has 1 to 64 characters: letters, digits, _ and -";
+        findings.error(location, dotted_name, text);
+    }
+}
+
+/// Reads table by table, so that each error has its own line.
+pub fn read(table: &Table, findings: &mut Findings) -> ToolsConfig {
+    let mut tools = ToolsConfig::default();
+    if let Some(node) = section(table, "tools").and_then(|tools| tools.get("files")) {
+        if node.as_table().is_some_and(|files| files.contains_key("root")) {
+            tools.files = deserialize_node("tools.files", node, findings);
+        } else {
+            let text = "is required: the folder that may be read";
+            findings.missing(&node.key, "tools.files.root", text);
+        }
+    }
+    if let Some(node) = section(table, "tools").and_then(|tools| tools.get("fetch")) {
+        tools.fetch = deserialize_node("tools.fetch", node, findings).unwrap_or_default();
+    }
+    for (name, node) in entries(table, "tools.http") {
+        let dotted_name = dotted("tools.http", name);
+        let missing: Vec<&str> = ["description", "url"]
+            .into_iter()
+            .filter(|setting| node.as_table().is_some_and(|tool| !tool.contains_key(*setting)))
+            .collect();
+        for setting in &missing {
+            findings.missing(&node.key, dotted(&dotted_name, setting), "is required");
+        }
+        if missing.is_empty() {
+            let config = deserialize_node(&dotted_name, node, findings);
+            tools.http.extend(config.map(|config| (name.clone(), config)));
+        }
+    }
+    for (name, node) in entries(table, "tools.mcp") {
+        let dotted_name = dotted("tools.mcp", name);
+        let Some(server) = node.as_table() else { continue };
+        conflict(server, &dotted_name, ["command", "url"], findings);
+        let prefix = format!("{dotted_name}.");
+        if findings.errors.iter().any(|problem| problem.name.starts_with(&prefix)) {
+            continue;
+        }
+        if !server.contains_key("command") && !server.contains_key("url") {
+            findings.missing(&node.key, dotted_name, "command or url is required");
+        } else {
+            let config = deserialize_node(&dotted_name, node, findings);
+            tools.mcp.extend(config.map(|config| (name.clone(), config)));
+        }
+    }
+    tools
+}

@@ -1,0 +1,173 @@
+-- Agents (named configurations of the config file or of one session), the tools that workers publish,
+-- and the resolution of an agent's configuration at spawn.
+
+create table agent (
+    session bigint,
+    name text not null,
+    version integer not null check (version > 0),
+    definition jsonb not null,
+    defined_at timestamptz not null default now(),
+    gone_at timestamptz,
+    unique nulls not distinct (session, name, version)
+);
+
+comment on table agent is
+    'Agents by name. The newest version is in effect; older ones remain, because tasks refer to '
+    'them.';
+comment on column agent.session is 'Null: an agent of the config file, visible to every session.';
+comment on column agent.definition is 'The whole definition. A task takes a copy of what it needs.';
+comment on column agent.gone_at is 'When the config file lost it.';
+
+-- The newest version of an agent: the session's own, or else the config file's.
+create function agent_1(p_session bigint, p_name text) returns setof agent language plpgsql stable as $$
+begin
+    return query
+    select * from agent where session = p_session and name = p_name order by version desc limit 1;
+    if found then
+        return;
+    end if;
+    return query
+    select a.*
+    from (select * from agent where session is null and name = p_name order by version desc limit 1) a
+    where a.gone_at is null;
+end $$;
+select plan_by_index('agent_1');
+
+-- The agents of a session, by name.
+create function agents_1(p_session bigint) returns setof agent language plpgsql stable as $$
+begin
+    perform from session where id = p_session;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
+    return query
+    select known.*
+    from (
+        select distinct on (a.name) a.*
+        from (
+            select * from agent where session = p_session
+            union all
+            select * from agent where session is null
+        ) a
+        order by a.name, a.session nulls last, a.version desc
+    ) known
+    where known.gone_at is null
+    order by known.name;
+end $$;
+select plan_by_index('agents_1');
+
+-- Replaces the agents of the config file: changed definitions become new versions, missing ones are
+-- marked. One process at a time, so that a version has one content.
+create function publish_agents_1(p_definitions jsonb) returns void language plpgsql as $$
+declare
+    names text[] := array(select d ->> 'name' from jsonb_array_elements(p_definitions) d);
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
+    update agent set gone_at = now() where session is null and gone_at is null and name <> all(names);
+    update agent a
+    set gone_at = null
+    from jsonb_array_elements(p_definitions) d
+    where a.session is null and a.name = d ->> 'name' and a.definition = d and a.gone_at is not null
+        and not exists (select from agent b where b.session is null and b.name = a.name and b.version > a.version);
+    insert into agent (name, version, definition)
+    select d ->> 'name', coalesce(newest.version, 0) + 1, d
+    from jsonb_array_elements(p_definitions) d
+    left join lateral (
+        select a.version, a.definition
+        from agent a
+        where a.session is null and a.name = d ->> 'name'
+        order by a.version desc
+        limit 1
+    ) newest on true
+    where newest.definition is distinct from d;
+end $$;
+select plan_by_index('publish_agents_1');
+
+-- Defines an agent for one session and returns its version. A session's own agent may be replaced, one
+-- of the config file may not.
+create function define_1(p_session bigint, p_definition jsonb, p_replace boolean) returns integer language plpgsql as $$
+declare
+    s session;
+    wanted text := p_definition ->> 'name';
+    known agent;
+begin
+    perform commit_durably_1();
+    select * into s from session where id = p_session for no key update;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    elsif s.archived_at is not null then
+        perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new agents', s.name));
+    end if;
+    select * into known from agent_1(p_session, wanted);
+    if found and (known.session is null or not p_replace) then
+        perform refuse('AGENT_ALREADY_EXISTS', format('Agent already exists: %s', wanted));
+    end if;
+    insert into agent (session, name, version, definition)
+    values (p_session, wanted, coalesce(known.version, 0) + 1, p_definition);
+    return coalesce(known.version, 0) + 1;
+end $$;
+select plan_by_index('define_1');
+
+-- The agent for a name that is not registered, if the operator allows free-form agents.
+create function free_form_agent_1(p_operator jsonb, p_name text) returns jsonb language sql immutable as $$
+    select case when p_name ~ '^[a-z0-9_-]{1,64}$' then jsonb_set(
+        p_operator -> 'free_form',
+        '{spec, system_prompt}',
+        to_jsonb(replace(p_operator #>> '{free_form, spec, system_prompt}', '${_category}', p_name))
+    ) end
+$$;
+
+-- The configuration of a task. The model is the agent's, the session's or the operator's. The time-out
+-- and each limit of the budget are the spawn's or the agent's. The operator's ceilings bound them.
+create function resolve_config_1(p_spec jsonb, p_task jsonb, p_model text, p_operator jsonb)
+returns jsonb language plpgsql immutable as $$
+begin
+    return p_spec || jsonb_strip_nulls(jsonb_build_object(
+        'model', coalesce(nullif(p_spec ->> 'model', ''), p_model, p_operator ->> 'default_model'),
+        'max_turns', least((p_spec ->> 'max_turns')::integer, (p_operator ->> 'max_turns_ceiling')::integer),
+        'summary_prompt', p_task -> 'summary_prompt',
+        'timeout_s', least(
+            coalesce(p_task ->> 'timeout_s', p_spec ->> 'timeout_s', p_operator ->> 'default_timeout_s')::double precision,
+            (p_operator ->> 'max_timeout_s')::double precision
+        ),
+        'budget', nullif(coalesce(p_spec -> 'budget', '{}') || coalesce(p_task -> 'budget', '{}'), '{}'),
+        'skills', nullif(coalesce(p_spec -> 'skills', '[]') || coalesce(p_task #> '{equipment, skills}', '[]'), '[]'),
+        'inheritance', coalesce(p_spec -> 'inheritance', p_task #> '{equipment, inheritance}'),
+        'sections', nullif(p_task #> '{equipment, sections}', 'false'),
+        'envelope', nullif(p_task #> '{equipment, envelope}', 'false')
+    ));
+end $$;
+
+-- Adds what a task gets from its session: the parent's settings, if it inherits any, and the
+-- permissions. Applied to every new task, in the transaction that creates it. STABLE, as the functions
+-- that it calls, so that PostgreSQL inlines it.
+create function add_session_settings_1(p_config jsonb, p_parent jsonb, p_permissions jsonb) returns jsonb language sql stable as $$
+    select case
+        when p_parent is null and p_permissions is null and not p_config ?| array['parent', 'permissions'] then p_config
+        else (p_config - array['parent', 'permissions']) || jsonb_strip_nulls(jsonb_build_object(
+            'parent', case when p_config ? 'inheritance' then p_parent end,
+            'permissions', p_permissions
+        ))
+    end
+$$;
+
+create table tool (
+    name text primary key,
+    definition jsonb not null,
+    seen_at timestamptz not null default now()
+);
+
+comment on table tool is
+    'Every tool that a worker has. Workers publish their tools repeatedly; a tool that is not '
+    'published for a day is gone.';
+
+-- Ordered by name, so that two workers that start at the same time do not deadlock.
+create function publish_tools_1(p_definitions jsonb) returns void language plpgsql as $$
+begin
+    insert into tool (name, definition)
+    select distinct on (d ->> 'name') d ->> 'name', d
+    from jsonb_array_elements(p_definitions) d
+    order by d ->> 'name'
+    on conflict (name) do update
+    set definition = excluded.definition, seen_at = excluded.seen_at;
+end $$;

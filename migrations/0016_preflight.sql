@@ -1,0 +1,77 @@
+-- preflight: what a task checks before every model call. Is the model's gate open, and is there budget
+-- left?
+
+create table model_gate (
+    model text primary key,
+    closed_until timestamptz not null
+);
+
+comment on table model_gate is
+    'Rate-limited models: a 429 seen by one worker holds the model back on all of them.';
+comment on column model_gate.closed_until is 'By the database''s clock; it only moves forward.';
+
+-- A gate that is lost in a crash of the server is closed again by the next rate-limited call.
+create function close_gate_1(p_model text, p_seconds double precision) returns void language plpgsql as $$
+begin
+    perform commit_lazily_1();
+    insert into model_gate as g (model, closed_until)
+    values (p_model, now() + p_seconds * interval '1 second')
+    on conflict (model) do update
+    set closed_until = excluded.closed_until
+    where g.closed_until < excluded.closed_until;
+end $$;
+select plan_by_index('close_gate_1');
+
+-- Sums are computed only where there is a budget. For a session: its row has the cost of ended
+-- attempts, its slots that of running ones. For a tree: every task is read.
+create function preflight_1(p_task uuid, p_session bigint, p_model text)
+returns table (
+    closed_ms bigint,
+    session_budget jsonb, session_input_tokens bigint, session_output_tokens bigint, session_cost_nanousd bigint,
+    tree_budget jsonb, tree_input_tokens bigint, tree_output_tokens bigint, tree_cost_nanousd bigint
+) language plpgsql stable as $$
+#variable_conflict use_column
+declare
+    s session;
+    top uuid;
+begin
+    closed_ms := (
+        select greatest(0, ceil(extract(epoch from g.closed_until - now()) * 1000)) from model_gate g where g.model = p_model
+    );
+    select * into s from session where id = p_session;
+    session_budget := jsonb_strip_nulls(jsonb_build_object(
+        'max_input_tokens', s.max_input_tokens, 'max_output_tokens', s.max_output_tokens,
+        'max_cost_nanousd', s.max_cost_nanousd
+    ));
+    select r.id, r.config -> 'budget' into top, tree_budget
+    from task t
+    join task r on r.id = t.root
+    where t.id = p_task;
+    if session_budget <> '{}' then
+        select
+            s.input_tokens + coalesce(sum(x.input_tokens - t.input_tokens), 0),
+            s.output_tokens + coalesce(sum(x.output_tokens - t.output_tokens), 0),
+            s.cost_nanousd + coalesce(sum(x.cost_nanousd - t.cost_nanousd), 0)
+        into session_input_tokens, session_output_tokens, session_cost_nanousd
+        from slot x
+        join task t on t.id = x.task
+        where x.session = p_session;
+    end if;
+    if tree_budget <> '{}' then
+        select sum(spent.input_tokens), sum(spent.output_tokens), sum(spent.cost_nanousd)
+        into tree_input_tokens, tree_output_tokens, tree_cost_nanousd
+        from (
+            select t.input_tokens, t.output_tokens, t.cost_nanousd from task t where t.id = top
+            union all
+            select t.input_tokens, t.output_tokens, t.cost_nanousd from task t where t.root = top and t.parent is not null
+            union all
+            select
+                x.input_tokens - t.input_tokens, x.output_tokens - t.output_tokens, x.cost_nanousd - t.cost_nanousd
+            from slot x
+            join task t on t.id = x.task
+            where x.session = p_session and t.root = top
+        ) spent;
+    end if;
+    return next;
+end $$;
+select plan_by_index('preflight_1');

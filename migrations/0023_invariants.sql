@@ -1,0 +1,157 @@
+-- Rows that must never exist. Empty on a healthy system, at every instant. Tests check it after every
+-- race, and an operator may query it at any time.
+create view invariant_violation as
+select 'queued and nowhere, though its session has room' as violation, t.session, t.id as task
+from task t
+join session s on s.id = t.session
+where t.state = 'queued' and t.not_before is null
+    and not exists (select from queue q where q.task = t.id)
+    and not exists (select from slot x where x.task = t.id)
+    and s.max_active > (select count(*) from queue q where q.session = t.session)
+    + (select count(*) from slot x where x.session = t.session)
+union all
+select 'waits for dependencies that have all completed, or for one that never will', t.session, t.id
+from task t
+where t.waiting_for = 'dependencies' and (
+    not exists (
+        select from awaited a join task d on d.id = a.on_task
+        where a.task = t.id and a.kind = 'dependency' and d.finished_at is null
+    ) or exists (
+        select from awaited a join task d on d.id = a.on_task
+        where a.task = t.id and a.kind = 'dependency' and d.state in ('failed', 'cancelled')
+    )
+)
+union all
+select 'waits for children that have ended', t.session, t.id
+from task t
+where t.waiting_for = 'all_children' and not exists (
+    select from awaited a join task c on c.id = a.on_task
+    where a.task = t.id and a.kind = 'child' and c.finished_at is null
+)
+or t.waiting_for = 'any_child' and (
+    not exists (select from awaited a where a.task = t.id and a.kind = 'child')
+    or exists (
+        select from awaited a join task c on c.id = a.on_task
+        where a.task = t.id and a.kind = 'child' and c.finished_at is not null
+    )
+)
+union all
+select 'ran or completed before its dependency completed', t.session, t.id
+from awaited a
+join task t on t.id = a.task
+join task d on d.id = a.on_task
+where a.kind = 'dependency' and d.state <> 'completed'
+    and (t.state in ('queued', 'completed') or t.attempt > 0 or exists (select from slot x where x.task = t.id))
+union all
+select 'in the queue or a slot, but ended, waiting, delayed, unknown or of another session', hot.session, hot.task
+from (
+    select session, task from queue
+    union all
+    select session, task from slot where task is not null
+) hot
+left join task t on t.id = hot.task
+where t.id is null or t.state <> 'queued' or t.not_before is not null or t.session <> hot.session
+union all
+select 'in the queue and in a slot', session, task from queue join slot using (session, task)
+union all
+select 'in two slots', min(session), task from slot where task is not null group by task having count(*) > 1
+union all
+select 'in the queue under another tenant, pool or priority', t.session, t.id
+from queue q
+join task t on t.id = q.task
+join session s on s.id = t.session
+where (q.tenant, q.pool, q.priority) <> (s.tenant, t.pool, t.priority)
+union all
+select 'waits for itself, through its dependencies', t.session, t.id
+from task t
+where t.waiting_for = 'dependencies' and exists (
+    with recursive before as (
+        select a.on_task from awaited a where a.task = t.id and a.kind = 'dependency'
+        union
+        select a.on_task
+        from before b
+        join task w on w.id = b.on_task and w.waiting_for = 'dependencies'
+        join awaited a on a.task = w.id and a.kind = 'dependency'
+    )
+    select from before b where b.on_task = t.id
+)
+union all
+select 'not where its parent says it is', t.session, t.id
+from task t
+left join task p on p.id = t.parent
+where t.parent is not null
+    and (p.id is null or (t.session, t.root, t.depth) is distinct from (p.session, p.root, p.depth + 1))
+union all
+select 'its tasks'' numbers have a gap', s.id, null
+from session s
+left join task t on t.session = s.id
+group by s.id
+having s.next_number - 1 <> count(t.number) or s.next_number - 1 <> coalesce(max(t.number), 0)
+union all
+select 'its sums are not those of its tasks', s.id, null
+from session s
+left join task t on t.session = s.id
+group by s.id
+having (s.input_tokens, s.output_tokens, s.cost_nanousd)
+    <> (coalesce(sum(t.input_tokens), 0), coalesce(sum(t.output_tokens), 0), coalesce(sum(t.cost_nanousd), 0))
+union all
+select 'its sums are not those of its turns', t.session, t.id
+from task t
+left join slot x on x.task = t.id
+left join turn u on u.task = t.id
+group by t.id, x.n
+having (coalesce(x.input_tokens, t.input_tokens), coalesce(x.output_tokens, t.output_tokens),
+        coalesce(x.cost_nanousd, t.cost_nanousd))
+    <> (coalesce(sum(u.input_tokens), 0), coalesce(sum(u.output_tokens), 0), coalesce(sum(u.cost_nanousd), 0))
+union all
+select 'its session is over its window', hot.session, null
+from (
+    select session from queue
+    union all
+    select session from slot where task is not null
+) hot
+join session s on s.id = hot.session
+group by hot.session, s.max_active
+having count(*) > s.max_active
+union all
+select 'its events have a gap or a repeat', s.id, null
+from session s
+left join event e on e.session = s.id
+group by s.id
+having s.next_event - 1 <> count(e.seq) or coalesce(max(e.seq), 0) <> count(e.seq) or count(distinct e.seq) <> count(e.seq)
+union all
+select 'its attempts have a gap', t.session, t.id
+from task t
+left join attempt a on a.task = t.id
+group by t.id
+having t.attempt <> count(a.attempt) or t.attempt <> coalesce(max(a.attempt), 0)
+union all
+select 'its turns have a gap', t.session, t.id
+from task t
+left join slot x on x.task = t.id
+left join turn u on u.task = t.id
+group by t.id, x.answers, x.turns_used
+having coalesce(x.answers, t.answers) <> count(u.number)
+    or coalesce(x.answers, t.answers) <> coalesce(max(u.number), 0)
+    or coalesce(x.turns_used, t.turns_used) <> count(u.number) filter (where u.kind = 'turn')
+union all
+select 'a turn is of no attempt of its task', t.session, t.id
+from turn u
+join task t on t.id = u.task
+left join slot x on x.task = t.id
+where u.attempt > coalesce(x.attempt, t.attempt)
+union all
+select 'it runs under the wrong attempt', t.session, t.id
+from slot x
+join task t on t.id = x.task
+where x.attempt <> t.attempt + 1
+union all
+select 'it ended without a notification, or has one that it should not have', t.session, t.id
+from task t
+left join notification n on n.task = t.id
+where (n.task is not null) <> (t.parent is null and t.state in ('completed', 'failed'))
+    or n.state <> t.state;
+
+comment on view invariant_violation is
+    'Rows here are bugs. It reads whole tables: for tests and for `adjutant doctor`, not for a '
+    'dashboard.';

@@ -1,0 +1,17 @@
+//! A fleet of worker processes and everything that can go wrong around it: processes that die or
+//! freeze, a database that goes away or fills up, connections that break or hang, wrong clocks,
+//! lost notifications. Whatever happens, no task is lost, none ends twice, and the cap holds at
+//! every sample.
+
+pub mod caps;
+pub mod clocks;
+pub mod connections;
+pub mod database;
+pub mod deaths;
+pub mod drains;
+pub mod freezes;
+pub mod handlers;
+pub mod notices;
+pub mod shim;
+pub mod snapshots;
+pub mod verdict;

@@ -1,0 +1,136 @@
+//! A database that goes away, sends everybody away, or is full.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use crate::faults::shim::Shim;
+use crate::faults::verdict::Sampler;
+use crate::support::load::simulation;
+use crate::support::private_postgres::PostgresServer;
+use crate::support::process::signal;
+use crate::support::worker_process::{WorkerProcess, simulate};
+use crate::support::world::{World, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_restarted_under_load_loses_nothing() {
+    let mut server = PostgresServer::start();
+    let world = server.world().await;
+    let sampler = Sampler::start(&world);
+    let _fleet = [WorkerProcess::on(world.url()), WorkerProcess::on(world.url())];
+    let tasks = world.spawn_many(150, &simulation(json!({"turns": 2, "turn_ms": 20}))).await;
+    for finished in [30, 80] {
+        world.until_finished(finished).await;
+        server.stop();
+        server.restart();
+    }
+    world.all_complete_once(&tasks, 2, sampler).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_crashes_and_recovers_under_load_loses_nothing() {
+    let server = PostgresServer::start();
+    let world = server.world().await;
+    let sampler = Sampler::start(&world);
+    let _fleet = [WorkerProcess::on(world.url()), WorkerProcess::on(world.url())];
+    let tasks = world.spawn_many(100, &simulation(json!({"turns": 2, "turn_ms": 20}))).await;
+    for finished in [20, 50] {
+        world.until_finished(finished).await;
+        let backend: i32 =
+            sqlx::query_scalar("select pg_backend_pid()").fetch_one(&world.sql).await.unwrap();
+        signal("KILL", u32::try_from(backend).unwrap()).unwrap();
+    }
+    world.all_complete_once(&tasks, 2, sampler).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backends_that_are_terminated_again_and_again_lose_nothing() {
+    let world = World::new().await;
+    let sampler = Sampler::start(&world);
+    let _fleet =
+        [1, 2].map(|_| WorkerProcess::start(simulate(world.url()).args(["--lease-seconds", "30"])));
+    let tasks = world.spawn_many(200, &simulation(json!({"turns": 2, "turn_ms": 10}))).await;
+    let mut connection = PgConnection::connect(world.url()).await.unwrap();
+    for round in 1..=12 {
+        world.until_finished(round * 15).await;
+        sqlx::query(
+            "select pg_terminate_backend(pid) from pg_stat_activity
+             where datname = current_database() and pid <> pg_backend_pid()",
+        )
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    }
+    world.all_complete_once(&tasks, 2, sampler).await;
+    world.assert_no_work_was_thrown_away().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_during_an_outage_longer_than_a_lease_are_kept_and_not_run_again() {
+    const LEASE: Duration = Duration::from_secs(2);
+    let mut server = PostgresServer::start();
+    let world = server.world().await;
+    world.store.set_cap(20).await.unwrap();
+    let sampler = Sampler::start(&world);
+    let fleet = [WorkerProcess::on(world.url()), WorkerProcess::on(world.url())];
+    let tasks = world.spawn_many(10, &simulation(json!({"work_ms": 2500}))).await;
+    until("all run", async || world.count("select count(task) from slot").await == 10).await;
+    server.stop();
+    let went_at = Instant::now();
+    for worker in &fleet {
+        worker.until_logged("storing the ends of").await;
+        worker.until_logged("lease renewal failed").await;
+    }
+    until("every lease has run out", async || went_at.elapsed() > 2 * LEASE).await;
+    server.restart();
+    world.all_complete_once(&tasks, 0, sampler).await;
+    assert_eq!(world.count("select count(*) from attempt").await, 10, "each ran once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handlers_stop_between_turns_during_an_outage_and_others_continue() {
+    let mut server = PostgresServer::start();
+    let world = server.world().await;
+    let sampler = Sampler::start(&world);
+    let worker = WorkerProcess::on(world.url());
+    let tasks = world.spawn_many(5, &simulation(json!({"turns": 12, "turn_ms": 300}))).await;
+    until("turns are stored", async || world.count("select count(*) from turn").await >= 10).await;
+    server.stop();
+    worker.until_logged("storing the ends of").await;
+    server.restart();
+    world.all_complete_once(&tasks, 12, sampler).await;
+    let (released, failures): (i64, i64) = sqlx::query_as(
+        "select (select count(*) from attempt where outcome = 'released'), (select sum(failures) from task)",
+    )
+    .fetch_one(&world.sql)
+    .await
+    .unwrap();
+    assert!(released > 0, "they were given back");
+    assert_eq!(failures, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_continue_when_a_full_disk_has_space_again() {
+    let Some(shim) = Shim::build("full_disk", include_str!("full_disk.c")) else { return };
+    let full = shim.path().join("full");
+    let environment = vec![
+        ("LD_PRELOAD", shim.library()),
+        ("ADJUTANT_TEST_DISK_IS_FULL", full.display().to_string()),
+    ];
+    let server = PostgresServer::start_with(environment);
+    let world = server.world().await;
+    let sampler = Sampler::start(&world);
+    let tasks = world.spawn_many(100, &simulation(json!({"turns": 1, "result_bytes": 1500}))).await;
+    let fleet =
+        [1, 2].map(|_| WorkerProcess::start(simulate(world.url()).args(["--concurrency", "3"])));
+    world.until_finished(10).await;
+    std::fs::write(&full, "").unwrap();
+    until("a worker meets a full disk", async || {
+        fleet.iter().any(|worker| worker.stderr().contains("No space left on device"))
+    })
+    .await;
+    assert!(world.finished().await < 100, "it came in the middle");
+    std::fs::remove_file(&full).unwrap();
+    world.all_complete_once(&tasks, 1, sampler).await;
+}

@@ -1,0 +1,14 @@
+//! `adjutant serve` as its clients meet it.
+
+pub mod access;
+pub mod bodies;
+pub mod drains;
+pub mod failover;
+pub mod history;
+pub mod keys;
+pub mod limits;
+pub mod operations;
+pub mod outages;
+pub mod session_parents;
+pub mod sessions;
+pub mod tools;

@@ -1,0 +1,140 @@
+//! Who is let in, and where there is nothing.
+
+use adjutant_store::NewKey;
+
+use crate::support::process::{assert_says, refused};
+use crate::support::test_server::TestServer;
+use crate::support::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_cross_origin_requests_are_refused() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    let own = format!("Origin: http://{}", server.address);
+    server.request("GET", "/v1/sessions", &[&own], "").await.ok(200);
+    for headers in [
+        &["Host: evil.example"][..],
+        &["Origin: http://evil.example"],
+        &["Origin: null"],
+        &["Origin: http://localhost:3000"],
+    ] {
+        for path in ["/v1/sessions", "/openapi.json"] {
+            server.request("GET", path, headers, "").await.refused(403, "FORBIDDEN");
+        }
+        server.request("GET", "/healthz", headers, "").await.ok(200);
+    }
+    let preflight =
+        server.request("OPTIONS", "/v1/sessions", &["Origin: http://evil.example"], "").await;
+    preflight.refused(405, "METHOD_NOT_ALLOWED");
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_key_is_refused() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    for header in [
+        "Authorization: Bearer adj_nonsense",
+        "Authorization: Bearer x",
+        "Authorization: Basic YTpi",
+    ] {
+        let answer = server.request("GET", "/v1/sessions", &[header], "").await;
+        let said = answer.refused(401, "UNAUTHENTICATED");
+        assert!(!said.contains("nonsense"), "{said}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_of_keys_are_rate_limited_and_valid_keys_are_not() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    let key = NewKey {
+        tenant: "a".to_owned(),
+        name: "laptop".to_owned(),
+        scopes: vec!["read".to_owned()],
+        expires_at: None,
+    };
+    let (_, good) = world.store.create_key(&key).await.unwrap();
+    let get = async |secret: &str| {
+        server
+            .request("GET", "/v1/sessions", &[&format!("Authorization: Bearer {secret}")], "")
+            .await
+    };
+    get(&good).await.ok(200);
+    let guesses = (0..200).map(|nth| format!("Authorization: Bearer adj_{nth:064}"));
+    let guesses: Vec<String> = guesses.collect();
+    let guesses =
+        guesses.iter().map(|key| async { server.request("GET", "/v1/sessions", &[key], "").await });
+    let answers = futures::future::join_all(guesses).await;
+    assert!(answers.iter().any(|answer| answer.status == 401));
+    // However many of them were under way at once.
+    let slowed = get("adj_another").await;
+    slowed.refused(429, "RATE_LIMITED");
+    assert!(slowed.header("retry-after").is_some());
+    get(&good).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_address_needs_a_key_first() {
+    let world = World::new().await;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    let arguments = ["serve", "--listen", "0.0.0.0:0", "--database-url", world.url()];
+    let said = refused(command.args(arguments)).unwrap();
+    assert_says(
+        &said,
+        &["0.0.0.0", "is not a loopback address", "adjutant keys create", "127.0.0.1"],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_in_use_is_reported() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    let said = refused(command.args([
+        "serve",
+        "--database-url",
+        world.url(),
+        "--listen",
+        &server.address,
+    ]))
+    .unwrap();
+    assert_says(&said, &[&server.address, "is taken", "--listen 127.0.0.1:0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_routes_answer_in_the_same_form() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    for path in ["/v1", "/v1/sessions/", "/v1/nonsense", "/v2/sessions", "//"] {
+        server.get(path).await.refused(404, "ROUTE_NOT_FOUND");
+    }
+    for (method, path) in [
+        ("PUT", "/v1/sessions"),
+        ("POST", "/v1/tools"),
+        ("DELETE", "/healthz"),
+        ("GET", "/v1/sessions/s/archive"),
+    ] {
+        let answer = server.request(method, path, &[], "").await;
+        let said = answer.refused(405, "METHOD_NOT_ALLOWED");
+        assert!(said.contains(method), "{said}");
+        assert!(answer.header("allow").is_some(), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_follows_the_database_and_liveness_does_not() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    server.get("/readyz").await.ok(200);
+    let about = server.get("/openapi.json").await.ok(200);
+    assert!(about["paths"]["/v1/sessions/{session}/tools/subagent"]["post"].is_object());
+    // The schema of a later release, which this one no longer fits.
+    sqlx::query("update schema_fit set oldest_release = 999999").execute(&world.sql).await.unwrap();
+    let answer = server.get("/readyz").await;
+    let said = answer.refused(503, "UNAVAILABLE");
+    assert!(said.contains("no longer fits"), "{said}");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    server.get("/healthz").await.ok(200);
+}

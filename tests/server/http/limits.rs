@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use crate::support::test_server::TestServer;
+use crate::support::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_limited_tenant_gets_a_retry_after() {
+    let world = World::new().await;
+    // One now, and the next in hours: no slow machine makes it two.
+    let server = TestServer::with(&world, "[server]\ntenant_requests_per_s = 0.0001\n");
+    server.get("/v1/tools").await.ok(200);
+    let answer = server.get("/v1/tools").await;
+    answer.refused(429, "RATE_LIMITED");
+    let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((9_000..=10_000).contains(&after), "{after}");
+    server.get("/healthz").await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_status_of_one_session_is_limited() {
+    let world = World::new().await;
+    let server = TestServer::with(&world, "[server]\nsession_status_per_s = 0.0001\n");
+    for session in ["one", "two"] {
+        server.post("/v1/sessions", &format!(r#"{{"session_id": "{session}"}}"#)).await.ok(201);
+    }
+    let status = async |session: &str| {
+        let path = format!("/v1/sessions/{session}/tools/subagent");
+        server.post(&path, r#"{"action": "status", "task_id": "t_01"}"#).await
+    };
+    assert_ne!(status("one").await.status, 429);
+    let answer = status("one").await;
+    answer.refused(429, "RATE_LIMITED");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    assert_ne!(status("two").await.status, 429);
+    server.post("/v1/sessions/one/tools/subagent", r#"{"action": "list_agents"}"#).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_session_gets_a_retry_after() {
+    let world = World::new().await;
+    let server = TestServer::with(&world, "[limits]\nsession_max_active = 1\n");
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let spawn = r#"{"action": "spawn", "agent": "researcher", "task": "x"}"#;
+    server.post("/v1/sessions/s/tools/subagent", spawn).await.ok(200);
+    let answer = server.post("/v1/sessions/s/tools/subagent", spawn).await;
+    answer.refused(429, "MAX_TASKS_EXCEEDED");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_config_raises_the_ceiling_of_turns_and_gives_every_model_a_name() {
+    let world = World::new().await;
+    let config = "[models.main]\nwire = 'openai'\n[model_aliases]\n'*' = 'main'\n[limits]\nmax_turns_ceiling = 100\n";
+    let server = TestServer::of(&world, config);
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let call = async |body: Value| {
+        server.post("/v1/sessions/s/tools/subagent", &body.to_string()).await.ok(200)
+    };
+    for (name, sent) in [("a", 100), ("b", 101)] {
+        let more = json!({"model": format!("vendor/{name}"), "max_turns": sent});
+        let mut define =
+            json!({"action": "define", "name": name, "description": "x", "system_prompt": "x"});
+        define.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(define).await;
+    }
+    for agent in call(json!({"action": "list_agents"})).await["agents"].as_array().unwrap() {
+        assert_eq!(
+            (&agent["max_turns"], &agent["model"]),
+            (&json!(100), &json!("main")),
+            "{agent}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_config_is_refused_by_setting() {
+    let world = World::new().await;
+    for (setting, value) in
+        [("listen", "'nowhere'"), ("max_body_bytes", "1"), ("tenant_requests_per_s", "0")]
+    {
+        let folder = tempfile::TempDir::new().unwrap();
+        let config = folder.path().join("adjutant.toml");
+        std::fs::write(&config, format!("[server]\n{setting} = {value}\n")).unwrap();
+        let mut command = crate::support::test_server::serve(world.url());
+        let said = crate::support::process::refused(command.arg("--config").arg(config)).unwrap();
+        assert!(said.contains(&format!("server.{setting}: ")), "{said}");
+    }
+}

@@ -1,0 +1,28 @@
+//! The store and its SQL functions, called directly on a database of the test's own. No process is
+//! started here. A race is placed, not timed: a transaction is held open at a point, the other one
+//! is seen to wait, then the first one commits.
+
+pub mod agents;
+pub mod batched_calls;
+pub mod cancel;
+pub mod cap;
+pub mod children;
+pub mod claim;
+pub mod collect;
+pub mod dependencies;
+pub mod drafts;
+pub mod driver;
+pub mod end_and_claim;
+pub mod events;
+pub mod history;
+pub mod idempotency;
+pub mod keys;
+pub mod lease;
+pub mod preflight;
+pub mod queue_order;
+pub mod retry;
+pub mod schema;
+pub mod shared_context;
+pub mod snapshots;
+pub mod spawn;
+pub mod sweep;

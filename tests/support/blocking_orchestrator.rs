@@ -1,0 +1,105 @@
+//! An orchestrator whose calls wait for their child: a server, a session, a client of one dialect,
+//! and a worker that the test itself is.
+
+use std::sync::Arc;
+
+use adjutant_agent::AgentSpec;
+use adjutant_server::Dialect;
+use adjutant_store::{Claim, Ending, Worker};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::support::orchestrator::CONFIG;
+use crate::support::test_server::TestServer;
+use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::world::{World, tool, until};
+
+pub const SESSION: &str = "s";
+
+/// An agent for the dialect that names one.
+const PROMPT: &str = "
+[agents.research--logs]
+description = 'Reads logs'
+system_prompt = 'You read logs.'
+";
+
+pub struct BlockingOrchestrator {
+    pub world: World,
+    pub server: Arc<TestServer>,
+    pub worker: Worker,
+    pub client: ToolClient,
+}
+
+impl BlockingOrchestrator {
+    pub async fn of(dialect: Dialect, wire: Wire) -> Self {
+        Self::with(dialect, wire, "").await
+    }
+
+    /// With these settings too.
+    pub async fn with(dialect: Dialect, wire: Wire, more: &str) -> Self {
+        let world = World::new().await;
+        world.store.set_cap(30).await.unwrap();
+        world
+            .store
+            .publish_tools(&["fetch", "grep", "AgentTool", "subagent"].map(tool))
+            .await
+            .unwrap();
+        let server = Arc::new(TestServer::of(&world, &format!("{CONFIG}{PROMPT}{more}")));
+        server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
+        let worker = world.worker().await;
+        let client = ToolClient::connect(server.clone(), wire, dialect, None, SESSION).await;
+        Self { world, server, worker, client }
+    }
+
+    /// The answer to a call that needs no worker.
+    pub async fn call(&self, arguments: Value) -> Value {
+        self.client.delegate(arguments).await
+    }
+
+    /// A call that is waiting for its answer.
+    pub fn start_call(&self, arguments: Value) -> JoinHandle<Value> {
+        let client = self.client.clone();
+        tokio::spawn(async move { client.delegate(arguments).await })
+    }
+
+    pub async fn claim(&self) -> Claim {
+        let mut claimed = None;
+        until("there is a task", async || {
+            claimed = self.worker.claim(1).await.unwrap().pop();
+            claimed.is_some()
+        })
+        .await;
+        claimed.unwrap()
+    }
+
+    /// The answer to a call whose child ends like this.
+    pub async fn call_until_end(
+        &self,
+        arguments: Value,
+        end: impl FnOnce(Claim) -> Ending,
+    ) -> Value {
+        let call = self.start_call(arguments);
+        end(self.claim().await).write().await.unwrap();
+        call.await.unwrap()
+    }
+
+    /// The answer to a call whose child has this result.
+    pub async fn call_with_result(&self, arguments: Value, result: &str) -> Value {
+        self.call_until_end(arguments, |claim| claim.lease.complete(result.to_owned(), None)).await
+    }
+
+    /// The configuration of the child of a call, which then completes.
+    pub async fn child_of(&self, arguments: Value) -> AgentSpec {
+        let call = self.start_call(arguments);
+        let claim = self.claim().await;
+        let spec = AgentSpec::deserialize(&claim.assignment.config).unwrap();
+        claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+        call.await.unwrap();
+        spec
+    }
+
+    pub async fn tasks(&self) -> i64 {
+        self.world.count("select count(*) from task").await
+    }
+}

@@ -1,0 +1,33 @@
+//! Tasks for the fleet: each plays a simulation.
+
+use adjutant_agent::TaskId;
+use adjutant_store::NewTask;
+use serde_json::Value;
+
+use crate::support::world::{World, queued};
+
+/// A task that plays this, whatever number of workers it costs.
+pub fn simulation(simulation: Value) -> NewTask {
+    let config = [("simulation".to_owned(), simulation)].into_iter().collect();
+    NewTask { config, max_failures: 100, ..queued() }
+}
+
+impl World {
+    /// Spawns one task in a session of its own.
+    pub async fn spawn_alone(&self, task: NewTask) -> TaskId {
+        let session = self.session().await;
+        self.spawn_one(session, task).await.id
+    }
+
+    /// Spawns as many, five to a session, which is what a session runs at once.
+    pub async fn spawn_many(&self, count: usize, task: &NewTask) -> Vec<TaskId> {
+        let mut ids = Vec::new();
+        while ids.len() < count {
+            let session = self.session().await;
+            let some = vec![task.clone(); 5.min(count - ids.len())];
+            let spawned = self.store.spawn(session, &some, None).await.unwrap();
+            ids.extend(spawned.iter().map(|spawned| spawned.id));
+        }
+        ids
+    }
+}

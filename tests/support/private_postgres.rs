@@ -1,0 +1,123 @@
+//! `adjutant postgres` as a process, and a server of the test's own that can stop and start again.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use anyhow::Context;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
+use tempfile::TempDir;
+
+use crate::support::process::Process;
+use crate::support::world::World;
+
+/// `adjutant postgres`, without the environment's choice of a server and of a user to run it as.
+pub fn postgres() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
+    command
+        .arg("postgres")
+        .env_remove("ADJUTANT_POSTGRES_BIN")
+        .env_remove("ADJUTANT_POSTGRES_RUN_AS");
+    command
+}
+
+pub fn postgres_in(dir: &Path) -> Command {
+    let mut command = postgres();
+    command.arg("--data-dir").arg(dir);
+    command
+}
+
+pub fn start_postgres_in(dir: &Path) -> anyhow::Result<Process> {
+    Process::start(&mut postgres_in(dir))
+}
+
+/// A PostgreSQL of the test's own, where a test stops the server.
+pub struct PostgresServer {
+    dir: TempDir,
+    running: Option<Process>,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl PostgresServer {
+    pub fn start() -> Self {
+        Self::start_with(Vec::new())
+    }
+
+    /// With these in the server's environment.
+    pub fn start_with(environment: Vec<(&'static str, String)>) -> Self {
+        let mut server = Self { dir: TempDir::new().unwrap(), running: None, environment };
+        server.restart();
+        server
+    }
+
+    pub async fn world(&self) -> World {
+        let world = World::at(self.running.as_ref().unwrap().database_url()).await;
+        // The machine never crashes in these tests, and fsync is slow.
+        for statement in ["alter system set fsync = off", "select pg_reload_conf()"] {
+            sqlx::query(statement).execute(&world.sql).await.unwrap();
+        }
+        world
+    }
+
+    /// Disconnects all clients and exits.
+    pub fn stop(&mut self) {
+        self.running.take().unwrap().stop().unwrap();
+    }
+
+    /// Starts on the same data and under the same URL.
+    pub fn restart(&mut self) {
+        let mut command = postgres_in(self.dir.path());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        self.running = Some(Process::start(&mut command).unwrap());
+    }
+}
+
+/// Another process of the test, killed with it.
+pub struct Bystander(pub Child);
+
+impl Bystander {
+    pub fn start() -> anyhow::Result<Self> {
+        Ok(Self(Command::new("sleep").arg("600").spawn()?))
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The first column of the first row, as text.
+pub fn query(url: &str, sql: &str) -> anyhow::Result<Option<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await?;
+        let row = sqlx::query(AssertSqlSafe(sql)).fetch_optional(&mut connection).await?;
+        connection.close().await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    })
+}
+
+/// The pid of the server on a data directory.
+pub fn server_pid(dir: &Path) -> anyhow::Result<u32> {
+    let file = fs::read_to_string(dir.join("postgres/postmaster.pid"))?;
+    Ok(file.lines().next().context("an empty pid file")?.trim().parse()?)
+}
+
+pub fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// A pid that no process has: that of one which has just exited.
+pub fn dead_pid() -> anyhow::Result<u32> {
+    let mut child = Command::new("true").spawn()?;
+    child.wait()?;
+    Ok(child.id())
+}
+
+pub fn touch(path: &Path) -> anyhow::Result<()> {
+    File::create(path)?;
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! The world of one test: a database of its own, made from a template, and hands to reach into it.
+
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use adjutant_agent::{
+    Answer, ErrorCode, LeaseId, SessionId, TaskId, TaskNumber, TaskState, ToolDefinition, Turn,
+    Usage,
+};
+use adjutant_store::{
+    Claim, Error, Lease, NewKey, NewSession, NewTask, NewWorker, Spawned, Store, Worker,
+};
+use serde_json::json;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
+use uuid::Uuid;
+
+use crate::mutants;
+
+/// How long a condition may take before the test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct World {
+    pub store: Store,
+    /// For what no verb does: expiring a lease, holding a transaction open, looking.
+    pub sql: PgPool,
+    url: String,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        Self::with_connections(8).await
+    }
+
+    pub async fn with_connections(connections: u32) -> Self {
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let template = template().await;
+        let mut server = PgConnection::connect(server()).await.unwrap();
+        execute(&mut server, &format!("create database {name} template {template}")).await;
+        server.close().await.unwrap();
+        Self::over(database(&name), connections).await
+    }
+
+    /// On a server of the test's own.
+    pub async fn at(url: &str) -> Self {
+        Store::migrate(url).await.unwrap();
+        Self::over(url.to_owned(), 8).await
+    }
+
+    async fn over(url: String, connections: u32) -> Self {
+        let options: PgConnectOptions = url.parse().unwrap();
+        Self {
+            store: Store::open(&url, connections).await.unwrap(),
+            sql: PgPoolOptions::new().max_connections(8).connect_with(options).await.unwrap(),
+            url,
+        }
+    }
+
+    /// A database without anything in it.
+    pub async fn empty_database() -> String {
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let mut server = PgConnection::connect(server()).await.unwrap();
+        execute(&mut server, &format!("create database {name}")).await;
+        database(&name)
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub async fn session(&self) -> SessionId {
+        self.session_with(|_| ()).await
+    }
+
+    pub async fn session_with(&self, change: impl FnOnce(&mut NewSession)) -> SessionId {
+        let mut new = NewSession {
+            tenant: "tenant".to_owned(),
+            name: Uuid::now_v7().to_string(),
+            ..NewSession::default()
+        };
+        change(&mut new);
+        self.store.create_session(&new).await.unwrap().id
+    }
+
+    /// The secret of a new API key with one scope.
+    pub async fn api_key(&self, tenant: &str, scope: &str) -> String {
+        let key = NewKey {
+            tenant: tenant.to_owned(),
+            name: "test".to_owned(),
+            scopes: vec![scope.to_owned()],
+            expires_at: None,
+        };
+        self.store.create_key(&key).await.unwrap().1
+    }
+
+    pub async fn worker(&self) -> Worker {
+        self.store
+            .register(&NewWorker { name: "test".to_owned(), ..NewWorker::default() })
+            .await
+            .unwrap()
+    }
+
+    /// A worker that may sweep.
+    pub async fn steady_worker(&self) -> Worker {
+        let worker = self.worker().await;
+        for _ in 0..2 {
+            worker.renew(&[]).await.unwrap();
+        }
+        worker
+    }
+
+    /// Spawns `count` plain tasks that accept to wait.
+    pub async fn spawn(&self, session: SessionId, count: usize) -> Vec<Spawned> {
+        self.store.spawn(session, &vec![queued(); count], None).await.unwrap()
+    }
+
+    pub async fn spawn_one(&self, session: SessionId, task: NewTask) -> Spawned {
+        self.store.spawn(session, &[task], None).await.unwrap().remove(0)
+    }
+
+    /// Claims exactly one.
+    pub async fn claim_one(&self, worker: &Worker) -> Claim {
+        let mut claims = worker.claim(1).await.unwrap();
+        assert_eq!(claims.len(), 1, "there should be one task to claim");
+        claims.remove(0)
+    }
+
+    /// A session with one task, which a worker that may sweep has just claimed.
+    pub async fn one_running(&self) -> (SessionId, Worker, Claim) {
+        let session = self.session().await;
+        let worker = self.steady_worker().await;
+        self.spawn(session, 1).await;
+        let claim = self.claim_one(&worker).await;
+        (session, worker, claim)
+    }
+
+    pub async fn state(&self, session: SessionId, number: TaskNumber) -> TaskState {
+        self.store.status(session, number).await.unwrap().state
+    }
+
+    /// Lets a lease run out long ago.
+    pub async fn expire(&self, lease: LeaseId) {
+        let expired =
+            sqlx::query("update slot set expires_at = now() - interval '1 hour' where lease = $1")
+                .bind(lease.0)
+                .execute(&self.sql)
+                .await
+                .unwrap();
+        assert_eq!(expired.rows_affected(), 1, "the lease should be held");
+    }
+
+    /// A transaction that the test holds open, to say where another one is when something happens.
+    pub async fn hold(&self, statement: &str) -> Transaction<'static, Postgres> {
+        let mut transaction = self.sql.begin().await.unwrap();
+        execute(&mut transaction, statement).await;
+        transaction
+    }
+
+    /// A completion that has done everything but commit.
+    pub async fn hold_completion(&self, lease: &Lease) -> Transaction<'static, Postgres> {
+        self.hold(&format!("select end_1({}, true)", completion(lease))).await
+    }
+
+    /// A claim of one task that has done everything but commit.
+    pub async fn hold_claim(&self, worker: &Worker) -> Transaction<'static, Postgres> {
+        self.hold(&format!("select from claim_1('{}', 1)", worker.id())).await
+    }
+
+    /// Waits until `count` connections of this database wait for a lock.
+    pub async fn until_blocked(&self, count: i64) {
+        until("a lock is waited for", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+            )
+            .fetch_one(&self.sql)
+            .await
+            .unwrap();
+            waiting >= count
+        })
+        .await;
+    }
+
+    pub async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&self.sql).await.unwrap()
+    }
+
+    /// Nothing is there that must never be.
+    pub async fn assert_sound(&self) {
+        let violations = self.store.violations().await.unwrap();
+        assert!(violations.is_empty(), "{violations:#?}");
+    }
+
+    /// Claims and completes until nothing is left, without a sweep; the tasks in the order in which
+    /// they were claimed.
+    pub async fn drain(&self, worker: &Worker) -> Vec<TaskId> {
+        let mut order = Vec::new();
+        loop {
+            let claims = worker.claim(100).await.unwrap();
+            if claims.is_empty() {
+                break;
+            }
+            for claim in claims {
+                order.push(claim.lease.task());
+                claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+            }
+        }
+        let unfinished = self.count("select count(*) from task where finished_at is null").await;
+        assert_eq!(unfinished, 0, "everything should have ended");
+        self.assert_sound().await;
+        order
+    }
+}
+
+/// What `end_1` and `end_and_claim_1` read of a completion.
+pub fn completion(lease: &Lease) -> String {
+    let (slot, task, lease) = (lease.slot(), lease.task(), lease.id());
+    format!(
+        "array[{slot}], array['{task}'::uuid], array['{lease}'::uuid], array['completed'], array['done'], array[null::jsonb]"
+    )
+}
+
+/// A tool of some worker's.
+pub fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        description: format!("What {name} does"),
+        input_schema: json!({"type": "object"}),
+        replay: Default::default(),
+    }
+}
+
+pub fn queued() -> NewTask {
+    NewTask { queue: true, ..task() }
+}
+
+pub fn task() -> NewTask {
+    NewTask { agent: "tester".to_owned(), assignment: "Test it.".to_owned(), ..NewTask::default() }
+}
+
+pub fn turn(text: &str) -> Turn {
+    Turn {
+        answer: Answer::of_text(text),
+        usage: Usage { input_tokens: 10, output_tokens: 2, cost_nanousd: 30, ..Usage::default() },
+        ..Turn::default()
+    }
+}
+
+#[track_caller]
+pub fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Error>, code: ErrorCode) -> String {
+    match answer {
+        Err(Error::Refused(refusal)) if refusal.code == code => refusal.message,
+        other => panic!("expected {code}, got {other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn assert_lost<T: std::fmt::Debug>(answer: Result<T, Error>) {
+    assert!(matches!(answer, Err(Error::LeaseLost(_))), "expected a lost lease, got {answer:?}");
+}
+
+/// Waits for a condition; never for a time.
+pub async fn until(what: &str, condition: impl AsyncFnMut() -> bool) {
+    until_within(PATIENCE, what, condition).await;
+}
+
+pub async fn until_within(
+    patience: Duration,
+    what: &str,
+    mut condition: impl AsyncFnMut() -> bool,
+) {
+    let wait = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        while !condition().await {
+            tick.tick().await;
+        }
+    };
+    tokio::time::timeout(patience, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+/// Runs several at once; each starts when all are there.
+pub async fn race<F: Future<Output: Send + 'static> + Send + 'static>(
+    racers: Vec<F>,
+) -> Vec<F::Output> {
+    let start = std::sync::Arc::new(tokio::sync::Barrier::new(racers.len()));
+    let running: Vec<_> = racers
+        .into_iter()
+        .map(|racer| {
+            let start = start.clone();
+            tokio::spawn(async move {
+                start.wait().await;
+                racer.await
+            })
+        })
+        .collect();
+    let mut outputs = Vec::new();
+    for racer in running {
+        outputs.push(racer.await.unwrap());
+    }
+    outputs
+}
+
+async fn execute(connection: &mut PgConnection, statement: &str) {
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await.unwrap();
+}
+
+/// The URL of the run's server, at its maintenance database. `make test` starts one for all tests;
+/// a test that is run by itself starts its own.
+pub fn server() -> &'static str {
+    static SERVER: OnceLock<(String, Option<Child>)> = OnceLock::new();
+    let (url, _) = SERVER.get_or_init(|| match std::env::var("ADJUTANT_TEST_SERVER") {
+        Ok(url) => (url, None),
+        Err(_) => {
+            // `cat` ends when this process does, however it ends; then the server stops too.
+            let mut server = Command::new(env!("CARGO_BIN_EXE_adjutant"))
+                .args(["postgres", "--throwaway", "--", "sh", "-c", "echo $DATABASE_URL; exec cat"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut url = String::new();
+            BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).unwrap();
+            (url.trim().to_owned(), Some(server))
+        }
+    });
+    url
+}
+
+/// The URL of another database on the same server.
+fn database(name: &str) -> String {
+    let (before, query) =
+        server().split_once('?').map_or((server(), ""), |(before, query)| (before, query));
+    let host = before.rsplit_once('/').unwrap().0;
+    if query.is_empty() { format!("{host}/{name}") } else { format!("{host}/{name}?{query}") }
+}
+
+/// A digest of the migrations: a server that outlives an edit of the schema needs another template.
+fn schema() -> u64 {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|ext| ext == "sql")).collect();
+    files.sort();
+    let mut digest = DefaultHasher::new();
+    for file in files {
+        std::fs::read(file).unwrap().hash(&mut digest);
+    }
+    // Half of it: the name of a database has at most 63 characters.
+    digest.finish() >> 32
+}
+
+/// The migrated database that tests are copies of; the first test creates it. `make mutants` breaks
+/// it on purpose.
+async fn template() -> String {
+    let mutant = mutants::chosen();
+    let name = format!("template_{:08x}_{}", schema(), mutant.map_or("", |mutant| mutant.name));
+    let mut connection = PgConnection::connect(server()).await.unwrap();
+    execute(&mut connection, "select pg_advisory_lock(4242)").await;
+    let there: bool =
+        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
+            .bind(&name)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+    if !there {
+        // Made under another name first: a run that was killed half-way leaves no half template.
+        execute(&mut connection, &format!("drop database if exists {name}_new with (force)")).await;
+        execute(&mut connection, &format!("create database {name}_new")).await;
+        Store::migrate(&database(&format!("{name}_new"))).await.unwrap();
+        if let Some(mutant) = mutant {
+            let mut inside =
+                PgConnection::connect(&database(&format!("{name}_new"))).await.unwrap();
+            mutant.apply(&mut inside).await;
+            inside.close().await.unwrap();
+        }
+        until("the template is free", async || {
+            let rename = format!("alter database {name}_new rename to {name}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(rename)).execute(&mut connection).await.is_ok()
+        })
+        .await;
+    }
+    connection.close().await.unwrap();
+    name
+}

@@ -1,0 +1,20 @@
+//! Worker processes that run agents: on a scripted model that speaks both wires, with real tools.
+//! Workers die and leave, models refuse and hang, callers cancel. Whatever happens, no model is
+//! called again for an answer that was stored.
+
+pub mod agent_files;
+pub mod budgets;
+pub mod continuations;
+pub mod deaths;
+pub mod delegation;
+pub mod drains;
+pub mod embedding;
+pub mod final_answers;
+pub mod interruptions;
+pub mod logs;
+pub mod model_failures;
+pub mod permissions;
+pub mod rate_limits;
+pub mod telemetry;
+pub mod tool_calls;
+pub mod webhooks;
