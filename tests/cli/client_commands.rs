@@ -366,7 +366,7 @@ fn a_watch_without_a_terminal_prints_a_line_for_each_change() -> Result<()> {
 }
 
 #[test]
-fn the_help_teaches() -> Result<()> {
+fn help_lists_groups_examples_exit_codes_and_a_way_to_pass_long_input() -> Result<()> {
     let output = adjutant("", &["--help"]).output()?;
     assert_says(
         &stdout(&output),
@@ -379,6 +379,9 @@ fn the_help_teaches() -> Result<()> {
         let help = stdout(&adjutant("", &[command, "--help"]).output()?);
         assert_says(&help, &["Examples:", "Exit codes:", "7  the server is not reachable"]);
     }
+    let spawn = stdout(&adjutant("", &["spawn", "--help"]).output()?);
+    assert_says(&spawn, &["4003 characters", "split -C 3000 --filter=", "tools.files.root"]);
+    assert!(!spawn.contains("git diff | adjutant spawn"), "a diff may be too long for a task");
     for line in
         [&["context", "keys", "--help"][..], &["spawn", "--help"], &["tasks", "show", "--help"]]
     {

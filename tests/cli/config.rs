@@ -119,3 +119,27 @@ fn without_a_file_defaults_and_the_environment_apply() -> Result<()> {
     assert_eq!(about["lease_seconds"], 30);
     Ok(())
 }
+
+#[test]
+fn a_missing_config_file_is_reported_once() -> Result<()> {
+    let dir = TempDir::new()?;
+    for command in [
+        &["up"][..],
+        &["serve", "--database-url", "postgres://127.0.0.1:1/x"],
+        &["work", "--database-url", "postgres://127.0.0.1:1/x"],
+        &["mcp"],
+        &["config", "check"],
+        &["doctor"],
+    ] {
+        let output =
+            adjutant(&dir, &[command, &["--config", "nope.toml"]].concat()).output()?;
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {output:?}");
+        // `doctor` prints its findings on standard output.
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed)?;
+        let error = "nope.toml: cannot be read: no such file or directory\n";
+        assert_eq!(printed.matches(error).count(), 1, "{command:?}: {printed}");
+        assert_eq!(printed.matches("no such file").count(), 1, "{command:?}: {printed}");
+    }
+    Ok(())
+}

@@ -1,5 +1,7 @@
 //! The commands against a real `adjutant up`, with a scripted model.
 
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::cli::client_commands::{code, stderr, stdout};
 use crate::support::fleet::{KEY, model_config};
-use crate::support::process::{Process, assert_says, signal, wait_until};
+use crate::support::process::{Process, assert_says, signal, succeed, wait_until};
 
 /// Everything in one process, and what it needs.
 struct Deployment {
@@ -174,6 +176,50 @@ async fn a_long_result_is_printed_whole() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_too_long_is_refused_with_its_size_and_a_way_that_works() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    let spawn = |task: &str| -> Result<Output> {
+        let mut command = deployment.adjutant(&["spawn", "clerk", "--wait", "--session", "long"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        child.stdin.take().context("no stdin")?.write_all(task.as_bytes())?;
+        Ok(child.wait_with_output()?)
+    };
+    let output = spawn(&"é".repeat(4003))?;
+    assert_eq!((code(&output), stdout(&output).as_str()), (Some(0), "Done.\n"), "{output:?}");
+
+    let input = "+ a line of a diff\n".repeat(500);
+    let output = spawn(&input)?;
+    assert_eq!((code(&output), stdout(&output).as_str()), (Some(2), ""), "{output:?}");
+    let error = stderr(&output);
+    assert_says(
+        &error,
+        &["TASK_TOO_LARGE", "9499 characters", "4003 characters", "1000 tokens", "tools.files.root"],
+    );
+
+    let advice = error.lines().find(|line| line.contains("adjutant context write"));
+    let advice = advice.context("no command")?.trim();
+    std::fs::write(deployment.folder.path().join("input.txt"), &input)?;
+    let program = Path::new(env!("CARGO_BIN_EXE_adjutant")).parent().context("no folder")?;
+    let path = format!("{}:{}", program.display(), std::env::var("PATH")?);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", advice]).current_dir(deployment.folder.path()).env("PATH", path);
+    succeed(&mut shell)?;
+    let keys = deployment.json(&["context", "keys", "--session", "long", "--json"])?;
+    let keys = keys["keys"].as_array().context("no keys")?;
+    let parts = keys.iter().map(|entry| {
+        let key = entry["key"].as_str().context("no key")?;
+        deployment.said(&["context", "read", key, "--session", "long"])
+    });
+    let written = parts.collect::<Result<Vec<_>>>()?.join("\n");
+    assert_eq!(written, input.trim_end());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
     for (more, state) in [(&[][..], "running"), (&["--cancel-on-interrupt"], "cancelled")] {
@@ -247,7 +293,6 @@ async fn doctor_and_watch_show_the_state() -> Result<()> {
     Ok(())
 }
 
-// To be joined with the keys: mod keys in commands/mod.rs, Command::Keys in cli.rs and main.rs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
@@ -258,7 +303,7 @@ async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
     };
     let made: Value = serde_json::from_slice(&keys(&["create", "laptop", "--json"])?.stdout)?;
     let secret = made["secret"].as_str().context("no secret")?;
-    wait_until("the door is closed", || {
+    wait_until("calls without a key are refused", || {
         deployment.run(&["agents"]).is_ok_and(|output| code(&output) == Some(6))
     })?;
     ensure!(
@@ -268,7 +313,7 @@ async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
     assert_says(&stdout(&listed), &["laptop", "default"]);
     assert!(!stdout(&listed).contains(secret));
     ensure!(keys(&["revoke", made["id"].as_str().context("no id")?])?.status.success());
-    wait_until("the key is worthless", || {
+    wait_until("the revoked key is refused", || {
         let output = deployment.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output();
         output.is_ok_and(|output| code(&output) == Some(6))
     })

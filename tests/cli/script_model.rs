@@ -59,3 +59,11 @@ fn a_wrong_script_is_refused_with_its_line() -> Result<()> {
     assert_says(&said, &["--script"]);
     Ok(())
 }
+
+#[test]
+fn a_missing_script_is_reported_once() -> Result<()> {
+    let dir = TempDir::new()?;
+    let error = refused(script_model(&["--script", "nope.toml"]).current_dir(dir.path()))?;
+    assert_eq!(error, "adjutant: cannot read nope.toml: No such file or directory (os error 2)\n");
+    Ok(())
+}
