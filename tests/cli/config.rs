@@ -131,8 +131,7 @@ fn a_missing_config_file_is_reported_once() -> Result<()> {
         &["config", "check"],
         &["doctor"],
     ] {
-        let output =
-            adjutant(&dir, &[command, &["--config", "nope.toml"]].concat()).output()?;
+        let output = adjutant(&dir, &[command, &["--config", "nope.toml"]].concat()).output()?;
         assert_eq!(output.status.code(), Some(1), "{command:?}: {output:?}");
         // `doctor` prints its findings on standard output.
         let printed = [output.stdout, output.stderr].concat();

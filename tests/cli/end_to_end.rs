@@ -180,11 +180,8 @@ async fn a_task_that_is_too_long_is_refused_with_its_size_and_a_way_that_works()
     let deployment = Deployment::new(script()).await?;
     let spawn = |task: &str| -> Result<Output> {
         let mut command = deployment.adjutant(&["spawn", "clerk", "--wait", "--session", "long"]);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         child.stdin.take().context("no stdin")?.write_all(task.as_bytes())?;
         Ok(child.wait_with_output()?)
     };
@@ -197,7 +194,13 @@ async fn a_task_that_is_too_long_is_refused_with_its_size_and_a_way_that_works()
     let error = stderr(&output);
     assert_says(
         &error,
-        &["TASK_TOO_LARGE", "9499 characters", "4003 characters", "1000 tokens", "tools.files.root"],
+        &[
+            "TASK_TOO_LARGE",
+            "9499 characters",
+            "4003 characters",
+            "1000 tokens",
+            "tools.files.root",
+        ],
     );
 
     let advice = error.lines().find(|line| line.contains("adjutant context write"));

@@ -141,9 +141,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let repeat_flags =
         format!("{}{}", arguments.session.repeat_flags(), arguments.server.repeat_flags(&client));
     let answer = match client.with_retries(spawn).await {
-        Err(error)
-            if error.has_code("TASK_TOO_LARGE") && client.format() == OutputFormat::Text =>
-        {
+        Err(error) if error.has_code("TASK_TOO_LARGE") && client.format() == OutputFormat::Text => {
             let message = task_too_large(&arguments.agent, &task, &repeat_flags);
             return Err(CommandError::usage(message).into());
         }
