@@ -1,4 +1,4 @@
-//! Workers that stand still for longer than their lease, and then go on as if nothing had happened.
+//! Workers that are stopped for longer than their lease, and then continue.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ async fn frozen_workers_write_nothing_late_and_continue_with_new_tasks() {
     let mut other = WorkerProcess::on(world.url());
     world.until_finished(4).await;
     let taken_over = world.count("select count(*) from attempt where outcome = 'lost'").await;
-    assert_eq!(taken_over, 3, "all but the one that had ended");
+    assert_eq!(taken_over, 3, "all but the task that had ended");
 
     for worker in &frozen {
         worker.signal("CONT");
@@ -33,7 +33,7 @@ async fn frozen_workers_write_nothing_late_and_continue_with_new_tasks() {
         worker.until_logged("was cancelled or taken over").await;
     }
     other.kill();
-    // One at a time from each: they run as many as before.
+    // Each worker runs one task at a time, so all of them are needed.
     tasks.extend(world.spawn_many(40, &simulation(json!({"turns": 2, "turn_ms": 50}))).await);
     world.all_complete_once(&tasks, 2, sampler).await;
     for worker in &frozen {
@@ -44,6 +44,6 @@ async fn frozen_workers_write_nothing_late_and_continue_with_new_tasks() {
         .fetch_one(&world.sql)
         .await
         .unwrap();
-        assert!(completed > 1, "{completed} by one of them");
+        assert!(completed > 1, "a worker completed {completed} tasks");
     }
 }

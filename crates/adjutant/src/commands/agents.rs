@@ -130,7 +130,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-fn as_table(agents: &[Value], look: OutputStyle) -> String {
+fn as_table(agents: &[Value], style: OutputStyle) -> String {
     let columns = [
         Column::Word("AGENT"),
         Column::Word("MODEL"),
@@ -148,7 +148,7 @@ fn as_table(agents: &[Value], look: OutputStyle) -> String {
             text(agent, "description"),
         ]
     };
-    table(&columns, &agents.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &agents.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 async fn define(arguments: Define) -> anyhow::Result<ExitCode> {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_instead_of_what_the_file_has() {
+    fn options_override_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("critic.json");
         std::fs::write(&file, r#"{"name": "critic", "description": "old", "max_turns": 5}"#)
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn agents_are_a_table() {
         let agents = json!([
-            {"name": "clerk", "description": "Does what it is told", "model": "main", "max_turns": 25, "tools": ["fetch", "lookup"]},
+            {"name": "clerk", "description": "Does office work", "model": "main", "max_turns": 25, "tools": ["fetch", "lookup"]},
             {"name": "researcher", "description": "Investigates", "model": "main", "max_turns": 10, "tools": []},
         ]);
         let shown =
@@ -250,7 +250,7 @@ mod tests {
             shown.lines().collect::<Vec<_>>(),
             [
                 "AGENT       MODEL  TURNS  TOOLS          DESCRIPTION",
-                "clerk       main      25  fetch, lookup  Does what it is told",
+                "clerk       main      25  fetch, lookup  Does office work",
                 "researcher  main      10                 Investigates",
             ]
         );

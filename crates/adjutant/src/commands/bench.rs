@@ -1,5 +1,5 @@
-//! `adjutant bench`: benchmarks. Each compares Adjutant with plain PostgreSQL in the same run, so that
-//! its ratios hold on other machines.
+//! `adjutant bench`: benchmarks. Each compares Adjutant with plain PostgreSQL in the same run, so
+//! that its ratios hold on other machines.
 
 mod api;
 mod bare;

@@ -228,7 +228,7 @@ mod tests {
     use crate::table::Colors;
 
     #[test]
-    fn an_expiry_lies_ahead() {
+    fn an_expiry_is_in_the_future() {
         assert!(parse_expiry("30d").unwrap() > Utc::now() + TimeDelta::days(29));
         assert_eq!(as_rfc3339(parse_expiry("2027-01-01").unwrap()), "2027-01-01T00:00:00.000Z");
         assert!(parse_expiry("soon").is_err());

@@ -37,7 +37,7 @@ use crate::table::text;
   adjutant spawn reviewer --wait 'Review the diff in the shared context, keys diff_aa, diff_ab, ...'
 
   id=$(adjutant spawn researcher 'Find the cause')                 one task after the other
-  adjutant spawn writer --depends-on $id 'Write the post-mortem from what the shared context says'
+  adjutant spawn writer --depends-on $id 'Write the post-mortem from the findings in the shared context'
 
   adjutant spawn researcher --queue --label nightly 'Check the backups'        even if five tasks are active
   adjutant spawn researcher --max-cost-usd 0.50 --timeout 10m 'Explore the data'   with limits
@@ -89,7 +89,7 @@ struct TaskOptions {
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     metadata: Vec<(String, String)>,
 
-    /// The longest time that it may run, without the time in the queue: 90, 90s, 15m, 2h
+    /// The longest time that the task may run, without the time in the queue: 90, 90s, 15m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spawn_has_a_key_of_its_own() {
+    fn every_spawn_has_its_own_idempotency_key() {
         let keys: Vec<Value> =
             (0..2).map(|_| body(&["clerk", "count"])["idempotency_key"].clone()).collect();
         assert!(keys[0].is_string());

@@ -73,7 +73,7 @@ pub struct WorkerArgs {
     #[arg(long, env = "ADJUTANT_LISTEN_URL", value_name = "URL", hide_env_values = true)]
     listen_url: Option<String>,
 
-    /// How long a worker keeps a task after its last sign of life, in seconds [default:
+    /// How long a worker keeps a task after its last renewal, in seconds [default:
     /// lease.seconds of the config, 30]
     #[arg(long, env = "ADJUTANT_LEASE_SECONDS", value_name = "S", value_parser = clap::value_parser!(u64).range(2..=3600))]
     lease_seconds: Option<u64>,
@@ -185,7 +185,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     drain(working.worker, arguments.work.grace(), &mut signals).await
 }
 
-/// Drains the worker, unless a second signal asks to exit at once.
+/// Drains the worker, unless a second signal arrives, which exits at once.
 pub async fn drain(
     worker: Worker,
     grace: Duration,

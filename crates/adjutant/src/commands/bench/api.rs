@@ -62,7 +62,8 @@ const PER_SESSION: usize = 50;
 /// The duration and the sample sizes of a run.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// Rounds of inserts and spawns. They alternate, so that other load on the machine affects both.
+    /// Rounds of inserts and spawns. They alternate, so that other load on the machine affects
+    /// both.
     rounds: u32,
     round: Duration,
     sessions_per_client: usize,

@@ -49,8 +49,7 @@ pub struct Arguments {
 const PER_SESSION: usize = 5;
 const CONCURRENCY: u16 = 1000;
 const ROUNDS: usize = 4;
-const SYSTEM_PROMPT: &str =
-    "You take part in a measurement. Say what you are told to say, at length.";
+const SYSTEM_PROMPT: &str = "You take part in a measurement. Answer at length.";
 /// A group of loops that takes longer has hung.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 

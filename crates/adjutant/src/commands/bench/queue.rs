@@ -19,9 +19,9 @@ use crate::worker_processes::{WorkerKind, WorkerProcess};
 /// Measure task throughput and latency, compared with plain PostgreSQL
 ///
 /// Runs on a temporary PostgreSQL with fsync on, with 4 worker processes. The same run measures the
-/// baselines. `naive` and `batch` use pgbench on a table with the columns of a task: they claim with
-/// SKIP LOCKED and then finish, one row or 50 rows at a time. `bare` inserts a row, sends a NOTIFY
-/// and claims the row. Takes up to 4 minutes and 6 GB of disk.
+/// baselines. `naive` and `batch` use pgbench on a table with the columns of a task: they claim
+/// with SKIP LOCKED and then finish, one row or 50 rows at a time. `bare` inserts a row, sends a
+/// NOTIFY and claims the row. Takes up to 4 minutes and 6 GB of disk.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -44,8 +44,8 @@ const CAP: i32 = 50;
 const SPAWNERS: usize = 4;
 /// Tasks in one bulk spawn; each bulk spawn has its own session.
 const BULK: usize = 50;
-/// The pause before each latency sample. It is longer than the pause between two notices, so that the
-/// fleet is idle. The bare baseline pauses too, because idle processes wake up more slowly.
+/// The pause before each latency sample. It is longer than the pause between two notices, so that
+/// the fleet is idle. The bare baseline pauses too, because idle processes wake up more slowly.
 pub const IDLE: Duration = Duration::from_millis(70);
 /// Tasks that run before the measurement starts.
 const WARM_UP: usize = 500;
@@ -231,7 +231,8 @@ impl Bench<'_> {
             / per_second(max_per_s, Duration::from_secs(1)))
     }
 
-    /// The time from the spawn call to the first line of the handler, which runs in another process.
+    /// The time from the spawn call to the first line of the handler, which runs in another
+    /// process.
     async fn start(&self) -> anyhow::Result<Quantiles> {
         let mut times = Vec::new();
         let mut session = self.session().await?;
@@ -254,9 +255,8 @@ impl Bench<'_> {
             let started_us = result
                 .strip_prefix("started_us=")
                 .and_then(|rest| rest.split(' ').next()?.parse().ok());
-            let started = Duration::from_micros(
-                started_us.context("the result does not say when it started")?,
-            );
+            let started =
+                Duration::from_micros(started_us.context("the result has no started_us")?);
             times.push(started.saturating_sub(began));
         }
         Ok(Quantiles::of(times))
@@ -265,7 +265,7 @@ impl Bench<'_> {
     /// The queries per second of an idle worker. The statistics of PostgreSQL do not help here:
     /// connections report their transactions up to a minute late, and PostgreSQL adds its own.
     async fn idle(&self) -> anyhow::Result<f64> {
-        let ours: HashSet<i32> =
+        let own_connections: HashSet<i32> =
             self.store.last_queries().await?.into_iter().map(|(pid, _)| pid).collect();
         let workers = self.start_workers(1, 10).await?;
         // Leaves out the queries of its start.
@@ -275,7 +275,7 @@ impl Bench<'_> {
         let mut at_first = 0;
         while began.elapsed() < Duration::from_secs(self.size.idle_seconds) {
             let queries = self.store.last_queries().await?;
-            seen.extend(queries.into_iter().filter(|(pid, _)| !ours.contains(pid)));
+            seen.extend(queries.into_iter().filter(|(pid, _)| !own_connections.contains(pid)));
             if at_first == 0 {
                 at_first = seen.len();
             }

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let bare_start = Quantiles { p50_ms: 2.0, p95_ms: 2.5, p99_ms: 3.0 };
         let limits = Limits { naive_tasks_per_s: 50.0, batch_tasks_per_s: 400.0, bare_start };
         let aged = Figures { full: None, ..figures(90.0) };

@@ -20,7 +20,7 @@ fn whole_example() -> String {
 }
 
 #[test]
-fn the_example_loads_as_it_is() {
+fn the_example_loads_unchanged() {
     let dir = ConfigDir::new(&[("adjutant.toml", EXAMPLE)]);
     let loaded = dir.load();
     assert_eq!(dir.texts(&loaded.errors), [""; 0]);
@@ -101,9 +101,9 @@ fn every_setting_is_in_the_example() {
 
 /// What is commented out and not marked as an example is what holds without it.
 #[test]
-fn what_the_example_calls_a_default_is_one() {
+fn the_defaults_in_the_example_are_the_defaults() {
     let bare = ConfigDir::new(&[("adjutant.toml", MODEL)]).load().config;
-    let said = ConfigDir::new(&[(
+    let commented = ConfigDir::new(&[(
         "adjutant.toml",
         "[models.main]\nwire = 'openai'\nmax_tokens = 4096\nidle_timeout_s = 300\ntimeout_s = 1800\n\
          [tools.fetch]\nenabled = true\nmax_bytes = 2097152\ntimeout_s = 30\nallow_private = false\n\
@@ -114,13 +114,16 @@ fn what_the_example_calls_a_default_is_one() {
     )])
     .load()
     .config;
-    assert_eq!((bare.models, bare.tools, bare.limits), (said.models, said.tools, said.limits));
-    assert_eq!((bare.server, bare.lease_seconds), (said.server, said.lease_seconds));
-    assert_eq!(bare.webhooks, said.webhooks);
+    assert_eq!(
+        (bare.models, bare.tools, bare.limits),
+        (commented.models, commented.tools, commented.limits)
+    );
+    assert_eq!((bare.server, bare.lease_seconds), (commented.server, commented.lease_seconds));
+    assert_eq!(bare.webhooks, commented.webhooks);
 }
 
 #[test]
-fn nodes_of_the_example_know_their_lines() {
+fn settings_of_the_example_have_their_lines() {
     let line = EXAMPLE.lines().position(|line| line.starts_with("seconds = ")).unwrap() + 1;
     let broken = EXAMPLE.replace("seconds = 30", "seconds = 1");
     let dir = ConfigDir::new(&[("adjutant.toml", &broken)]);

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let time = Quantiles::of(vec![Duration::from_millis(40)]);
         let status = Statuses { per_cpu_s: 6000.0, per_s: 9000.0, cpu_s: 1.5, time };
         let wait = Waits {

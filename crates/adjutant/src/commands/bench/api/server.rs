@@ -25,7 +25,8 @@ struct Ready {
 }
 
 impl ServeProcess {
-    /// Returns when the server accepts requests. Logging is on, as by default, and goes to /dev/null.
+    /// Returns when the server accepts requests. Logging is on, as by default, and goes to
+    /// /dev/null.
     pub async fn start(url: &str) -> anyhow::Result<Self> {
         // An empty config, so that the user's config has no effect.
         let config = tempfile::Builder::new().suffix(".toml").tempfile()?;

@@ -26,7 +26,8 @@ use crate::worker_processes::{WorkerKind, WorkerProcess};
 const CAP: u16 = 25;
 /// How many sessions are created and clients are connected concurrently.
 const AT_ONCE: usize = 64;
-/// Long enough for the server to register all waits, and for a new worker to learn that clients wait.
+/// Long enough for the server to register all waits, and for a new worker to learn that clients
+/// wait.
 const SETTLE: Duration = Duration::from_secs(3);
 
 impl Bench<'_> {

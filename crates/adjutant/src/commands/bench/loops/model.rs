@@ -14,7 +14,7 @@ pub const NAME: &str = "script";
 /// continues.
 pub const TURNS: usize = 5;
 pub const ANSWER: &str = "The orchestrator delegates, the worker claims, the model answers, and each answer is stored \
-    before anything else happens. Whoever dies, another goes on from there. ";
+    before anything else happens. If a worker dies, another one continues. ";
 
 /// The time for an answer while single turns are timed.
 const QUICK: Duration = Duration::from_millis(20);
@@ -101,7 +101,7 @@ impl Model {
 }
 
 fn turn(request: &Recorded) -> Option<Turn> {
-    request.asked.as_ref().map(|asked| (asked.conversation.id, asked.turn))
+    request.asked.as_ref().map(|parsed| (parsed.conversation.id, parsed.turn))
 }
 
 /// The model waits for half of the time before its answer, and for the other half in the middle of

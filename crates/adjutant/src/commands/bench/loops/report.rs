@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let costs = TurnCosts {
             commits_per_turn: 1.5,
             turn_overhead: quantiles(6.0),
