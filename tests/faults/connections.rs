@@ -74,7 +74,7 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     let tasks = world.spawn_many(4, &simulation(json!({}))).await;
     let mut hold = world.hold("lock table slot in access exclusive mode").await;
     until("the claim waits", async || {
-        world.store.tell(adjutant_store::NotifyTarget::All);
+        world.store.notify_workers(adjutant_store::NotifyTarget::All);
         world
             .count(
                 "select count(*) from pg_stat_activity
@@ -99,5 +99,5 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     world.all_complete_once(&tasks, 0, sampler).await;
     assert_eq!(world.count("select sum(failures) from task").await, 0);
     assert_eq!(world.count("select count(*) from attempt where outcome = 'released'").await, 4);
-    assert!(worker.stderr().contains("claimed without our knowing"));
+    assert!(worker.stderr().contains("its claim got no answer"));
 }
