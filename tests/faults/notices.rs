@@ -29,7 +29,7 @@ async fn without_notifications_tasks_start_in_a_second_and_cancels_stop_in_two()
     until("it has looked around", async || {
         let polls = "select count(*) from pg_stat_activity
             where datname = current_database() and state = 'idle' and query like '%poll_1%'";
-        world.count(looks).await > 0
+        world.count(polls).await > 0
     })
     .await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
