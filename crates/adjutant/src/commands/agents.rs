@@ -56,7 +56,7 @@ enum Action {
   {\"name\": \"critic\", \"description\": \"Finds weak points\", \"system_prompt\": \"You are a critic.\", \"max_turns\": 5}
 "))]
 struct Define {
-    /// Its name: 1 to 64 characters of a-z, 0-9, _ and -
+    /// The name of the agent: 1 to 64 characters of a-z, 0-9, _ and -
     #[arg(value_name = "NAME", required_unless_present = "file")]
     name: Option<String>,
 
@@ -64,19 +64,19 @@ struct Define {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Its system prompt, at most 4000 tokens
+    /// The system prompt, at most 4000 tokens (16003 characters)
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
 
-    /// A file that contains its system prompt
+    /// A file that contains the system prompt
     #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
     system_prompt_file: Option<PathBuf>,
 
-    /// The tools that it may use, separated by commas
+    /// The tools of the agent, separated by commas
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     tools: Option<Vec<String>>,
 
-    /// Its model [default: the session's]
+    /// The model of the agent [default: the session's]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 

@@ -45,7 +45,7 @@ struct List {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
 
-    /// Continue after a page: its next_cursor
+    /// Show the page after this cursor, the next_cursor of the previous page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 

@@ -61,11 +61,11 @@ pub struct WorkerArgs {
     #[arg(long, env = "ADJUTANT_CONCURRENCY", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     concurrency: Option<u16>,
 
-    /// The pool whose tasks it claims
+    /// The pool to claim tasks from
     #[arg(long, env = "ADJUTANT_POOL", value_name = "POOL", default_value = "default")]
     pool: String,
 
-    /// Its name in the history [default: host and process id]
+    /// The name of the worker in the history [default: host and process id]
     #[arg(long, env = "ADJUTANT_WORKER_NAME", value_name = "NAME")]
     name: Option<String>,
 
