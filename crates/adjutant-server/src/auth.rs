@@ -1,5 +1,5 @@
-//! Authentication by API key. On a loopback address, as long as there are no keys, every request is of
-//! the tenant `default`.
+//! Authentication by API key. On a loopback address, as long as there are no keys, every request
+//! belongs to the tenant `default`.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -88,7 +88,7 @@ impl Authenticator {
             Some((caller, until)) if now < *until => return Ok(caller.clone()),
             known => known.is_some(),
         };
-        let unknown = || unauthenticated("This key is not known, or no longer valid");
+        let unknown = || unauthenticated("The key is unknown or no longer valid");
         if !secret.starts_with("adj_") || secret.len() > MAX_KEY_BYTES {
             return Err(unknown());
         }
@@ -105,7 +105,7 @@ impl Authenticator {
             return Err(unknown());
         };
         let until = now + ttl(key.expires_at, Utc::now());
-        let scopes = key.scopes.iter().filter_map(|word| Scope::named(word)).collect();
+        let scopes = key.scopes.iter().filter_map(|word| Scope::from_name(word)).collect();
         let caller = Caller { tenant: key.tenant, scopes };
         let mut cache = self.lock();
         if cache.len() >= MAX_CACHED {
@@ -269,7 +269,7 @@ mod tests {
         }
         let mut two = headers(&[(AUTHORIZATION, "Bearer adj_x")]);
         two.append(AUTHORIZATION, HeaderValue::from_static("Bearer adj_y"));
-        assert!(bearer(&two).is_err(), "two keys are none");
+        assert!(bearer(&two).is_err(), "two keys are refused");
         assert_eq!(bearer(&HeaderMap::new()).unwrap(), None);
     }
 

@@ -119,7 +119,7 @@ pub async fn session_events(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response> {
-    caller.needs(&[Scope::Read, Scope::Delegate])?;
+    caller.require(&[Scope::Read, Scope::Delegate])?;
     let options = StreamOptions::parse(&headers, parameters)?;
     let session = streams.store.session(&caller.tenant, &session).await?;
     let text = TextOf::Session(session.id);
@@ -163,7 +163,7 @@ pub async fn task_events(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response> {
-    caller.needs(&[Scope::Read, Scope::Delegate])?;
+    caller.require(&[Scope::Read, Scope::Delegate])?;
     let options = StreamOptions::parse(&headers, parameters)?;
     let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}"));
     let task = TaskId(task.parse().map_err(|_| not_found())?);

@@ -169,7 +169,7 @@ pub(super) async fn create(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<(StatusCode, Json<Session>)> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let new = NewSessionBody::parse(&body, &shared.service.policy)?.into_session(&caller)?;
     shared.service.context().refuse_unknown_tools(&new.parent.tools).await?;
@@ -196,7 +196,7 @@ pub(super) async fn list(
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<Sessions>> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
@@ -219,7 +219,7 @@ pub(super) async fn show(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     parameters.end()?;
     let session = shared.service.store.session_details(&caller.tenant, path.get("session")).await?;
     Ok(Json(session.into()))
@@ -241,7 +241,7 @@ pub(super) async fn change(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let change = parse_change(&body, &shared.service.policy)?;
     shared
@@ -268,7 +268,7 @@ pub(super) async fn archive(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let store = &shared.service.store;
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.archive_session(session.id).await?;
@@ -289,7 +289,7 @@ pub(super) async fn remove(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let store = &shared.service.store;
     let session = store.session(&caller.tenant, path.get("session")).await?;

@@ -109,7 +109,7 @@ pub(super) async fn list(
     caller: Caller,
     parameters: QueryParams,
 ) -> Result<Json<Page>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let search = TaskSearch::read(parameters)?;
     let after = search.cursor.as_deref().map(str::parse::<Cursor>).transpose()?;
     let page =
@@ -129,7 +129,7 @@ pub(super) async fn show(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     parameters.end()?;
     Ok(Json(shared.service.store.task(&caller.tenant, id(&path)?).await?))
 }
@@ -150,7 +150,7 @@ pub(super) async fn turns(
     path: PathParams,
     mut parameters: QueryParams,
 ) -> Result<Json<TurnPage>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
@@ -170,7 +170,7 @@ pub(super) async fn cancel(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let id = id(&path)?;
     // Refuses a task of another tenant.
     shared.service.store.find_task(&caller.tenant, id).await?;
@@ -195,7 +195,7 @@ pub(super) async fn retry(
     headers: HeaderMap,
     _: NoArguments,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let (store, id) = (&shared.service.store, id(&path)?);
     // Two requests with one key must be for the same task.
     let body = format!("retry {id}");

@@ -53,7 +53,7 @@ pub(super) async fn set(
     parameters: QueryParams,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let webhook = shared.service.policy.webhook(&body, "webhook")?;
     let (store, tenant, session) = (&shared.service.store, &caller.tenant, path.get("session"));
@@ -76,7 +76,7 @@ pub(super) async fn unset(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     shared.service.store.set_session_webhook(&caller.tenant, path.get("session"), None).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -96,7 +96,7 @@ pub(super) async fn rotate(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<(StatusCode, Json<RotatedSecret>)> {
-    caller.needs(&[Scope::Admin])?;
+    caller.require(&[Scope::Admin])?;
     parameters.end()?;
     let body = NewWebhookSecret::parse(&body)?;
     let from = body.secret.as_deref().map_or(SecretFrom::Chance, SecretFrom::Owner);
@@ -154,7 +154,7 @@ pub(super) async fn secrets(
     caller: Caller,
     parameters: QueryParams,
 ) -> Result<Json<WebhookSecrets>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     parameters.end()?;
     let secrets = shared.service.store.webhook_secrets(&caller.tenant).await?;
     Ok(Json(WebhookSecrets { secrets }))
@@ -179,7 +179,7 @@ pub(super) async fn revoke(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Admin])?;
+    caller.require(&[Scope::Admin])?;
     parameters.end()?;
     let id = id(&path, ErrorCode::WebhookSecretNotFound, "Webhook secret")?;
     shared.service.store.revoke_webhook_secret(&caller.tenant, id).await?;
@@ -208,7 +208,7 @@ pub(super) async fn list(
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<DeliveryPage>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let state: Option<DeliveryState> = parameters.word("state", DeliveryState::ALL)?;
     let wanted = DeliveryFilter {
         tenant: caller.tenant,
@@ -245,7 +245,7 @@ pub(super) async fn redeliver(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<DeliveryRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let id = id(&path, ErrorCode::DeliveryNotFound, "Delivery")?;
     Ok(Json(shared.service.store.redeliver(&caller.tenant, id).await?))
 }

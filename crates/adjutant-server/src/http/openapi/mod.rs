@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    Shared, Visitor, dashboard, events, health, metrics, sessions, stats, tasks, tools, webhooks,
+    SameOrigin, Shared, dashboard, events, health, metrics, sessions, stats, tasks, tools, webhooks,
 };
 use crate::{Dialect, Policy};
 
@@ -53,9 +53,9 @@ struct Routes;
 #[utoipa::path(get, path = "/openapi.json", tag = "operations", responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
 async fn show(
     State(shared): State<Arc<Shared>>,
-    _: Visitor,
+    _: SameOrigin,
 ) -> ([(HeaderName, &'static str); 1], String) {
-    ([(CONTENT_TYPE, "application/json")], shared.document.clone())
+    ([(CONTENT_TYPE, "application/json")], shared.openapi.clone())
 }
 
 /// Paths that need no key.
