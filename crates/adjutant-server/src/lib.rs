@@ -1,9 +1,9 @@
 //! The server: HTTP, MCP, event streams and the dashboard.
 //!
-//! A request is parsed strictly and belongs to a caller, that is a tenant and scopes. Tool calls over
-//! HTTP and over MCP are answered by the [`ToolService`], which knows nothing of either. Servers are
-//! stateless: any number of them share one database, and a client that loses one continues at
-//! another.
+//! A request is parsed strictly and belongs to a caller, that is a tenant and scopes. Tool calls
+//! over HTTP and over MCP are answered by the [`ToolService`], which knows nothing of either.
+//! Servers are stateless: any number of them share one database, and a client that loses one
+//! continues at another.
 
 mod auth;
 mod call_log;

@@ -3,8 +3,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use adjutant_agent::SessionId;
 
-/// The most sessions that are cached. Beyond it the cache is cleared, which costs one query for each
-/// session that is used again.
+/// The most sessions that are cached. Beyond it the cache is cleared, which costs one query for
+/// each session that is used again.
 const MAX_CACHED: usize = 50_000;
 
 /// Caches the ids of sessions by tenant and name, which saves a round trip. An id is never reused,

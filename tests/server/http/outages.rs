@@ -37,7 +37,7 @@ async fn assert_refused_soon(server: &TestServer, arguments: &Value) {
     let asked_at = Instant::now();
     let answer = call(server, arguments).await;
     let took = asked_at.elapsed();
-    assert_eq!(answer.refused(503, "UNAVAILABLE"), "The database is not available; ask again soon");
+    assert_eq!(answer.refused(503, "UNAVAILABLE"), "The database is not available; retry soon");
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert!(took < SOON, "{arguments}: {took:?}");
 }

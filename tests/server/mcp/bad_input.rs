@@ -100,7 +100,7 @@ async fn bad_input_over_http_is_refused_by_name() {
     assert_refused(
         &post(server, None, &[], TWICE).await.ok(200),
         "INVALID_ARGUMENT",
-        "task: is there twice",
+        "task: appears twice",
     );
     for (body, code) in NO_MESSAGES {
         let answer = post(server, None, &[], body).await.json();
@@ -153,7 +153,7 @@ async fn bad_input_over_stdio_is_refused_by_name_and_ends_nothing() {
     until("both are answered", async || client.notifications().len() == before + 2).await;
     let heard = client.notifications().split_off(before);
     let twice = heard.iter().find(|answer| answer["id"] == 1).unwrap();
-    assert_refused(twice, "INVALID_ARGUMENT", "task: is there twice");
+    assert_refused(twice, "INVALID_ARGUMENT", "task: appears twice");
     let huge = heard.iter().find(|answer| answer["id"] == "huge").unwrap();
     assert!(huge["error"]["message"].as_str().unwrap().starts_with("BODY_TOO_LARGE"), "{huge}");
     client.call("subagent", json!({"action": "list_agents"})).await;

@@ -36,8 +36,8 @@ const GRACE: Duration = Duration::from_secs(20);
 /// After a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves until `stop`, then cancels `stopping` so that waiting requests answer early, and returns when
-/// all requests are answered or the grace period is over.
+/// Serves until `stop`, then cancels `stopping` so that waiting requests answer early, and returns
+/// when all requests are answered or the grace period is over.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -80,7 +80,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Serves one connection until the client closes it, or until shutdown: then after the running request.
+/// Serves one connection until the client closes it, or until shutdown: then after the running
+/// request.
 async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: CancellationToken) {
     // An answer is one small write, which Nagle's algorithm would only delay.
     if stream.set_nodelay(true).is_err() {

@@ -74,8 +74,8 @@ impl HttpServer {
         check_address(&self.service.store, address).await
     }
 
-    /// Serves until `stop`. Then it accepts no more connections, lets waiting requests answer early,
-    /// and returns when all requests are answered.
+    /// Serves until `stop`. Then it accepts no more connections, lets waiting requests answer
+    /// early, and returns when all requests are answered.
     pub async fn serve(
         self,
         listener: TcpListener,

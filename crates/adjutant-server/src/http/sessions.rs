@@ -44,7 +44,8 @@ pub(super) struct Session {
     system_prompt: Option<String>,
     /// The names of the orchestrator's tools, for agents that inherit some of them.
     tools: Vec<String>,
-    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the skill.
+    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the
+    /// skill.
     skills: Vec<String>,
     /// Limits the tools of tasks that are spawned from now on; null: no limits.
     permissions: Option<SessionPermissions>,
@@ -189,7 +190,7 @@ pub(super) async fn create(
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.", min_length = 1),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "A page of them.", body = Sessions))
+    responses((status = 200, description = "A page of sessions.", body = Sessions))
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -225,10 +226,10 @@ pub(super) async fn show(
     Ok(Json(session.into()))
 }
 
-/// Change what a session carries
+/// Change a session
 ///
 /// Absent fields stay as they are, and null clears a field. A change affects tasks that are spawned
-/// later; existing tasks keep what they were spawned with.
+/// later; existing tasks keep their configuration.
 #[utoipa::path(
     patch, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its `session_id`.")),

@@ -54,7 +54,7 @@ impl StreamPosition {
                 .map(|number| Self { after: number - 1, start_was_sent: true }),
             None => number(id).map(Self::after),
         };
-        position.ok_or_else(|| Refusal::invalid(field, "is not the id of an event").into())
+        position.ok_or_else(|| Refusal::invalid(field, "must be the id of an event").into())
     }
 }
 
@@ -88,7 +88,7 @@ impl EventStream {
         if page.events.is_empty() && page.upto < self.position.after {
             return Err(Refusal::invalid(
                 "Last-Event-ID",
-                "is not the id of an event of this session",
+                "must be the id of an event of this session",
             )
             .into());
         }
@@ -258,7 +258,7 @@ async fn next_text(text: &mut Option<TextWatch>) -> std::sync::Arc<LiveText> {
     }
 }
 
-/// The data of an event. It has no text of a task, except live text that the client asked for.
+/// The data of an event. It has no text of a task, except live text that the client requested.
 #[derive(Debug, Default, Serialize)]
 struct EventData<'a> {
     session_id: &'a str,

@@ -45,7 +45,7 @@ struct TaskSearch {
 }
 
 impl TaskSearch {
-    fn read(mut parameters: QueryParams) -> Result<Self, Refusal> {
+    fn parse(mut parameters: QueryParams) -> Result<Self, Refusal> {
         let time = "a time as 2026-01-31T12:00:00Z";
         let search = Self {
             state: parameters.word("state", TaskState::ALL)?,
@@ -110,7 +110,7 @@ pub(super) async fn list(
     parameters: QueryParams,
 ) -> Result<Json<Page>> {
     caller.require(&[Scope::Read])?;
-    let search = TaskSearch::read(parameters)?;
+    let search = TaskSearch::parse(parameters)?;
     let after = search.cursor.as_deref().map(str::parse::<Cursor>).transpose()?;
     let page =
         shared.service.store.tasks(&search.filter(&caller), after.as_ref(), search.limit).await?;
@@ -211,12 +211,12 @@ mod tests {
     fn search(query: &str) -> Result<TaskSearch, String> {
         let parameters =
             QueryParams::parse(&format!("/v1/tasks?{query}").parse().unwrap()).unwrap();
-        TaskSearch::read(parameters).map_err(|refusal| refusal.message)
+        TaskSearch::parse(parameters).map_err(|refusal| refusal.message)
     }
 
     #[test]
-    fn every_parameter_is_understood() {
-        let read = search(
+    fn every_parameter_is_parsed() {
+        let parsed = search(
             "state=failed&failure=timeout&agent=a&session=s&model=m&since=2026-01-31T12:00:00Z\
              &until=2026-02-01T00:00:00%2B01:00&q=x&cursor=c&limit=7",
         );
@@ -232,7 +232,7 @@ mod tests {
             cursor: Some("c".to_owned()),
             limit: 7,
         };
-        assert_eq!(read, Ok(expected));
+        assert_eq!(parsed, Ok(expected));
         assert_eq!(search(""), Ok(TaskSearch { limit: PAGE, ..TaskSearch::default() }));
     }
 
@@ -249,9 +249,9 @@ mod tests {
             "agent=",
             "colour=red",
         ] {
-            let said = search(query).unwrap_err();
+            let message = search(query).unwrap_err();
             let name = query.split('=').next().unwrap();
-            assert!(said.starts_with(&format!("{name}: ")), "{query}: {said}");
+            assert!(message.starts_with(&format!("{name}: ")), "{query}: {message}");
         }
     }
 }

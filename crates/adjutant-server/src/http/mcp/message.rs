@@ -170,8 +170,8 @@ fn has_result_types(headers: &HeaderMap, message: &Value) -> bool {
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// The response to JSON that is not a JSON-RPC message. rmcp would answer it with 415 in plain text,
-/// although its media type is right.
+/// The response to JSON that is not a JSON-RPC message. rmcp would answer it with 415 in plain
+/// text, although its media type is right.
 pub(super) fn invalid_request(id: &Value) -> Response {
     let id = if id.is_string() || id.is_number() { id } else { &Value::Null };
     protocol_error(id, INVALID_REQUEST, "The body is not a JSON-RPC 2.0 request or notification")
@@ -213,7 +213,7 @@ mod tests {
             (200, &json!(7), &json!(true))
         );
         assert_eq!(answer["result"]["structuredContent"]["error"], "INVALID_ARGUMENT");
-        assert_eq!(answer["result"]["structuredContent"]["message"], "task: is there twice");
+        assert_eq!(answer["result"]["structuredContent"]["message"], "task: appears twice");
     }
 
     #[tokio::test]

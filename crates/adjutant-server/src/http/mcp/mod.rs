@@ -48,7 +48,8 @@ use crate::auth::refuse_cross_origin;
 use crate::error::internal;
 use crate::{Caller, Dialect, Error, Result, Scope};
 
-/// Names the session of calls without the argument `session_id`. It is created if it does not exist.
+/// Names the session of calls without the argument `session_id`. It is created if it does not
+/// exist.
 const ADJUTANT_SESSION: HeaderName = HeaderName::from_static("adjutant-session");
 
 /// The id that a client got at `initialize`, in revisions that have it.

@@ -1,4 +1,4 @@
-//! The prompts of the server: one, which tells an orchestrator how to delegate.
+//! The prompts of the server: one, about how to delegate.
 
 use adjutant_agent::{Refusal, prompts};
 use rmcp::ErrorData;
@@ -49,8 +49,8 @@ impl McpServer {
         Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION).into())
     }
 
-    /// The prompt with the agents of the session. A client without a session gets a new one, and the
-    /// prompt names it.
+    /// The prompt with the agents of the session. A client without a session gets a new one, and
+    /// the prompt names it.
     async fn orchestrator_prompt(
         &self,
         mut arguments: Value,

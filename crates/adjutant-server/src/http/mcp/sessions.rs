@@ -1,5 +1,6 @@
 //! The session of a request: the argument `session_id` first, then the request's headers. A client
-//! that names no session gets a new one with its first call that needs one, and the answer names it.
+//! that names no session gets a new one with its first call that needs one, and the answer names
+//! it.
 
 use adjutant_agent::{ErrorCode, Refusal};
 use adjutant_store::NewSession;

@@ -1,6 +1,6 @@
-//! The extension `io.modelcontextprotocol/tasks`: a wait becomes an MCP task, which the client polls
-//! at any server. An MCP task has no row of its own: its id names the tasks that it waits for, and
-//! its status follows from theirs.
+//! The extension `io.modelcontextprotocol/tasks`: a wait becomes an MCP task, which the client
+//! polls at any server. An MCP task has no row of its own: its id names the tasks that it waits
+//! for, and its status follows from theirs.
 
 use adjutant_agent::{SUBAGENT, TaskState, WaitMode};
 use adjutant_dialects::spec::{
@@ -204,8 +204,8 @@ fn working(id: &WaitId, now: DateTime<Utc>, message: String) -> ToolResponse {
     ToolResponse::Task(CreateTaskResult::new(task))
 }
 
-/// The status of a wait: cancelled if all tasks that have ended were cancelled, and an error if none
-/// of them completed.
+/// The status of a wait: cancelled if all tasks that have ended were cancelled, and an error if
+/// none of them completed.
 fn wait_payload(polled: &PolledWait, id: &WaitId) -> (TaskPayload, String) {
     if !polled.met {
         let message = format!("{} is {}", id.tasks[0], polled.first.as_str());

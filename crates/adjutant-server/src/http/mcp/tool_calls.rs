@@ -142,7 +142,8 @@ impl McpServer {
         }
     }
 
-    /// Calls a tool in a session, which is created first if a header names it and it does not exist.
+    /// Calls a tool in a session, which is created first if a header names it and it does not
+    /// exist.
     pub(super) async fn call_in_session(
         &self,
         caller: &Caller,

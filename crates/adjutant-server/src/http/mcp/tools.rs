@@ -1,5 +1,5 @@
-//! The tool definitions for MCP clients: those of the dialect, with the session as one more argument
-//! and with output schemas.
+//! The tool definitions for MCP clients: those of the dialect, with the session as one more
+//! argument and with output schemas.
 
 use std::sync::{Arc, LazyLock};
 
@@ -61,7 +61,7 @@ fn object(schema: Value) -> Arc<JsonObject> {
 }
 
 /// One schema for the answers of all actions of a tool, and for refusals, which strict clients
-/// validate too. No field is required: none is in all of them.
+/// validate too. No field is required, because no field is in every answer.
 fn output_schema(tool: &str) -> Value {
     let mut schema = json!({"type": "object", "properties": properties_of(tool)});
     let text = |description: &str| json!({"type": "string", "description": description});

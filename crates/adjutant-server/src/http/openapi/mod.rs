@@ -1,5 +1,5 @@
-//! `/openapi.json`. Paths, parameters and bodies are derived from the routes and their types. What
-//! routes have in common, errors, keys and the arguments of tools, is added here.
+//! `/openapi.json`. Paths, parameters and bodies are derived from the routes and their types.
+//! Errors, security and the arguments of tools, which the derive does not cover, are added here.
 
 mod answers;
 mod dialects;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_in_it_once_with_its_errors() {
+    fn every_route_is_documented_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
         assert_eq!(
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_can_be_resolved() {
         fn references(value: &Value, found: &mut Vec<String>) {
             match value {
                 Value::Object(fields) => {

@@ -1,5 +1,5 @@
 //! The bodies of requests other than tool calls. Their schemas are derived from the types that they
-//! are parsed into; what depends on the server's configuration is added here.
+//! are parsed into; constraints that depend on the server's configuration are added here.
 
 use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent};
 use serde_json::{Map, Value, json};
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_one_of_the_config_unless_any_name_will_do() {
+    fn a_model_is_one_of_the_configured_names_unless_there_is_an_alias_for_all() {
         let mut policy = Policy { models: vec!["main".to_owned()], ..Policy::default() };
         policy.model_aliases.insert("sonnet".to_owned(), "main".to_owned());
         let session =

@@ -45,8 +45,8 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
             }},
             "spawn": {"value": {"action": "spawn", "agent": "researcher", "task": "Find out why the build is slow."}},
             "batch": {"value": {"action": "batch", "queue": true, "tasks": [
-                {"name": "look", "agent": "researcher", "task": "Find out why the build is slow."},
-                {"agent": "researcher", "task": "Say it in one sentence.", "depends_on": ["look"]},
+                {"name": "research", "agent": "researcher", "task": "Find out why the build is slow."},
+                {"agent": "researcher", "task": "Say it in one sentence.", "depends_on": ["research"]},
             ]}},
             "status": {"value": {"action": "status", "task_id": "t_01"}},
             "wait": {"value": {"action": "wait", "task_ids": ["t_01"], "timeout_s": 30}},
@@ -104,8 +104,8 @@ fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
 /// Narrows the webhook of a task, and those of the tasks of a batch.
 fn narrow_webhooks(policy: &Policy, action: &mut Value) {
     let in_tasks = "/properties/tasks/items/properties/webhook";
-    for place in ["/properties/webhook", in_tasks] {
-        if let Some(schema) = action.pointer_mut(place) {
+    for pointer in ["/properties/webhook", in_tasks] {
+        if let Some(schema) = action.pointer_mut(pointer) {
             let description = schema["description"].clone();
             *schema = or_null(webhook(policy));
             schema["description"] = description;
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_a_model_sees_is_in_an_action() {
+    fn every_field_of_a_tool_definition_is_in_an_action() {
         let subagent = SubagentAction::ALL.iter().flat_map(|action| action.forms());
         let context = ContextAction::ALL.iter().flat_map(|action| action.forms());
         let forms: [(_, Vec<&ActionForm>); 2] =
