@@ -85,9 +85,7 @@ async fn a_call_is_logged_with_its_names_and_never_with_its_texts() {
     }
     let log = server.stderr();
     assert!(
-        !log.contains("secret")
-            && !log.contains("healthz")
-            && !log.contains("nonsense"),
+        !log.contains("secret") && !log.contains("healthz") && !log.contains("nonsense"),
         "{log}"
     );
 }

@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A client that reads nothing for so long loses its connection, which others may need.
+/// A client that reads nothing for this long is disconnected, which frees its connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The header of an answer without a body.
+/// The header of a response without a body.
 const NO_BODY: &[u8] = b"content-length: 0\r\n";
 
 /// A stream to a client.

@@ -245,7 +245,7 @@ fn too_many() -> Error {
     Error::RateLimited(Duration::from_secs(5))
 }
 
-/// A browser does not reconnect after this status.
+/// The response for a stream that has ended. A browser does not reconnect after this status.
 fn no_more_events() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }

@@ -16,7 +16,7 @@ use crate::{Error, Result, strict_json};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// To read a whole body; a slower client would hold a connection that others need.
+/// The time to read a whole body, so that a slow client does not occupy a connection for long.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of a body that is too large is read and discarded, so that the client gets the refusal

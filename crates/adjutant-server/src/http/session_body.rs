@@ -30,7 +30,7 @@ pub(super) struct NewSessionBody {
     /// Any JSON object of up to 16 KiB.
     #[schema(value_type = Option<Object>)]
     metadata: Map<String, Value>,
-    /// How many of its tasks may run or be next to run; at most the server's limit.
+    /// How many of its tasks may be queued or running at a time; at most the server's limit.
     #[schema(value_type = Option<i32>, minimum = 1)]
     max_active: i32,
     /// How many unfinished tasks it may have; at most the server's limit.

@@ -1,6 +1,8 @@
+//! `/v1/sessions`: create, list, show, change, archive and delete.
+
 use std::sync::Arc;
 
-use adjutant_agent::{Permissions, WebhookEvent};
+use adjutant_agent::{Permissions, WebhookEvent, usd};
 use adjutant_store::{SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -49,7 +51,7 @@ pub(super) struct Session {
     skills: Vec<String>,
     /// Limits the tools of tasks that are spawned from now on; null: no limits.
     permissions: Option<SessionPermissions>,
-    /// How many of its tasks may run or be next to run.
+    /// How many of its tasks may be queued or running at a time.
     max_active: i32,
     /// How many unfinished tasks it may have.
     max_queued: i32,
@@ -75,7 +77,7 @@ pub(super) struct SessionWebhook {
     /// The ends that it receives.
     #[schema(value_type = Vec<String>)]
     events: Vec<WebhookEvent>,
-    /// Set when the receiver answered 410 Gone: nothing is sent since then.
+    /// Set when the receiver answered 410 Gone; nothing is sent after that.
     #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
     disabled_at: Option<DateTime<Utc>>,
 }
@@ -118,19 +120,15 @@ impl From<SessionDetails> for Session {
             max_queued: session.max_queued,
             max_input_tokens: session.budget.max_input_tokens,
             max_output_tokens: session.budget.max_output_tokens,
-            max_cost_usd: session.budget.max_cost_nanousd.map(usd),
+            max_cost_usd: session.budget.max_cost_nanousd.and_then(usd),
             input_tokens: session.spent.input_tokens,
             output_tokens: session.spent.output_tokens,
-            cost_usd: usd(session.spent.cost_nanousd),
+            cost_usd: usd(session.spent.cost_nanousd).unwrap_or_default(),
             created_at: session.created_at,
             archived_at: session.archived_at,
             webhook: session.webhook.map(Into::into),
         }
     }
-}
-
-fn usd(nanousd: i64) -> f64 {
-    nanousd as f64 / 1e9
 }
 
 /// A session in a list

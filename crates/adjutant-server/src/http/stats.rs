@@ -1,3 +1,5 @@
+//! `/v1/stats`: the statistics of a tenant.
+
 use std::sync::Arc;
 
 use adjutant_store::Stats;

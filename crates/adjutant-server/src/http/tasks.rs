@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/tasks/{id}/retry", post(retry))
 }
 
-/// The query of a search.
+/// The query parameters of a search.
 #[derive(Debug, Default, PartialEq)]
 struct TaskSearch {
     state: Option<TaskState>,
@@ -80,7 +80,7 @@ impl TaskSearch {
     }
 }
 
-/// A text that is not a UUID names no task.
+/// The task id in the path. A text that is not a UUID is an unknown task.
 fn id(path: &PathParams) -> Result<TaskId, Refusal> {
     let text = path.get("id");
     let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {text}"));

@@ -1,3 +1,5 @@
+//! Tool calls, tool definitions and the prompt of an orchestrator.
+
 use std::sync::Arc;
 
 use adjutant_agent::{Refusal, ToolDefinition};

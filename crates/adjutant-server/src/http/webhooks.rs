@@ -187,7 +187,7 @@ pub(super) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A text that is not a UUID names nothing.
+/// The id in the path. A text that is not a UUID is an unknown id.
 fn id(path: &PathParams, code: ErrorCode, kind: &str) -> Result<Uuid, Refusal> {
     let text = path.get("id");
     text.parse().map_err(|_| Refusal::new(code, format!("{kind} not found: {text}")))

@@ -67,7 +67,7 @@ const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
 
 /// The document of this server, with the limits and the models of its configuration.
 pub(super) fn document(policy: &Policy) -> Value {
-    // The serialization cannot fail: every test of the document would find it.
+    // The document is constant, so a failure would show in every test of it.
     let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
     document["security"] = json!([{"key": []}]);
     document["components"]["securitySchemes"] = json!({"key": {
@@ -115,7 +115,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if operation["operationId"].as_str().is_none_or(|id| ["show", "list"].contains(&id))
         || path.starts_with("/v1/")
     {
-        // Names of functions are not unique; paths are.
+        // Function names are not unique across modules, and paths are.
         let name = path.replace(['{', '}'], "").replace('/', "_");
         operation["operationId"] = json!(format!("{method}{name}"));
     }

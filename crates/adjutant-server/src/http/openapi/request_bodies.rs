@@ -9,7 +9,7 @@ use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody};
 use super::super::webhooks::NewWebhookSecret;
 use crate::Policy;
 
-/// A NUL cannot be stored.
+/// A text without NUL characters, which PostgreSQL cannot store.
 pub(super) const TEXT: &str = "^[^\\u0000]*$";
 /// A text that is not blank.
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
@@ -29,7 +29,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
         }
         schemas.insert(name, schema);
     }
-    // The type of answers; in a request the events may be left out.
+    // This is the type of responses; in a request the events are optional.
     schemas.remove("TaskWebhook");
     schemas.insert("Webhook".to_owned(), webhook(policy));
     narrow_permissions(&mut schemas["Permissions"]["properties"]);

@@ -13,7 +13,7 @@ use crate::Policy;
 const TASK_ID: &str = "^t_[0-9]{2,9}$";
 const KEY: &str = "^[a-z0-9_]{1,64}$";
 
-/// A tool's arguments, action by action.
+/// The schemas of a tool's arguments, one for each form of each action.
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) actions: Vec<Value>,
@@ -88,7 +88,7 @@ fn schemas<'a>(
         .collect()
 }
 
-/// The fields of an action, with the limits that callers must keep.
+/// The fields of an action, with the limits that the server enforces.
 fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
     let field = |name: &str| {
         let mut schema = known[name].clone();
@@ -113,7 +113,7 @@ fn narrow_webhooks(policy: &Policy, action: &mut Value) {
     }
 }
 
-/// Adds limits that callers must keep and that models need not read.
+/// Adds the limits that the server enforces and that the schemas for models leave out.
 fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
     let more = match (tool, name) {
         (SUBAGENT, "tasks") => {
