@@ -1,4 +1,4 @@
-//! The hub: a watch wakes quickly with notifications, reliably without them, and an idle hub makes
+//! The hub: a watch wakes quickly with notices, reliably without them, and an idle hub makes
 //! few queries.
 
 use std::collections::HashSet;
@@ -30,9 +30,9 @@ async fn hub_at(world: &World, listen_url: &str) -> Hub {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_without_notifications_misses_nothing() {
+async fn a_watch_without_notices_misses_nothing() {
     let world = World::new().await;
-    // Notifications do not cross databases, so none arrive here.
+    // Notices do not cross databases, so none arrive here.
     let hub = hub_at(&world, server()).await;
     let sessions = sessions(&world, 40).await;
     for round in 1..=3 {

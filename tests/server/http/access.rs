@@ -100,7 +100,10 @@ async fn an_address_in_use_is_reported() {
         &server.address,
     ]))
     .unwrap();
-    assert_says(&message, &[&server.address, "is taken", "--listen 127.0.0.1:0"]);
+    assert_says(
+        &message,
+        &[&server.address, "is in use by another program", "--listen 127.0.0.1:0"],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
