@@ -191,7 +191,8 @@ impl McpServer {
             return ToolResponse::Answer(answer);
         }
         let argument = self.dialect.session_argument();
-        let is_json = answer.text == answer.value.to_string();
+        let value_text = answer.value.to_string();
+        let is_json = answer.text == value_text;
         if let Some(fields) = answer.value.as_object_mut() {
             fields.insert(argument.to_owned(), json!(name));
         }
