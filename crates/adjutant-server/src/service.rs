@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
 use adjutant_dialects::{
@@ -80,10 +80,11 @@ impl ToolService {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<ParsedCall> {
+        let started = Instant::now();
         ParsedCall::parse(call, dialect).map_err(|refused| {
             let RefusedCall { call, refusal } = *refused;
             let answer = Err(refusal.clone().into());
-            let (task, duration) = (None, Duration::ZERO);
+            let (task, duration) = (None, started.elapsed());
             CallLog { session, dialect, call: &call, task, answer: &answer, duration }.write();
             refusal.into()
         })

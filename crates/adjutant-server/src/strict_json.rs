@@ -255,7 +255,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_refused_or_parsed_as_serde_json_parses_them(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_refused_or_parsed_as_serde_json_parses_them(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
             if let Ok(value) = parse(&bytes) {
                 prop_assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), value);
             }

@@ -102,7 +102,7 @@ async fn clients_share_one_server_and_tasks_outlive_the_client() -> Result<()> {
     let install = Install::new().await?;
     let (first, second) = (install.start(), install.start());
     tokio::join!(first.initialize("2025-06-18"), second.initialize("2025-06-18"));
-    let own = |client: &McpStdioClient| client.stderr().contains("a server of our own");
+    let own = |client: &McpStdioClient| client.stderr().contains("started a server at");
     let (owner, guest) = if own(&first) { (first, second) } else { (second, first) };
     assert!(own(&owner) && !own(&guest), "{} {}", owner.stderr(), guest.stderr());
     let spawned = guest
@@ -145,7 +145,7 @@ async fn adjutant_mcp_exits_with_its_parent_even_if_its_input_stays_open() -> Re
         .spawn()?;
     let log = folder.path().join("pid.log");
     until("the process runs", async || {
-        fs::read_to_string(&log).is_ok_and(|log| log.contains("speaking MCP"))
+        fs::read_to_string(&log).is_ok_and(|log| log.contains("MCP server is ready"))
     })
     .await;
     let pid: u32 = fs::read_to_string(&pid_file)?.trim().parse().context("no pid")?;

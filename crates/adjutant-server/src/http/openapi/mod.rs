@@ -31,12 +31,13 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     info(title = "Adjutant", description = "Durable delegation for AI agents."),
     paths(
         health::lives, health::ready, metrics::show, dashboard::page, show,
-        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive, sessions::remove,
+        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive,
+        sessions::remove,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
-        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke, webhooks::list,
-        webhooks::redeliver,
+        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
+        webhooks::list, webhooks::redeliver,
     ),
     tags(
         (name = "tools", description = "The tools of orchestrators."),
