@@ -1,7 +1,7 @@
 //! Agents of the config and of sessions, the tasks that they are given, and the catalogue of tools.
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode,
+    AgentConfig, AgentDefinition, AgentDraft, AgentExtras, Budget, DefinitionLimits, ErrorCode,
     InheritancePolicy, OnWorkerLoss, Skill, ToolDefinition,
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
@@ -122,11 +122,11 @@ async fn a_list_has_everything_but_the_system_prompts() {
     let session = world.session().await;
     world.store.publish_agents(&[agent("a", "secret")]).await.unwrap();
     let listed = world.store.agents(session).await.unwrap().remove(0).definition;
-    assert_eq!(listed.spec.system_prompt, "");
+    assert_eq!(listed.config.system_prompt, "");
     let mut whole = agent("a", "secret");
-    whole.spec.system_prompt.clear();
+    whole.config.system_prompt.clear();
     assert_eq!(listed, whole);
-    assert_eq!(listed.spec.tools, ["shared_context"]);
+    assert_eq!(listed.config.tools, ["shared_context"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +164,7 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
     let worker = world.worker().await;
     let mut definition = agent("a", "one");
     definition.on_worker_loss = OnWorkerLoss::Fail;
-    definition.spec.budget.max_output_tokens = Some(7);
+    definition.config.budget.max_output_tokens = Some(7);
     world.store.define(session, &agent("a", "older"), Redefinition::Refuse).await.unwrap();
     world.store.define(session, &definition, Redefinition::Replace).await.unwrap();
     let new = NewDelegation {
@@ -180,10 +180,10 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
     world.store.delegate(session, &new, &operator, None).await.unwrap();
     world.store.define(session, &agent("a", "newer"), Redefinition::Replace).await.unwrap();
     let claim = world.claim_one(&worker).await;
-    let spec: AgentSpec = serde_json::from_value(claim.assignment.config.clone()).unwrap();
+    let spec: AgentConfig = serde_json::from_value(claim.assignment.config.clone()).unwrap();
     assert_eq!(
         spec,
-        AgentSpec {
+        AgentConfig {
             model: "session's".to_owned(),
             timeout_s: Some(60.0),
             budget: Budget {
@@ -191,7 +191,7 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
                 max_output_tokens: Some(7),
                 max_cost_nanousd: None
             },
-            ..definition.spec
+            ..definition.config
         }
     );
     let stored: (String, i32, String) =
@@ -246,8 +246,8 @@ fn skill(name: &str) -> Skill {
     Skill { name: name.to_owned(), instructions: "Count first.".to_owned(), ..Skill::default() }
 }
 
-fn equipment() -> Equipment {
-    Equipment {
+fn equipment() -> AgentExtras {
+    AgentExtras {
         skills: vec![skill("own"), skill("more")],
         inheritance: Some(InheritancePolicy::default()),
         sections: true,
@@ -258,9 +258,9 @@ fn equipment() -> Equipment {
 /// One with few settings, and one with ceilings and free-form agents.
 fn operators() -> [Operator; 2] {
     let free_form = AgentDefinition {
-        spec: AgentSpec {
+        config: AgentConfig {
             system_prompt: "You are ${_category}, ${_category}.".to_owned(),
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         },
         ..agent("free-form", "any")
     };
@@ -279,7 +279,7 @@ fn operators() -> [Operator; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
     let world = World::new().await;
-    let own = AgentSpec {
+    let own = AgentConfig {
         model: "agent's".to_owned(),
         max_turns: 100,
         summary_prompt: Some("In short?".to_owned()),
@@ -291,10 +291,10 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
         },
         skills: vec![skill("own")],
         inheritance: Some(InheritancePolicy { enabled: false, ..InheritancePolicy::default() }),
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     };
     let rich =
-        AgentDefinition { spec: own, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
+        AgentDefinition { config: own, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
     world.store.publish_agents(&[agent("plain", "one"), rich]).await.unwrap();
     let worker = world.worker().await;
     world.store.set_cap(100).await.unwrap();
@@ -307,7 +307,7 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
             ["plain", "rich"].iter().flat_map(|name| operators.iter().map(move |o| (*name, o)));
         for (name, operator) in registered.chain([("made-up", &operators[1])]) {
             for (timeout_s, budget, summary_prompt, equipment) in [
-                (None, Budget::default(), None, Equipment::default()),
+                (None, Budget::default(), None, AgentExtras::default()),
                 (Some(9.0), given, Some("Briefly?".to_owned()), equipment()),
             ] {
                 let task = NewTask {
@@ -327,7 +327,7 @@ async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
                 world.store.delegate(session, &new, operator, None).await.unwrap();
                 let claim = world.claim_one(&worker).await;
                 let of = |config: serde_json::Value| {
-                    serde_json::from_value::<AgentSpec>(config).unwrap()
+                    serde_json::from_value::<AgentConfig>(config).unwrap()
                 };
                 assert_eq!(
                     of(claim.assignment.config),

@@ -81,8 +81,8 @@ impl Store {
             .into_iter()
             .map(|row| {
                 let mut definition = row.definition.0;
-                if definition.spec.model.is_empty() {
-                    definition.spec.model = row.model.unwrap_or_default();
+                if definition.config.model.is_empty() {
+                    definition.config.model = row.model.unwrap_or_default();
                 }
                 Agent { definition, version: row.version }
             })

@@ -1,5 +1,5 @@
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode,
+    AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode,
     MAX_TASK_TOKENS, Refusal, SessionId, check_agent_name, estimate_tokens,
 };
 use futures::future::BoxFuture;
@@ -25,7 +25,7 @@ pub struct NewDelegation {
     /// Instead of the agent's.
     pub summary_prompt: Option<String>,
     /// Beside what the agent has.
-    pub equipment: Equipment,
+    pub equipment: AgentExtras,
     /// Its assignment may be longer than `spec` takes.
     pub any_length: bool,
 }
@@ -51,7 +51,7 @@ impl Operator {
     pub fn free_form_agent(&self, name: &str) -> Option<AgentDefinition> {
         check_agent_name(name).ok()?;
         let mut agent = self.free_form.clone()?;
-        agent.spec.system_prompt = agent.spec.system_prompt.replace(CATEGORY, name);
+        agent.config.system_prompt = agent.config.system_prompt.replace(CATEGORY, name);
         Some(agent)
     }
 }
@@ -70,7 +70,7 @@ impl Default for Operator {
 
 impl Operator {
     /// The configuration of a task that names no agent: what is asked for, as far as the operator allows it.
-    pub fn config_of(&self, spec: AgentSpec) -> Result<Map<String, Value>> {
+    pub fn config_of(&self, spec: AgentConfig) -> Result<Map<String, Value>> {
         config(&spec_at_spawn(&NewDelegation::default(), spec, None, self))
     }
 }
@@ -160,7 +160,7 @@ impl Store {
     ) -> Result<NewTask> {
         check_assignment(new)?;
         let (agent, model) = self.agent_and_model(session, &new.task.agent, operator).await?;
-        let spec = spec_at_spawn(new, agent.definition.spec, model, operator);
+        let spec = spec_at_spawn(new, agent.definition.config, model, operator);
         Ok(NewTask {
             agent_version: agent.version,
             config: config(&spec)?,
@@ -223,10 +223,10 @@ pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
 /// `resolve_config_1` is the same rule where the agent is, which saves [`Store::delegate`] a round trip; a test compares them.
 pub(crate) fn spec_at_spawn(
     new: &NewDelegation,
-    mut spec: AgentSpec,
+    mut spec: AgentConfig,
     model: Option<String>,
     operator: &Operator,
-) -> AgentSpec {
+) -> AgentConfig {
     if spec.model.is_empty() {
         spec.model = model.unwrap_or_else(|| operator.default_model.clone());
     }
@@ -245,7 +245,7 @@ pub(crate) fn spec_at_spawn(
     new.equipment.add_to(spec)
 }
 
-pub(crate) fn config(spec: &AgentSpec) -> Result<Map<String, Value>> {
+pub(crate) fn config(spec: &AgentConfig) -> Result<Map<String, Value>> {
     match serde_json::to_value(spec) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Ok(Map::new()),
@@ -264,7 +264,7 @@ mod tests {
         most: Option<f64>,
     ) -> Option<f64> {
         let new = NewDelegation { timeout_s: spawn, ..NewDelegation::default() };
-        let agent = AgentSpec { timeout_s: agents, ..AgentSpec::default() };
+        let agent = AgentConfig { timeout_s: agents, ..AgentConfig::default() };
         let operator =
             Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
         spec_at_spawn(&new, agent, None, &operator).timeout_s
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
         let model = |agents: &str, session: Option<&str>| {
-            let agent = AgentSpec { model: agents.to_owned(), ..AgentSpec::default() };
+            let agent = AgentConfig { model: agents.to_owned(), ..AgentConfig::default() };
             let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
             spec_at_spawn(&NewDelegation::default(), agent, session.map(str::to_owned), &operator)
                 .model
@@ -304,7 +304,7 @@ mod tests {
         let given =
             Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
         let new = NewDelegation { budget: given, ..NewDelegation::default() };
-        let agent = AgentSpec { budget: own, max_turns: 100, ..AgentSpec::default() };
+        let agent = AgentConfig { budget: own, max_turns: 100, ..AgentConfig::default() };
         let spec = spec_at_spawn(&new, agent, None, &Operator::default());
         assert_eq!(
             spec.budget,

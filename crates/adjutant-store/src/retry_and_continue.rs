@@ -4,7 +4,7 @@
 //! snapshot, because the old one was deleted when the task ended.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    AgentConfig, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
     Webhook,
 };
 use serde_json::{Map, Value};
@@ -170,7 +170,7 @@ fn with_origin(mut task: NewTask, field: &str, origin: TaskId) -> NewTask {
     task
 }
 
-fn as_spawned(config: Value) -> Result<AgentSpec> {
+fn as_spawned(config: Value) -> Result<AgentConfig> {
     serde_json::from_value(config)
         .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
 }

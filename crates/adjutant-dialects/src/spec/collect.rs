@@ -1,4 +1,4 @@
-use adjutant_agent::{Outcome, SPEC_VIEW, SessionId};
+use adjutant_agent::{Outcome, SPEC_TRUNCATION, SessionId};
 use serde_json::{Value, json};
 
 use super::render::put_text;
@@ -18,7 +18,7 @@ pub(super) async fn collect(
         Outcome::Completed { result, summary } => {
             put_text(&mut answer, "result", result);
             if let Some(summary) = summary {
-                answer.insert("summary".to_owned(), json!(SPEC_VIEW.of(summary).text));
+                answer.insert("summary".to_owned(), json!(SPEC_TRUNCATION.apply(summary).text));
             }
         }
         Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {

@@ -1,4 +1,4 @@
-use adjutant_agent::{Outcome, SPEC_VIEW, TaskNumber, TaskView};
+use adjutant_agent::{Outcome, SPEC_TRUNCATION, TaskNumber, TaskView};
 use serde_json::{Map, Value, json};
 
 use crate::spec::render::{error, put_text, word};
@@ -32,7 +32,8 @@ pub fn child_outcome(child: &TaskView, outcome: &Outcome) -> Map<String, Value> 
     let mut fields = child_status(child);
     let (name, text) = match outcome {
         Outcome::Completed { result, summary } => {
-            let summary = summary.as_ref().map(|summary| json!(SPEC_VIEW.of(summary).text));
+            let summary =
+                summary.as_ref().map(|summary| json!(SPEC_TRUNCATION.apply(summary).text));
             fields.extend(summary.map(|summary| ("summary".to_owned(), summary)));
             ("result", Some(result))
         }
