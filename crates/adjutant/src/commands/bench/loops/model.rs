@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use adjutant_script::{Answer, End, Keep, Options, Recorded, Script, ScriptServer, When, text};
+use adjutant_script::{
+    Answer, End, Keep, Options, RecordedRequest, Script, ScriptServer, When, text,
+};
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
@@ -52,7 +54,7 @@ impl Model {
             paces.into_iter().fold(Script::new(), |script, (pace, time)| rule(script, pace, time));
         let answered: Arc<Mutex<HashMap<Turn, Instant>>> = Arc::default();
         let ends = answered.clone();
-        let on_end = move |request: &Recorded| {
+        let on_end = move |request: &RecordedRequest| {
             if let (Some(turn), Some(End::Answered)) = (turn(request), &request.end) {
                 ends.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, Instant::now());
             }
@@ -78,11 +80,11 @@ impl Model {
 
     /// Answers that it has given.
     pub fn answers(&self) -> usize {
-        self.server.tally().answered
+        self.server.request_counts().answered
     }
 
     pub fn unexpected(&self) -> usize {
-        self.server.tally().unexpected
+        self.server.request_counts().unexpected
     }
 
     /// From the end of an answer to the arrival of the same conversation's next request: all that a turn takes besides the
@@ -90,7 +92,7 @@ impl Model {
     pub fn gaps(&self, assignment: &str) -> Vec<Duration> {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = self.server.requests_of(assignment);
-        let gap = |request: &Recorded| {
+        let gap = |request: &RecordedRequest| {
             let (conversation, turn) = turn(request)?;
             let before = answered.get(&(conversation, turn.checked_sub(1)?))?;
             Some(request.arrived.saturating_duration_since(*before))
@@ -99,7 +101,7 @@ impl Model {
     }
 }
 
-fn turn(request: &Recorded) -> Option<Turn> {
+fn turn(request: &RecordedRequest) -> Option<Turn> {
     request.asked.as_ref().map(|asked| (asked.conversation.id, asked.turn))
 }
 
