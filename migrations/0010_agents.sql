@@ -112,30 +112,30 @@ select plan_by_index('define_1');
 create function free_form_agent_1(p_operator jsonb, p_name text) returns jsonb language sql immutable as $$
     select case when p_name ~ '^[a-z0-9_-]{1,64}$' then jsonb_set(
         p_operator -> 'free_form',
-        '{spec, system_prompt}',
-        to_jsonb(replace(p_operator #>> '{free_form, spec, system_prompt}', '${_category}', p_name))
+        '{config, system_prompt}',
+        to_jsonb(replace(p_operator #>> '{free_form, config, system_prompt}', '${_category}', p_name))
     ) end
 $$;
 
 -- The configuration of a task. The model is the agent's, the session's or the operator's. The time-out
 -- and each limit of the budget are the spawn's or the agent's. The operator's ceilings bound them.
-create function resolve_config_1(p_spec jsonb, p_task jsonb, p_model text, p_operator jsonb)
+create function resolve_config_1(p_agent jsonb, p_options jsonb, p_model text, p_operator jsonb)
 returns jsonb language plpgsql immutable as $$
 begin
-    return p_spec || jsonb_strip_nulls(jsonb_build_object(
-        'model', coalesce(nullif(p_spec ->> 'model', ''), p_model, p_operator ->> 'default_model'),
-        'max_turns', least((p_spec ->> 'max_turns')::integer, (p_operator ->> 'max_turns_ceiling')::integer),
-        'summary_prompt', p_task -> 'summary_prompt',
+    return p_agent || jsonb_strip_nulls(jsonb_build_object(
+        'model', coalesce(nullif(p_agent ->> 'model', ''), p_model, p_operator ->> 'default_model'),
+        'max_turns', least((p_agent ->> 'max_turns')::integer, (p_operator ->> 'max_turns_ceiling')::integer),
+        'summary_prompt', p_options -> 'summary_prompt',
         'timeout_s', least(
-            coalesce(p_task ->> 'timeout_s', p_spec ->> 'timeout_s', p_operator ->> 'default_timeout_s')::double precision,
+            coalesce(p_options ->> 'timeout_s', p_agent ->> 'timeout_s', p_operator ->> 'default_timeout_s')::double precision,
             (p_operator ->> 'max_timeout_s')::double precision
         ),
-        'budget', nullif(coalesce(p_spec -> 'budget', '{}') || coalesce(p_task -> 'budget', '{}'), '{}'),
-        'skills', nullif(coalesce(p_spec -> 'skills', '[]') || coalesce(p_task #> '{equipment, skills}', '[]'), '[]'),
-        'inheritance', coalesce(p_spec -> 'inheritance', p_task #> '{equipment, inheritance}'),
-        'sections', nullif(p_task #> '{equipment, sections}', 'false'),
-        'envelope', nullif(p_task #> '{equipment, envelope}', 'false'),
-        'continues', p_task -> 'continues'
+        'budget', nullif(coalesce(p_agent -> 'budget', '{}') || coalesce(p_options -> 'budget', '{}'), '{}'),
+        'skills', nullif(coalesce(p_agent -> 'skills', '[]') || coalesce(p_options #> '{equipment, skills}', '[]'), '[]'),
+        'inheritance', coalesce(p_agent -> 'inheritance', p_options #> '{equipment, inheritance}'),
+        'sections', nullif(p_options #> '{equipment, sections}', 'false'),
+        'envelope', nullif(p_options #> '{equipment, envelope}', 'false'),
+        'continues', p_options -> 'continues'
     ));
 end $$;
 

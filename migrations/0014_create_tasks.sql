@@ -30,7 +30,7 @@ begin
 end $$;
 
 -- Gives each task the configuration that it keeps: of the agent that it names (the session's own, or
--- else the config file's, or else a free-form agent, if the operator allows these), or of the "spec" in
+-- else the config file's, or else a free-form agent, if the operator allows these), or of the "config" in
 -- its options. A task whose agent is unknown has no configuration afterwards.
 create function resolve_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
 begin
@@ -47,7 +47,7 @@ begin
     ), resolved as materialized (
         select
             g.place, a.version, a.loss_rule,
-            resolve_config_1(a.spec, coalesce(g.options, '{}'), g.model, p_operator) as config
+            resolve_config_1(a.config, coalesce(g.options, '{}'), g.model, p_operator) as config
         from given g
         left join lateral (
             select a.*
@@ -68,13 +68,13 @@ begin
         ) d
         cross join lateral (
             select
-                d.definition -> 'spec' as spec,
+                d.definition -> 'config' as config,
                 d.definition ->> 'on_worker_loss' as loss_rule,
                 coalesce(own.version, listed.version, 0) as version
-            where not coalesce(g.options ? 'spec', false)
+            where not coalesce(g.options ? 'config', false)
             union all
-            select g.options -> 'spec', g.options ->> 'on_worker_loss', (g.options ->> 'agent_version')::integer
-            where g.options ? 'spec'
+            select g.options -> 'config', g.options ->> 'on_worker_loss', (g.options ->> 'agent_version')::integer
+            where g.options ? 'config'
         ) a
         where g.place = g.first
     )

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use adjutant_script::{Recorded, Script, Usage, When, text, tool_call};
+use adjutant_script::{RecordedRequest, Script, Usage, When, text, tool_call};
 use adjutant_server::Dialect;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl Setup {
     }
 }
 
-fn body(request: &Recorded) -> &Value {
+fn body(request: &RecordedRequest) -> &Value {
     request.body.as_deref().unwrap()
 }
 

@@ -41,7 +41,7 @@ pub fn delegation(arguments: &Value, tools: &[String], model: &str) -> NewDelega
         metadata: new.metadata(),
         ..NewTask::default()
     };
-    NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() }
+    NewDelegation { task, config: Some(spec), any_length: true, ..NewDelegation::default() }
 }
 
 /// A model call of this kind that took 10 tokens in and 2 out.

@@ -1,7 +1,7 @@
 //! Agents of the config and of sessions, the tasks that they are given, and the catalogue of tools.
 
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode,
+    AgentConfig, AgentDefinition, AgentDraft, AgentExtras, Budget, DefinitionLimits, ErrorCode,
     InheritancePolicy, OnWorkerLoss, Skill, TaskId, ToolDefinition,
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Quota, Redefinition};
@@ -122,11 +122,11 @@ async fn a_list_has_everything_but_the_system_prompts() {
     let session = world.session().await;
     world.store.publish_agents(&[agent("a", "secret")]).await.unwrap();
     let listed = world.store.agents(session).await.unwrap().remove(0).definition;
-    assert_eq!(listed.spec.system_prompt, "");
+    assert_eq!(listed.config.system_prompt, "");
     let mut whole = agent("a", "secret");
-    whole.spec.system_prompt.clear();
+    whole.config.system_prompt.clear();
     assert_eq!(listed, whole);
-    assert_eq!(listed.spec.tools, ["shared_context"]);
+    assert_eq!(listed.config.tools, ["shared_context"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +164,7 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
     let worker = world.worker().await;
     let mut definition = agent("a", "one");
     definition.on_worker_loss = OnWorkerLoss::Fail;
-    definition.spec.budget.max_output_tokens = Some(7);
+    definition.config.budget.max_output_tokens = Some(7);
     world.store.define(session, &agent("a", "older"), Redefinition::Refuse).await.unwrap();
     world.store.define(session, &definition, Redefinition::Replace).await.unwrap();
     let new = NewDelegation {
@@ -180,10 +180,10 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
     world.store.delegate(session, &new, &operator, None).await.unwrap();
     world.store.define(session, &agent("a", "newer"), Redefinition::Replace).await.unwrap();
     let claim = world.claim_one(&worker).await;
-    let spec: AgentSpec = serde_json::from_value(claim.assignment.config.clone()).unwrap();
+    let spec: AgentConfig = serde_json::from_value(claim.assignment.config.clone()).unwrap();
     assert_eq!(
         spec,
-        AgentSpec {
+        AgentConfig {
             model: "session's".to_owned(),
             timeout_s: Some(60.0),
             budget: Budget {
@@ -191,7 +191,7 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
                 max_output_tokens: Some(7),
                 max_cost_nanousd: None
             },
-            ..definition.spec
+            ..definition.config
         }
     );
     let stored: (String, i32, String) =
@@ -252,7 +252,7 @@ async fn config_of(
     model: Option<&str>,
     new: &NewDelegation,
     operator: &Operator,
-) -> (AgentSpec, i32, String) {
+) -> (AgentConfig, i32, String) {
     let session = world.session_with(|session| session.model = model.map(str::to_owned)).await;
     let task = world.store.delegate(session, new, operator, None).await.unwrap().id;
     let (config, version, rule): (serde_json::Value, i32, String) = sqlx::query_as(
@@ -275,7 +275,7 @@ async fn world_with_agents() -> World {
     let world = World::new().await;
     let budget =
         Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
-    let spec = AgentSpec {
+    let config = AgentConfig {
         model: "agent's".to_owned(),
         max_turns: 100,
         summary_prompt: Some("In short?".to_owned()),
@@ -283,9 +283,10 @@ async fn world_with_agents() -> World {
         budget,
         skills: vec![skill("own")],
         inheritance: Some(InheritancePolicy { enabled: false, ..InheritancePolicy::default() }),
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     };
-    let rich = AgentDefinition { spec, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
+    let rich =
+        AgentDefinition { config, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
     world.store.publish_agents(&[agent("plain", "one"), rich]).await.unwrap();
     world
 }
@@ -299,8 +300,8 @@ async fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
         ("plain", Some("session's"), "session's"),
         ("plain", None, "config's"),
     ] {
-        let (spec, _, _) = config_of(&world, session, &to_agent(agent), &operator).await;
-        assert_eq!(spec.model, expected);
+        let (config, _, _) = config_of(&world, session, &to_agent(agent), &operator).await;
+        assert_eq!(config.model, expected);
     }
 }
 
@@ -319,8 +320,8 @@ async fn a_timeout_is_the_spawns_then_the_agents_then_the_operators_and_never_ab
         let new = NewDelegation { timeout_s: spawn, ..to_agent(agent) };
         let operator =
             Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
-        let (spec, _, _) = config_of(&world, None, &new, &operator).await;
-        assert_eq!(spec.timeout_s, expected, "{new:?} {operator:?}");
+        let (config, _, _) = config_of(&world, None, &new, &operator).await;
+        assert_eq!(config.timeout_s, expected, "{new:?} {operator:?}");
     }
 }
 
@@ -334,7 +335,7 @@ async fn a_delegation_replaces_limits_of_its_agent_and_adds_to_its_skills() {
             ..Budget::default()
         },
         summary_prompt: Some("Briefly?".to_owned()),
-        equipment: Equipment {
+        equipment: AgentExtras {
             skills: vec![skill("own"), skill("more")],
             inheritance: Some(InheritancePolicy::default()),
             sections: true,
@@ -343,38 +344,38 @@ async fn a_delegation_replaces_limits_of_its_agent_and_adds_to_its_skills() {
         ..to_agent("rich")
     };
     let operator = Operator { max_turns_ceiling: 7, ..Operator::default() };
-    let (spec, version, rule) = config_of(&world, None, &new, &operator).await;
+    let (config, version, rule) = config_of(&world, None, &new, &operator).await;
     let budget =
         Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) };
-    assert_eq!((spec.budget, spec.max_turns), (budget, 7));
-    assert_eq!(spec.summary_prompt.as_deref(), Some("Briefly?"));
-    assert_eq!(spec.skills, [skill("own"), skill("own"), skill("more")]);
-    assert_eq!(spec.inheritance.map(|policy| policy.enabled), Some(false), "the agent's own");
-    assert!(spec.sections && spec.envelope);
+    assert_eq!((config.budget, config.max_turns), (budget, 7));
+    assert_eq!(config.summary_prompt.as_deref(), Some("Briefly?"));
+    assert_eq!(config.skills, [skill("own"), skill("own"), skill("more")]);
+    assert_eq!(config.inheritance.map(|policy| policy.enabled), Some(false), "the agent's own");
+    assert!(config.sections && config.envelope);
     assert_eq!((version, rule.as_str()), (1, "fail"));
 
-    let (spec, version, rule) = config_of(&world, None, &to_agent("plain"), &operator).await;
-    assert_eq!((spec.budget, spec.summary_prompt), (Budget::default(), None));
-    assert!(spec.skills.is_empty() && spec.inheritance.is_none());
-    assert!(!spec.sections && !spec.envelope);
+    let (config, version, rule) = config_of(&world, None, &to_agent("plain"), &operator).await;
+    assert_eq!((config.budget, config.summary_prompt), (Budget::default(), None));
+    assert!(config.skills.is_empty() && config.inheritance.is_none());
+    assert!(!config.sections && !config.envelope);
     assert_eq!((version, rule.as_str()), (1, "resume"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unregistered_name_is_a_free_form_agent_if_the_operator_allows_it() {
     let world = world_with_agents().await;
-    let spec = AgentSpec {
+    let config = AgentConfig {
         system_prompt: "You are ${_category}, ${_category}.".to_owned(),
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     };
-    let free_form = AgentDefinition { spec, ..agent("free-form", "any") };
+    let free_form = AgentDefinition { config, ..agent("free-form", "any") };
     let operator = Operator { free_form: Some(free_form), ..Operator::default() };
-    let (spec, version, _) = config_of(&world, None, &to_agent("made-up"), &operator).await;
-    assert_eq!(spec.system_prompt, "You are made-up, made-up.");
+    let (config, version, _) = config_of(&world, None, &to_agent("made-up"), &operator).await;
+    assert_eq!(config.system_prompt, "You are made-up, made-up.");
     assert_eq!(version, 0);
     let session = world.session().await;
     let named = world.store.agent_for(session, "made-up", &operator).await.unwrap();
-    assert_eq!(named.definition.spec.system_prompt, "You are made-up, made-up.");
+    assert_eq!(named.definition.config.system_prompt, "You are made-up, made-up.");
     for (name, operator) in [("made-up", &Operator::default()), ("Not A Name", &operator)] {
         let delegated = world.store.delegate(session, &to_agent(name), operator, None).await;
         assert_refused(delegated, ErrorCode::AgentNotFound);
@@ -384,15 +385,15 @@ async fn an_unregistered_name_is_a_free_form_agent_if_the_operator_allows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_given_specification_takes_the_place_of_the_agents_within_the_operators_ceilings() {
+async fn a_given_configuration_takes_the_place_of_the_agents_within_the_operators_ceilings() {
     let world = world_with_agents().await;
-    let given = AgentSpec { max_turns: 50, ..AgentSpec::default() };
-    let mut new = NewDelegation { spec: Some(given), ..to_agent("nobody") };
+    let given = AgentConfig { max_turns: 50, ..AgentConfig::default() };
+    let mut new = NewDelegation { config: Some(given), ..to_agent("nobody") };
     new.task.agent_version = 4;
     new.task.on_worker_loss = OnWorkerLoss::Fail;
     let operator = Operator { max_turns_ceiling: 7, ..Operator::default() };
-    let (spec, version, rule) = config_of(&world, Some("session's"), &new, &operator).await;
-    assert_eq!((spec.max_turns, spec.model.as_str()), (7, "session's"));
+    let (config, version, rule) = config_of(&world, Some("session's"), &new, &operator).await;
+    assert_eq!((config.max_turns, config.model.as_str()), (7, "session's"));
     assert_eq!((version, rule.as_str()), (4, "fail"));
 }
 

@@ -2,7 +2,7 @@
 //! alone.
 
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, ErrorCode, OnWorkerLoss, SessionId, TaskNumber, TaskState,
+    AgentConfig, AgentDefinition, ErrorCode, OnWorkerLoss, SessionId, TaskNumber, TaskState,
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition, Result, Spawned, Store};
 use futures::future::join_all;
@@ -14,10 +14,10 @@ fn agent(name: &str, prompt: &str) -> AgentDefinition {
         name: name.to_owned(),
         description: "Takes part".to_owned(),
         on_worker_loss: OnWorkerLoss::default(),
-        spec: AgentSpec {
+        config: AgentConfig {
             system_prompt: prompt.to_owned(),
             model: "m".to_owned(),
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         },
     }
 }

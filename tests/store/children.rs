@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber, TaskState,
-    ToolResult,
+    AgentConfig, AgentDefinition, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber,
+    TaskState, ToolResult,
 };
 use adjutant_store::{
     Await, Claim, Dependency, IdempotencyKey, NewDelegation, NewTask, Operator, Spawned, Worker,
@@ -265,10 +265,10 @@ async fn delegating(world: &World) -> (SessionId, Worker, Claim) {
         name: "helper".to_owned(),
         description: "Helps".to_owned(),
         on_worker_loss: OnWorkerLoss::Resume,
-        spec: AgentSpec {
+        config: AgentConfig {
             system_prompt: "You help.".to_owned(),
             max_turns: 3,
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         },
     };
     world.store.define(session, &helper, adjutant_store::Redefinition::Refuse).await.unwrap();

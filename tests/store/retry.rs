@@ -1,7 +1,7 @@
 //! Tasks that come from others: done again, or gone on with.
 
 use adjutant_agent::{
-    AgentDraft, AgentSpec, Budget, DefinitionLimits, ErrorCode, FailureKind, OnWorkerLoss,
+    AgentConfig, AgentDraft, Budget, DefinitionLimits, ErrorCode, FailureKind, OnWorkerLoss,
     SessionId, TaskNumber, TaskState,
 };
 use adjutant_store::{
@@ -150,7 +150,7 @@ async fn a_retry_does_not_wait_for_failed_dependencies() {
     world.drain(&world.worker().await).await;
 }
 
-async fn spec_of(world: &World, spawned: &Spawned) -> AgentSpec {
+async fn spec_of(world: &World, spawned: &Spawned) -> AgentConfig {
     let config: Value = sqlx::query_scalar("select config from task where id = $1")
         .bind(spawned.id.0)
         .fetch_one(&world.sql)

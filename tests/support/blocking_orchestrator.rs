@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::AgentSpec;
+use adjutant_agent::AgentConfig;
 use adjutant_server::Dialect;
 use adjutant_store::{Claim, Ending, Worker};
 use serde::Deserialize;
@@ -90,10 +90,10 @@ impl BlockingOrchestrator {
     }
 
     /// The configuration of the child of a call, which then completes.
-    pub async fn child_of(&self, arguments: Value) -> AgentSpec {
+    pub async fn child_of(&self, arguments: Value) -> AgentConfig {
         let call = self.start_call(arguments);
         let claim = self.claim().await;
-        let spec = AgentSpec::deserialize(&claim.assignment.config).unwrap();
+        let spec = AgentConfig::deserialize(&claim.assignment.config).unwrap();
         claim.lease.complete("done".to_owned(), None).write().await.unwrap();
         call.await.unwrap();
         spec

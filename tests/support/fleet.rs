@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use adjutant_agent::{FailureKind, SessionId, StoredTurn, TaskId, TaskState};
-use adjutant_script::{Recorded, Script, ScriptServer};
+use adjutant_script::{RecordedRequest, Script, ScriptServer};
 use adjutant_store::{NewDelegation, NewTask, Operator};
 use sqlx::Row;
 use tempfile::TempDir;
@@ -183,7 +183,7 @@ pub struct Done {
     pub turns_used: i32,
     pub attempt: i32,
     pub turns: Vec<StoredTurn>,
-    pub requests: Vec<Recorded>,
+    pub requests: Vec<RecordedRequest>,
 }
 
 impl Done {

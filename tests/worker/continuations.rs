@@ -1,7 +1,7 @@
 //! Tasks that go on where others have ended: the model is told all that was said before.
 
 use adjutant_agent::{FailureKind, TaskNumber, prompts};
-use adjutant_script::{Recorded, Script, When, text};
+use adjutant_script::{RecordedRequest, Script, When, text};
 use adjutant_store::{NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::world::until;
 const BRIEF: &str = "[agents.brief]\ndescription = \"Has no time\"\nsystem_prompt = \"You are brief.\"\ntools = [\"lookup\"]\nmax_turns = 2\n";
 
 /// What a request says, message by message, in one form for both wires.
-fn said(request: &Recorded) -> Vec<(String, String)> {
+fn said(request: &RecordedRequest) -> Vec<(String, String)> {
     let body = request.body.as_ref().unwrap();
     let messages = body["messages"].as_array().unwrap();
     let mut said = Vec::new();

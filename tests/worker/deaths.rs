@@ -222,6 +222,6 @@ async fn a_task_fails_with_its_worker_if_its_agent_says_so_or_after_too_many_los
     let lost = fleet.done(unlucky).await;
     lost.assert_failed(FailureKind::Lost, "The worker was lost 2 times in a row without progress");
     assert_eq!(lost.attempt, 2);
-    assert_eq!(fleet.model.tally().requests, 0, "all died before they asked");
+    assert_eq!(fleet.model.request_counts().requests, 0, "all died before they asked");
     fleet.close().await;
 }

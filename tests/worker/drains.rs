@@ -44,7 +44,7 @@ async fn leaves(wire: &str) {
     let in_tool = fleet.give(wire, CLERK, "Be in a tool.").await;
     let between = fleet.give(wire, CLERK, "Be between two tries.").await;
     until("the first two are where they should be", async || {
-        fleet.tools.calls_of("held").len() == 1 && fleet.model.tally().failed == 1
+        fleet.tools.calls_of("held").len() == 1 && fleet.model.request_counts().failed == 1
     })
     .await;
     let in_call = fleet.give(&narrow, CLERK, "Be in a model call.").await;

@@ -82,7 +82,8 @@ async fn cancelling_a_task_aborts_its_model_call_within_a_second() {
     for task in &tasks {
         fleet.world.store.cancel(*task).await.unwrap();
     }
-    until("the model has seen all hang up", async || fleet.model.tally().hung_up == 4).await;
+    until("the model has seen all hang up", async || fleet.model.request_counts().hung_up == 4)
+        .await;
     assert!(began.elapsed() < Duration::from_secs(1), "after {:?}", began.elapsed());
     for task in tasks {
         let done = fleet.look_at(task).await;
@@ -115,7 +116,8 @@ async fn a_task_at_its_time_limit_aborts_its_call_and_fails_with_its_text() {
         .unwrap();
         assert!((1.5..2.5).contains(&ran), "{ran} s");
     }
-    until("the model has seen all hang up", async || fleet.model.tally().hung_up == 4).await;
+    until("the model has seen all hang up", async || fleet.model.request_counts().hung_up == 4)
+        .await;
     fleet.close().await;
 }
 

@@ -1,6 +1,6 @@
 //! A session's permissions bound every task that is spawned in it, however it is spawned.
 
-use adjutant_agent::{AgentSpec, Parent, Permissions, SessionId};
+use adjutant_agent::{AgentConfig, OrchestratorConfig, Permissions, SessionId};
 use adjutant_script::{Script, When, text, tool_call};
 use adjutant_store::{NewTask, Operator, SessionChange};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn permissions(deny: &[&str]) -> Permissions {
     Permissions { allow: None, deny: deny.iter().map(|pattern| (*pattern).to_owned()).collect() }
 }
 
-async fn spec(world: &World, number: i32) -> AgentSpec {
+async fn spec(world: &World, number: i32) -> AgentConfig {
     let config: Value = sqlx::query_scalar("select config from task where number = $1")
         .bind(number)
         .fetch_one(&world.sql)
@@ -32,8 +32,10 @@ async fn forbid(world: &World, session: SessionId, change: Option<Permissions>) 
 }
 
 fn with_tools() -> NewTask {
-    let spec =
-        AgentSpec { tools: vec!["fetch".to_owned(), "lookup".to_owned()], ..AgentSpec::default() };
+    let spec = AgentConfig {
+        tools: vec!["fetch".to_owned(), "lookup".to_owned()],
+        ..AgentConfig::default()
+    };
     let Value::Object(config) = serde_json::to_value(spec).unwrap() else { panic!() };
     NewTask {
         agent: "anybody".to_owned(),
@@ -99,7 +101,7 @@ async fn children_and_batched_tasks_have_the_permissions_too() {
         fleet.delegate(bound, to(CLERK, "One")),
         fleet.delegate(free, to(CLERK, "Other"))
     );
-    let config = async |id: adjutant_agent::TaskId| -> AgentSpec {
+    let config = async |id: adjutant_agent::TaskId| -> AgentConfig {
         let config: Value = sqlx::query_scalar("select config from task where id = $1")
             .bind(id.0)
             .fetch_one(&fleet.world.sql)
@@ -151,9 +153,12 @@ async fn a_denied_tool_is_neither_shown_nor_run_and_the_agent_continues() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_a_policy_inherits_nothing() {
     let world = World::new().await;
-    let parent = Parent { system_prompt: Some("Verify.".to_owned()), ..Parent::default() };
+    let parent = OrchestratorConfig {
+        system_prompt: Some("Verify.".to_owned()),
+        ..OrchestratorConfig::default()
+    };
     let session = world.session_with(|session| session.parent = parent).await;
     let task = world.spawn_one(session, with_tools()).await;
     assert_eq!(spec(&world, task.number.0).await.parent, None);
-    assert_eq!(spec(&world, task.number.0).await.equipped().unwrap().spec.system_prompt, "");
+    assert_eq!(spec(&world, task.number.0).await.resolve().unwrap().config.system_prompt, "");
 }

@@ -54,7 +54,7 @@ async fn holds_all_back(wire: &str, limit: Answer) {
     let requests = fleet.model.requests();
     let limited =
         requests.iter().find(|request| request.end == Some(adjutant_script::End::Failed)).unwrap();
-    let after = |request: &adjutant_script::Recorded| {
+    let after = |request: &adjutant_script::RecordedRequest| {
         request.arrived.saturating_duration_since(limited.arrived)
     };
     let (settled, over) = (Duration::from_millis(250), Duration::from_secs(3));

@@ -1,20 +1,20 @@
-//! Which fields the actions of our tools have: what is read, and what the documents say.
+//! The fields of each action of our tools, for the parsers and for the documentation.
 
 use crate::ContextAction;
 
-/// One way to call an action: the fields that it needs, and those that it may have.
+/// One form of an action's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionForm {
-    pub needed: &'static [&'static str],
+    pub required: &'static [&'static str],
     pub optional: &'static [&'static str],
 }
 
 impl ActionForm {
     pub const fn new(
-        needed: &'static [&'static str],
+        required: &'static [&'static str],
         optional: &'static [&'static str],
     ) -> ActionForm {
-        ActionForm { needed, optional }
+        ActionForm { required, optional }
     }
 }
 

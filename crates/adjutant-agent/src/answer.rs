@@ -1,9 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-/// What a model answered, in one form for every wire: this is what is stored, and what goes back to the model.
+/// The answer of a model in a form that is independent of the wire. It is stored, and sent back to
+/// the model in later requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub content: Vec<Block>,
@@ -11,7 +12,7 @@ pub struct Answer {
     pub stop: StopReason,
 }
 
-/// One piece of an answer, in the order in which the model gave them.
+/// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -19,17 +20,18 @@ pub enum Block {
         text: String,
     },
     ToolUse(ToolUse),
-    /// What only the wire that made it understands (thinking and its signature): it goes back as it came, on that wire.
+    /// Data that only its wire understands (thinking and its signature); sent back unchanged on
+    /// that wire.
     Opaque {
         wire: String,
         value: Value,
     },
 }
 
-/// A tool call, as the model asks for it.
+/// A tool call in an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// Unique in its answer; the clients see to that.
+    /// Unique in its answer; the model clients ensure that.
     pub id: String,
     pub name: String,
     #[serde(flatten)]
@@ -40,19 +42,19 @@ pub struct ToolUse {
 pub enum Arguments {
     #[serde(rename = "input")]
     Json(Value),
-    /// Not a JSON object: the text as it came.
+    /// The text of arguments that are not a JSON object.
     #[serde(rename = "malformed")]
     Malformed(String),
 }
 
-words! {
+word_enum! {
     /// Why the model stopped.
     #[derive(Default)]
     StopReason {
-        /// It was done, or it waits for its tools.
+        /// It finished, or it called tools.
         #[default]
         End = "end",
-        /// Its answer was cut off at the limit of tokens.
+        /// Its answer was cut off at the token limit.
         MaxTokens = "max_tokens",
         Refusal = "refusal",
     }
@@ -63,13 +65,13 @@ impl Answer {
         Self { content: vec![Block::Text { text: text.into() }], stop: StopReason::End }
     }
 
-    /// All its text, or none if that is nothing but white space.
+    /// All of its text; none if that is blank.
     pub fn text(&self) -> Option<String> {
         let text: String = self.text_parts().collect();
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// Its text as it came, white space included.
+    /// Its text without any change.
     pub(crate) fn text_parts(&self) -> impl Iterator<Item = &str> {
         self.content.iter().filter_map(Block::text)
     }

@@ -1,21 +1,41 @@
 use std::fmt;
 use std::iter::Sum;
 
-use crate::words::words;
-use crate::{Budget, Spent, StoredTurn, Usage};
+use serde::{Deserialize, Serialize};
 
-words! {
-    /// Whose spending a budget bounds.
+use crate::word_enum::word_enum;
+use crate::{Spent, StoredTurn, Usage};
+
+/// The most that may be used; checked before each model call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_input_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_nanousd: Option<i64>,
+}
+
+impl Budget {
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+word_enum! {
+    /// What a budget applies to.
     BudgetScope {
         Task = "task",
-        /// A task and everything below it.
+        /// A task and all of its descendants.
         Tree = "tree",
         Session = "session",
     }
 }
 
-words! {
-    /// One of a budget's limits, by the name that callers give it.
+word_enum! {
+    /// One of a budget's limits, by its public name.
     BudgetLimit {
         InputTokens = "max_input_tokens",
         OutputTokens = "max_output_tokens",
@@ -23,7 +43,7 @@ words! {
     }
 }
 
-/// A limit that is used up: no further model call may begin. Its text is the error of the task that fails by it.
+/// A limit that is used up: no further model call may start. Its text is the error of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverBudget {
     pub scope: BudgetScope,
@@ -55,7 +75,7 @@ impl fmt::Display for OverBudget {
     }
 }
 
-/// Billionths of a US dollar, written in dollars with all the digits that they need and at least two.
+/// Nanodollars, displayed in dollars with all significant decimals and at least two.
 struct Usd(i64);
 
 impl fmt::Display for Usd {
@@ -69,8 +89,8 @@ impl fmt::Display for Usd {
 }
 
 impl Budget {
-    /// Whether another model call may begin after all of `spent`. Nobody knows what a call will use before it was made, so
-    /// the last one of each running task may go beyond the limit.
+    /// Whether another model call may start after `spent` was used. The use of a call is not known
+    /// in advance, so the last call of each running task may exceed the limit.
     pub fn check(&self, scope: BudgetScope, spent: Spent) -> Result<(), OverBudget> {
         let limits = [
             (BudgetLimit::InputTokens, self.max_input_tokens, spent.input_tokens),
@@ -89,7 +109,7 @@ impl Budget {
 }
 
 impl Spent {
-    /// What all these turns used, of whatever kind they are.
+    /// The use of all these turns, of every kind.
     pub fn on(turns: &[StoredTurn]) -> Self {
         turns.iter().map(|stored| stored.turn.usage.into()).sum()
     }
@@ -108,7 +128,7 @@ impl From<Usage> for Spent {
 impl std::ops::Add for Spent {
     type Output = Self;
 
-    /// Stops at the largest number: a sum that wraps around would reopen a budget.
+    /// Saturates: a sum that wraps around would reopen a budget.
     fn add(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),

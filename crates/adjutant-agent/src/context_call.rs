@@ -1,22 +1,22 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::fields::{Fields, text_in, whole_in};
+use crate::fields::{Fields, integer_in, text_in};
 use crate::tokens::estimate_tokens;
-use crate::words::words;
+use crate::word_enum::word_enum;
 use crate::{ErrorCode, Refusal, check_key};
 
 /// The most tokens that one value of the shared context may have.
 const MAX_VALUE_TOKENS: i64 = 1_000;
 const MAX_LABEL_CHARS: usize = 64;
-/// The most keys that one `read_batch` may name.
+/// The most keys in one `read_batch`.
 const MAX_KEYS: usize = 100;
-/// How much of a key's history is read if nothing is said, and at most.
-const HISTORY: i64 = 10;
+/// The default and the largest `limit` of `read_history`.
+const DEFAULT_HISTORY: i64 = 10;
 const MAX_HISTORY: i64 = 100;
 
-words! {
-    /// What `shared_context` can do.
+word_enum! {
+    /// The actions of the tool `shared_context`.
     ContextAction {
         ListKeys = "list_keys",
         Read = "read",
@@ -29,7 +29,8 @@ words! {
     }
 }
 
-/// A call of `shared_context` whose arguments are all that they should be; it serializes to what the store reads.
+/// A call of `shared_context` with checked arguments. It serializes to the argument of the SQL
+/// function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum ContextCall {
@@ -47,12 +48,12 @@ pub enum ContextCall {
     ReadBatch {
         keys: Vec<ContextKey>,
     },
-    /// The newest first.
+    /// Newest first.
     ReadHistory {
         key: ContextKey,
         limit: i64,
     },
-    /// Keeps a copy of everything under a label.
+    /// Stores a copy of all entries under a label.
     Snapshot {
         label: String,
     },
@@ -62,11 +63,11 @@ pub enum ContextCall {
 }
 
 impl ContextCall {
-    /// Reads the arguments of a call, and refuses them by the name of the field that is wrong.
+    /// Parses the arguments of a call, and refuses them by the name of the invalid field.
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
-        fields.only(action.forms())?;
+        fields.refuse_unknown(action.forms())?;
         let call = match action {
             ContextAction::ListKeys => Self::ListKeys,
             ContextAction::Read => Self::Read { key: key(&mut fields)? },
@@ -86,7 +87,7 @@ impl ContextCall {
         Ok(call)
     }
 
-    /// Whether it may change something: an archived session refuses it.
+    /// Whether it is a write, which an archived session refuses.
     pub fn writes(&self) -> bool {
         match self {
             Self::Write { .. } | Self::Delete { .. } | Self::Snapshot { .. } => true,
@@ -139,8 +140,8 @@ fn label(fields: &mut Fields) -> Result<String, Refusal> {
 }
 
 fn limit(fields: &mut Fields) -> Result<i64, Refusal> {
-    let Some(limit) = fields.take("limit") else { return Ok(HISTORY) };
-    match whole_in(limit) {
+    let Some(limit) = fields.take("limit") else { return Ok(DEFAULT_HISTORY) };
+    match integer_in(limit) {
         Some(limit @ 1..=MAX_HISTORY) => Ok(limit),
         Some(_) | None => Err(Refusal::invalid(
             "limit",
@@ -149,7 +150,7 @@ fn limit(fields: &mut Fields) -> Result<i64, Refusal> {
     }
 }
 
-/// A key that is well-formed.
+/// A valid key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ContextKey(String);
@@ -165,7 +166,7 @@ impl ContextKey {
     }
 }
 
-/// A value that is small enough.
+/// A value within the size limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ContextValue(String);
@@ -236,7 +237,10 @@ mod tests {
         );
         assert_eq!(
             ContextCall::parse(&json!({"action": "read_history", "key": "a", "limit": null})),
-            Ok(ContextCall::ReadHistory { key: ContextKey::new("a").unwrap(), limit: HISTORY })
+            Ok(ContextCall::ReadHistory {
+                key: ContextKey::new("a").unwrap(),
+                limit: DEFAULT_HISTORY
+            })
         );
     }
 

@@ -1,86 +1,90 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use crate::window::{Room, Window};
+use crate::context_window::{ContextWindow, FittedResults};
 use crate::{
-    AgentSpec, Answer, EarlierTask, Message, Request, StoredTurn, ToolOutput, ToolUse, TurnKind,
+    AgentConfig, Answer, EarlierTask, Message, Request, StoredTurn, ToolOutput, ToolUse, TurnKind,
     prompts,
 };
 
-/// What a conversation with an agent's model begins with: all that the loop needs to know besides the stored turns.
+/// The start of a conversation with an agent's model: everything that the loop needs besides the
+/// stored turns.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation<'a> {
-    pub agent: &'a AgentSpec,
-    /// The tasks that this one continues, the oldest first: their conversations come before its own.
+    pub agent: &'a AgentConfig,
+    /// The tasks that this one continues, oldest first. Their conversations come before its own.
     pub earlier: &'a [EarlierTask],
-    /// Its first message. The agent sees nothing else of whoever delegates.
+    /// Its first message. The agent sees nothing else of the orchestrator's conversation.
     pub assignment: &'a str,
-    /// What fits into the agent's model; none if nobody knows.
-    pub window: Option<Window>,
-    /// Whether a call is one that the task waits for, instead of a tool that runs: the agent's dialect decides.
-    pub waits: fn(&AgentSpec, &ToolUse) -> bool,
+    /// The context window of the agent's model, if it is known.
+    pub window: Option<ContextWindow>,
+    /// Whether a tool call waits for children instead of running a tool. The agent's dialect
+    /// decides.
+    pub waits: fn(&AgentConfig, &ToolUse) -> bool,
 }
 
-/// A turn in its place in a conversation.
-pub(crate) struct Said<'a> {
+/// A turn of a conversation, with the user message after it.
+pub(crate) struct ConversationTurn<'a> {
     pub(crate) stored: &'a StoredTurn,
-    /// What was said to the model after it, besides the results of its tools, so that it went on.
-    pub(crate) then: Option<&'a str>,
-    /// What the model is told of its calls that have no result.
-    unanswered: &'static str,
+    /// The user message that followed it, besides the results of its tools.
+    pub(crate) user_message: Option<&'a str>,
+    /// The result to show for its tool calls that have none.
+    missing_result: &'static str,
 }
 
-/// What stands in a request for an answer that has no text: wires refuse messages without content, and some model
-/// templates refuse two messages of one role in a row.
+/// Replaces an answer without text in a request: model APIs refuse messages without content, and
+/// some model templates refuse two messages of one role in a row.
 static EMPTY_ANSWER: LazyLock<Answer> = LazyLock::new(|| Answer::of_text(prompts::EMPTY_ANSWER));
 
-/// Stands for the answers of a task that ended without any.
+/// Represents the answers of a task that ended without any.
 static NO_TURN: LazyLock<StoredTurn> = LazyLock::new(StoredTurn::default);
 
 impl<'a> Conversation<'a> {
-    /// The conversation so far, and what this kind of call asks.
+    /// The request of the next model call of this kind: the conversation so far and its user
+    /// message.
     pub(crate) fn request(&self, turns: &'a [StoredTurn], kind: TurnKind) -> Request<'a> {
-        let (system, said) = (self.system(), self.said(turns, kind));
+        let (system, conversation) = (self.system(), self.turns(turns, kind));
         let opening = self.earlier.first().map_or(self.assignment, |first| &first.assignment);
-        let room = Room::make(self.window, system.len() + opening.len(), &said);
+        let fitted = FittedResults::new(self.window, system.len() + opening.len(), &conversation);
         let mut messages = vec![Message::User(Cow::Borrowed(opening))];
-        for (index, said) in said.iter().enumerate() {
-            messages.push(Message::Assistant(sayable(said.stored)));
-            if said.stored.wants_tools() {
-                messages.push(Message::ToolResults(results(said, index, &room)));
+        for (index, turn) in conversation.iter().enumerate() {
+            messages.push(Message::Assistant(non_empty_answer(turn.stored)));
+            if turn.stored.wants_tools() {
+                messages.push(Message::ToolResults(results(turn, index, &fitted)));
             }
-            messages.extend(said.then.map(|text| Message::User(Cow::Borrowed(text))));
+            messages.extend(turn.user_message.map(|text| Message::User(Cow::Borrowed(text))));
         }
         Request { system, messages, with_tools: kind == TurnKind::Turn }
     }
 
-    /// All turns, those of earlier tasks first; each of these is followed by the next task's assignment.
-    fn said(&self, turns: &'a [StoredTurn], kind: TurnKind) -> Vec<Said<'a>> {
+    /// All turns, those of earlier tasks first; the last turn of an earlier task is followed by the
+    /// next task's assignment.
+    fn turns(&self, turns: &'a [StoredTurn], kind: TurnKind) -> Vec<ConversationTurn<'a>> {
         let following = self.earlier.iter().skip(1).map(|task| task.assignment.as_str());
-        let mut said = Vec::new();
+        let mut conversation = Vec::new();
         for (task, next) in self.earlier.iter().zip(following.chain([self.assignment])) {
-            let unanswered =
+            let missing_result =
                 if task.ran_out_of_turns() { prompts::NOT_MADE } else { prompts::UNFINISHED };
             let turns = if task.turns.is_empty() {
                 std::slice::from_ref(&*NO_TURN)
             } else {
                 &task.turns[..]
             };
-            said.extend(turns.iter().enumerate().map(|(index, stored)| {
+            conversation.extend(turns.iter().enumerate().map(|(index, stored)| {
                 let is_last = index + 1 == turns.len();
-                let then = if is_last {
+                let user_message = if is_last {
                     Some(next)
                 } else {
-                    ask_after(&task.agent, turns, index, TurnKind::Turn)
+                    message_after(&task.agent, turns, index, TurnKind::Turn)
                 };
-                Said { stored, then, unanswered }
+                ConversationTurn { stored, user_message, missing_result }
             }));
         }
-        said.extend(turns.iter().enumerate().map(|(index, stored)| {
-            let then = ask_after(self.agent, turns, index, kind);
-            Said { stored, then, unanswered: prompts::NOT_MADE }
+        conversation.extend(turns.iter().enumerate().map(|(index, stored)| {
+            let user_message = message_after(self.agent, turns, index, kind);
+            ConversationTurn { stored, user_message, missing_result: prompts::NOT_MADE }
         }));
-        said
+        conversation
     }
 
     fn system(&self) -> String {
@@ -93,9 +97,9 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// What was said to the model after this turn, so that it went on; `kind` is what follows the last one.
-fn ask_after<'a>(
-    agent: &'a AgentSpec,
+/// The user message after this turn; `kind` is the kind of the call that follows the last turn.
+fn message_after<'a>(
+    agent: &'a AgentConfig,
     turns: &[StoredTurn],
     index: usize,
     kind: TurnKind,
@@ -108,21 +112,27 @@ fn ask_after<'a>(
     }
 }
 
-fn sayable(stored: &StoredTurn) -> &Answer {
+fn non_empty_answer(stored: &StoredTurn) -> &Answer {
     let answer = &stored.turn.answer;
     if stored.wants_tools() || answer.text().is_some() { answer } else { &EMPTY_ANSWER }
 }
 
-/// One output for each call of the turn, in the order of the calls, whatever the order in which they came.
-fn results<'a>(said: &Said<'a>, index: usize, room: &Room) -> Vec<ToolOutput<'a>> {
-    let calls = said.stored.turn.answer.tool_uses().enumerate();
+/// One output for each tool call of the turn, in the order of the calls.
+fn results<'a>(
+    turn: &ConversationTurn<'a>,
+    index: usize,
+    fitted: &FittedResults,
+) -> Vec<ToolOutput<'a>> {
+    let calls = turn.stored.turn.answer.tool_uses().enumerate();
     calls
-        .map(|(nth, call)| match said.stored.result_of(call) {
+        .map(|(nth, call)| match turn.stored.result_of(call) {
             Some(result) => ToolOutput {
-                content: room.content(index, nth, &result.content),
+                content: fitted.content(index, nth, &result.content),
                 ..ToolOutput::from(result)
             },
-            None => ToolOutput { call: &call.id, content: said.unanswered.into(), is_error: true },
+            None => {
+                ToolOutput { call: &call.id, content: turn.missing_result.into(), is_error: true }
+            }
         })
         .collect()
 }

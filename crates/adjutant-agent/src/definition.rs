@@ -1,42 +1,42 @@
 use serde::{Deserialize, Serialize};
 
 use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
-use crate::words::words;
+use crate::word_enum::word_enum;
 use crate::{
-    AgentSpec, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
+    AgentConfig, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
     check_agent_name,
 };
 
-words! {
-    /// What becomes of a task whose worker dies.
+word_enum! {
+    /// What happens to a task whose worker dies.
     #[derive(Default)]
     OnWorkerLoss {
-        /// Another worker goes on from the last stored turn.
+        /// Another worker continues from the last stored turn.
         #[default]
         Resume = "resume",
         Fail = "fail",
     }
 }
 
-/// The turns that an operator allows if nothing else is said.
+/// The default of the operator's limit of turns.
 pub const DEFAULT_MAX_TURNS_CEILING: i32 = 25;
 
-/// A year: the longest delay, and the longest time that a task may be given.
-pub const LONGEST_S: f64 = 366.0 * 24.0 * 3600.0;
+/// A year: the longest delay and the longest timeout of a task.
+pub const MAX_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
 
-/// What a budget may have: as billionths it has to fit into what is stored.
+/// The largest budget: in nanodollars it has to fit into a bigint.
 pub const MAX_USD: f64 = 9e9;
 
-/// An agent as `define` or a config gives it, in the words of the wire; nothing of it is checked.
+/// An agent as `define` or a config gives it, before any check.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentDraft {
     pub name: String,
     pub description: Option<String>,
     pub system_prompt: Option<String>,
-    /// The agent that gives everything that is missing here.
+    /// The agent whose values are used for missing fields.
     pub extends: Option<String>,
-    /// Follows the system prompt of `extends`.
+    /// Appended to the system prompt of `extends`.
     pub system_prompt_append: Option<String>,
     pub tools: Option<Vec<String>>,
     pub model: Option<String>,
@@ -47,31 +47,31 @@ pub struct AgentDraft {
     pub max_output_tokens: Option<i64>,
     pub max_cost_usd: Option<f64>,
     pub on_worker_loss: Option<OnWorkerLoss>,
-    /// With their texts, as the operator has them.
+    /// With their texts.
     pub skills: Vec<Skill>,
     pub inheritance: Option<InheritancePolicy>,
     pub may_delegate: Option<bool>,
 }
 
-/// An agent that tasks can be given to.
+/// A checked agent, which tasks can be delegated to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentDefinition {
     pub name: String,
-    /// One line, for those who choose among agents.
+    /// One line, for the choice among agents.
     pub description: String,
     pub on_worker_loss: OnWorkerLoss,
-    /// What a task of this agent is given. The model may be empty: then the session's is meant.
-    pub spec: AgentSpec,
+    /// The configuration of its tasks. An empty model stands for the session's.
+    pub config: AgentConfig,
 }
 
-/// What an operator allows a definition.
+/// The operator's limits for a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefinitionLimits {
-    /// More turns than this become this many.
+    /// A larger number of turns is reduced to this.
     pub max_turns: i32,
-    /// None for the operator's own agents, whose prompts may be as long as they like.
+    /// None for the operator's own agents, whose prompts are not limited.
     pub max_prompt_tokens: Option<i64>,
-    /// Whether it may say `may_delegate`.
+    /// Whether a definition may set `may_delegate`.
     pub may_delegate: bool,
 }
 
@@ -86,10 +86,10 @@ impl Default for DefinitionLimits {
 }
 
 impl AgentDraft {
-    /// Takes from `parent` what is missing, and ends the inheritance: what becomes of the parent later does not matter.
+    /// Copies missing fields from `parent`. Later changes of the parent have no effect.
     pub fn extending(self, parent: &AgentDefinition) -> Self {
-        let spec = &parent.spec;
-        let base = self.system_prompt.unwrap_or_else(|| spec.system_prompt.clone());
+        let config = &parent.config;
+        let base = self.system_prompt.unwrap_or_else(|| config.system_prompt.clone());
         let system_prompt = match self.system_prompt_append {
             Some(addition) => format!("{}\n\n{addition}", base.trim_end()),
             None => base,
@@ -100,26 +100,28 @@ impl AgentDraft {
             system_prompt: Some(system_prompt),
             extends: None,
             system_prompt_append: None,
-            tools: self.tools.or_else(|| Some(spec.tools.clone())),
+            tools: self.tools.or_else(|| Some(config.tools.clone())),
             model: self
                 .model
-                .or_else(|| Some(spec.model.clone()).filter(|model| !model.is_empty())),
-            max_turns: self.max_turns.or(Some(spec.max_turns.into())),
-            summary_prompt: self.summary_prompt.or_else(|| spec.summary_prompt.clone()),
-            timeout_s: self.timeout_s.or(spec.timeout_s),
-            max_input_tokens: self.max_input_tokens.or(spec.budget.max_input_tokens),
-            max_output_tokens: self.max_output_tokens.or(spec.budget.max_output_tokens),
-            max_cost_usd: self.max_cost_usd.or_else(|| spec.budget.max_cost_nanousd.and_then(usd)),
+                .or_else(|| Some(config.model.clone()).filter(|model| !model.is_empty())),
+            max_turns: self.max_turns.or(Some(config.max_turns.into())),
+            summary_prompt: self.summary_prompt.or_else(|| config.summary_prompt.clone()),
+            timeout_s: self.timeout_s.or(config.timeout_s),
+            max_input_tokens: self.max_input_tokens.or(config.budget.max_input_tokens),
+            max_output_tokens: self.max_output_tokens.or(config.budget.max_output_tokens),
+            max_cost_usd: self
+                .max_cost_usd
+                .or_else(|| config.budget.max_cost_nanousd.and_then(usd)),
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
-            skills: if self.skills.is_empty() { spec.skills.clone() } else { self.skills },
-            inheritance: self.inheritance.or_else(|| spec.inheritance.clone()),
-            // Not inherited: who may delegate is said of each agent.
+            skills: if self.skills.is_empty() { config.skills.clone() } else { self.skills },
+            inheritance: self.inheritance.or_else(|| config.inheritance.clone()),
+            // Not inherited: it has to be set for each agent.
             may_delegate: self.may_delegate,
         }
     }
 
-    /// Makes a definition of it, or refuses it by the name of the first field that is wrong. Which tools and models exist
-    /// is for others to say.
+    /// Checks the draft and refuses it by the name of its first invalid field. It does not check
+    /// that the tools and the model exist.
     pub fn check(self, limits: &DefinitionLimits) -> Result<AgentDefinition, Refusal> {
         check_agent_name(&self.name)?;
         if let Some(parent) = self.extends {
@@ -135,7 +137,7 @@ impl AgentDraft {
         if description.trim().contains(['\n', '\r']) {
             return Err(Refusal::invalid("description", "must be one line"));
         }
-        let spec = AgentSpec {
+        let config = AgentConfig {
             system_prompt: prompt(
                 "system_prompt",
                 required("system_prompt", self.system_prompt)?,
@@ -160,13 +162,13 @@ impl AgentDraft {
             skills: self.skills,
             inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         };
         Ok(AgentDefinition {
             name: self.name,
             description: description.trim().to_owned(),
             on_worker_loss: self.on_worker_loss.unwrap_or_default(),
-            spec,
+            config,
         })
     }
 }
@@ -198,7 +200,7 @@ fn prompt(field: &str, text: String, limits: &DefinitionLimits) -> Result<String
     }
 }
 
-/// A blank one is none.
+/// A blank prompt counts as none.
 fn summary_prompt(
     text: Option<String>,
     limits: &DefinitionLimits,
@@ -208,17 +210,17 @@ fn summary_prompt(
     prompt("summary_prompt", text, limits).map(Some)
 }
 
-fn may_delegate(asked: Option<bool>, limits: &DefinitionLimits) -> Result<bool, Refusal> {
-    match asked {
+fn may_delegate(requested: Option<bool>, limits: &DefinitionLimits) -> Result<bool, Refusal> {
+    match requested {
         Some(true) if !limits.may_delegate => Err(Refusal::invalid(
             "may_delegate",
             "only the operator's own agents delegate here (limits.define_may_delegate)",
         )),
-        asked => Ok(asked.unwrap_or(false)),
+        requested => Ok(requested.unwrap_or(false)),
     }
 }
 
-/// Each once, in the order in which they were given, and never the one with which an agent could delegate further.
+/// The names without duplicates and without `subagent`, in the given order.
 fn tools(names: Vec<String>) -> Result<Vec<String>, Refusal> {
     let mut kept = Vec::with_capacity(names.len());
     for name in names {
@@ -233,18 +235,18 @@ fn tools(names: Vec<String>) -> Result<Vec<String>, Refusal> {
     Ok(kept)
 }
 
-fn max_turns(asked: Option<i64>, limits: &DefinitionLimits) -> Result<i32, Refusal> {
-    let asked = asked.unwrap_or(DEFAULT_MAX_TURNS.into());
-    if asked < 1 {
+fn max_turns(requested: Option<i64>, limits: &DefinitionLimits) -> Result<i32, Refusal> {
+    let requested = requested.unwrap_or(DEFAULT_MAX_TURNS.into());
+    if requested < 1 {
         return Err(Refusal::invalid("max_turns", "must be at least 1"));
     }
-    Ok(i32::try_from(asked).unwrap_or(i32::MAX).min(limits.max_turns.max(1)))
+    Ok(i32::try_from(requested).unwrap_or(i32::MAX).min(limits.max_turns.max(1)))
 }
 
-/// How long a task may run.
+/// Checks the time limit of a task.
 pub fn time_limit(field: &str, seconds: f64) -> Result<f64, Refusal> {
-    if seconds > LONGEST_S {
-        return Err(Refusal::invalid(field, format_args!("must be at most {LONGEST_S} seconds")));
+    if seconds > MAX_SECONDS {
+        return Err(Refusal::invalid(field, format_args!("must be at most {MAX_SECONDS} seconds")));
     }
     positive(field, seconds)
 }
@@ -264,16 +266,16 @@ pub fn not_negative(field: &str, number: Option<i64>) -> Result<Option<i64>, Ref
     }
 }
 
-/// US dollars in billionths, rounded.
+/// Converts US dollars to nanodollars, rounded.
 pub fn nanousd(field: &str, usd: f64) -> Result<i64, Refusal> {
-    // By way of text, since there is no conversion of a float that refuses what does not fit.
+    // Through text, because no conversion from a float fails for values that do not fit.
     let nanos = format!("{:.0}", usd * 1e9).parse::<i64>().ok();
     nanos.filter(|_| (0.0..=MAX_USD).contains(&usd)).ok_or_else(|| {
         Refusal::invalid(field, format_args!("must be a number of US dollars from 0 to {MAX_USD}"))
     })
 }
 
-/// Billionths of a US dollar in dollars, as near as a float comes to it.
+/// Converts nanodollars to US dollars, for display.
 pub fn usd(nanousd: i64) -> Option<f64> {
     nanousd.to_string().parse::<f64>().ok().map(|nanos| nanos / 1e9)
 }

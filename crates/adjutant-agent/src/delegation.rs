@@ -1,18 +1,18 @@
-//! Agents that delegate further: who may, what they may ask for, and what they are told. A parent sees its own children and
-//! nobody else's.
+//! Whether an agent may delegate to subagents of its own.
 
-use crate::{AgentSpec, SUBAGENT, prompts};
+use crate::{AgentConfig, SUBAGENT, prompts};
 
-/// The levels of tasks that there may be if the operator says nothing: the orchestrator's own, and none below them.
+/// The default of the operator's limit of levels: an orchestrator's tasks have no children.
 pub const DEFAULT_MAX_DEPTH: i16 = 1;
 
 /// Whether a task can delegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {
-    /// Its agent does not.
+    /// Its agent has no tool for it.
     Never,
-    Here,
-    /// Its agent would, but the tree is as deep as it may be. An orchestrator's task has depth 1, its children 2.
+    Allowed,
+    /// Its agent may delegate, but the task is at the deepest level. An orchestrator's task has
+    /// depth 1, its children 2.
     TooDeep {
         depth: i16,
         max_depth: i16,
@@ -20,23 +20,24 @@ pub enum Delegation {
 }
 
 impl Delegation {
-    /// What a call is told that should not have been made.
+    /// The error for a call to delegate that is not allowed.
     pub fn refusal(self) -> Option<String> {
         match self {
-            Self::Never | Self::Here => None,
+            Self::Never | Self::Allowed => None,
             Self::TooDeep { depth, max_depth } => Some(prompts::too_deep(max_depth, depth)),
         }
     }
 }
 
-impl AgentSpec {
-    /// Whether a task with so many tasks above it can delegate. The dialect that spawned it may allow less than the operator.
-    pub fn delegation(&self, tasks_above: i16, max_depth: i16) -> Delegation {
+impl AgentConfig {
+    /// Whether a task with so many ancestors can delegate. The dialect that it was spawned in may
+    /// allow less depth than the operator.
+    pub fn delegation(&self, ancestors: i16, max_depth: i16) -> Delegation {
         let max_depth = self.max_depth.map_or(max_depth, |own| own.min(max_depth));
-        let depth = tasks_above.saturating_add(1);
+        let depth = ancestors.saturating_add(1);
         match self.may_delegate && self.permits(SUBAGENT) {
             false => Delegation::Never,
-            true if depth < max_depth => Delegation::Here,
+            true if depth < max_depth => Delegation::Allowed,
             true => Delegation::TooDeep { depth, max_depth },
         }
     }
@@ -48,10 +49,10 @@ mod tests {
 
     #[test]
     fn the_last_allowed_level_does_not_delegate() {
-        let agent = AgentSpec { may_delegate: true, ..AgentSpec::default() };
+        let agent = AgentConfig { may_delegate: true, ..AgentConfig::default() };
         assert_eq!(agent.delegation(0, 1), Delegation::TooDeep { depth: 1, max_depth: 1 });
-        assert_eq!(agent.delegation(0, 2), Delegation::Here);
-        assert_eq!(agent.delegation(1, 3), Delegation::Here);
+        assert_eq!(agent.delegation(0, 2), Delegation::Allowed);
+        assert_eq!(agent.delegation(1, 3), Delegation::Allowed);
         assert_eq!(
             agent.delegation(2, 3).refusal().as_deref(),
             Some(
@@ -59,9 +60,9 @@ mod tests {
             )
         );
         assert_eq!(agent.delegation(9, 10), Delegation::TooDeep { depth: 10, max_depth: 10 });
-        let narrower = AgentSpec { max_depth: Some(3), ..agent };
+        let narrower = AgentConfig { max_depth: Some(3), ..agent };
         assert_eq!(narrower.delegation(2, 10), Delegation::TooDeep { depth: 3, max_depth: 3 });
         assert_eq!(narrower.delegation(1, 2), Delegation::TooDeep { depth: 2, max_depth: 2 });
-        assert_eq!(AgentSpec::default().delegation(0, 10), Delegation::Never);
+        assert_eq!(AgentConfig::default().delegation(0, 10), Delegation::Never);
     }
 }

@@ -2,18 +2,18 @@ use serde_json::{Map, Value};
 
 use crate::{Outcome, Spent, TaskNumber};
 
-/// A task that has ended, with everything that a dialect renders an answer or an event from.
+/// An ended task, with everything that a dialect needs to render an answer or an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedTask {
     pub number: TaskNumber,
     pub agent: String,
     pub label: Option<String>,
-    /// 0 for a task of the orchestrator's own.
+    /// The number of its ancestors: 0 for a task of an orchestrator.
     pub depth: i16,
     pub metadata: Map<String, Value>,
     pub outcome: Outcome,
     pub turns_used: i32,
-    /// Stored model answers: the turns, the summary, and repeated questions.
+    /// The number of stored model answers of every kind.
     pub answers: i32,
     pub spent: Spent,
 }

@@ -1,4 +1,4 @@
-/// A final text in two parts, in the form that background subagents are taught to give it.
+/// A final answer with a summary and a result, in the form that `prompts::ENVELOPE` explains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Envelope<'a> {
     pub summary: Option<&'a str>,
@@ -6,9 +6,9 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Opens a text that is an envelope and nothing else: its summary first, its result last, and a result in it. Any
-    /// other text is a result as it stands, so that nothing of it is lost.
-    pub fn open(text: &'a str) -> Option<Self> {
+    /// Parses a text that consists of an envelope only, with a result that is not empty. Any other
+    /// text is a plain result, so that nothing of it is lost.
+    pub fn parse(text: &'a str) -> Option<Self> {
         let inner = between(text, "<subagent_background_result>", "</subagent_background_result>")?;
         let (summary, rest) = inner.strip_prefix("<summary>")?.split_once("</summary>")?;
         let result = between(rest, "<full_result>", "</full_result>")?;
@@ -29,11 +29,11 @@ mod tests {
     fn an_envelope_has_its_summary_first_and_its_result_last() {
         let text = "\n<subagent_background_result>\n<summary> Short. </summary>\n<full_result>\nLong,\nwith </full_result> in it.\n</full_result>\n</subagent_background_result>\n";
         assert_eq!(
-            Envelope::open(text),
+            Envelope::parse(text),
             Some(Envelope { summary: Some("Short."), result: "Long,\nwith </full_result> in it." })
         );
         let no_summary = "<subagent_background_result><summary></summary><full_result>Long</full_result></subagent_background_result>";
-        assert_eq!(Envelope::open(no_summary), Some(Envelope { summary: None, result: "Long" }));
+        assert_eq!(Envelope::parse(no_summary), Some(Envelope { summary: None, result: "Long" }));
     }
 
     #[test]
@@ -50,7 +50,7 @@ mod tests {
             "<subagent_background_result><summary>s</summary><full_result> \n </full_result></subagent_background_result>",
             "Here it is: <subagent_background_result><summary>s</summary><full_result>r</full_result></subagent_background_result>",
         ] {
-            assert_eq!(Envelope::open(text), None, "{text}");
+            assert_eq!(Envelope::parse(text), None, "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
-    /// Why a request was refused, in the words of the wire.
+word_enum! {
+    /// The code of a refused request.
     ErrorCode {
         AgentAlreadyExists = "AGENT_ALREADY_EXISTS",
         AgentNotFound = "AGENT_NOT_FOUND",
@@ -41,7 +41,7 @@ words! {
     }
 }
 
-/// A request that cannot be granted: a code for programs and a sentence for their readers.
+/// The refusal of a request: a code for programs and a message for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
@@ -54,7 +54,7 @@ impl Refusal {
         Self { code, message: message.into() }
     }
 
-    /// The argument `field` is not what it should be.
+    /// The argument `field` is invalid.
     pub fn invalid(field: &str, problem: impl std::fmt::Display) -> Self {
         Self::new(ErrorCode::InvalidArgument, format!("{field}: {problem}"))
     }

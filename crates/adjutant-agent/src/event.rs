@@ -1,10 +1,10 @@
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
-    /// What happened to a task, in the words of its history.
+word_enum! {
+    /// The kind of an event of a task.
     EventKind {
         Spawned = "spawned",
-        /// A worker has begun it, or goes on with it.
+        /// A worker started an attempt.
         Started = "started",
         /// A model answer was stored.
         Turn = "turn",
@@ -13,7 +13,7 @@ words! {
         Waiting = "waiting",
         Resumed = "resumed",
         Released = "released",
-        /// Its worker was lost.
+        /// Its lease expired: its worker was lost.
         Lost = "lost",
         Completed = "completed",
         Failed = "failed",
@@ -22,7 +22,7 @@ words! {
 }
 
 impl EventKind {
-    /// Whether it is the last of its task.
+    /// Whether it is the last event of its task.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled => true,

@@ -2,12 +2,13 @@ use serde_json::{Map, Value};
 
 use crate::{ActionForm, Refusal};
 
-/// The fields of a tool call that are not null, taken one by one; what is left at the end is unknown.
+/// The fields of a JSON object that are not null, taken one by one. [`Fields::end`] refuses those
+/// that were not taken.
 #[derive(Debug)]
 pub struct Fields<'a>(Vec<(&'a str, &'a Value)>);
 
 impl<'a> Fields<'a> {
-    /// Refuses what is not an object.
+    /// Refuses a value that is not an object.
     pub fn of(arguments: &'a Value) -> Result<Self, Refusal> {
         let fields: &Map<String, Value> = arguments
             .as_object()
@@ -21,14 +22,14 @@ impl<'a> Fields<'a> {
         ))
     }
 
-    /// Refuses a field that has no place in any of these forms by its name: who misspells one is told so, and not that
-    /// another is missing.
-    pub fn only(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
+    /// Refuses a field that none of these forms has. Called before the fields are taken, so that a
+    /// misspelled field is reported as unknown, and not the correct one as missing.
+    pub fn refuse_unknown(&self, forms: &[ActionForm]) -> Result<(), Refusal> {
         let known = |name: &str| {
-            forms.iter().any(|form| form.needed.contains(&name) || form.optional.contains(&name))
+            forms.iter().any(|form| form.required.contains(&name) || form.optional.contains(&name))
         };
         let unknown = self.0.iter().map(|(name, _)| *name).filter(|name| !known(name)).min();
-        unknown.map_or(Ok(()), |name| Err(not_a_field(name)))
+        unknown.map_or(Ok(()), |name| Err(unknown_field(name)))
     }
 
     pub fn take(&mut self, name: &str) -> Option<&'a Value> {
@@ -41,8 +42,8 @@ impl<'a> Fields<'a> {
         text_in(name, value)
     }
 
-    /// A text that has something in it.
-    pub fn filled(&mut self, name: &str) -> Result<&'a str, Refusal> {
+    /// A required text that is not blank.
+    pub fn non_empty_text(&mut self, name: &str) -> Result<&'a str, Refusal> {
         let text = match self.take(name) {
             Some(value) => text_in(name, value)?,
             None => "",
@@ -53,24 +54,24 @@ impl<'a> Fields<'a> {
         Ok(text)
     }
 
-    pub fn text_if_any(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
+    pub fn optional_text(&mut self, name: &str) -> Result<Option<&'a str>, Refusal> {
         self.take(name).map(|value| text_in(name, value)).transpose()
     }
 
-    /// A text of 1 to so many characters.
-    pub fn short_text(&mut self, name: &str, longest: usize) -> Result<Option<&'a str>, Refusal> {
-        let text = self.text_if_any(name)?;
+    /// An optional text of 1 to `max` characters.
+    pub fn short_text(&mut self, name: &str, max: usize) -> Result<Option<&'a str>, Refusal> {
+        let text = self.optional_text(name)?;
         match text.map(|text| text.chars().count()) {
-            Some(chars) if chars == 0 || chars > longest => {
-                Err(Refusal::invalid(name, format_args!("must have 1 to {longest} characters")))
+            Some(chars) if chars == 0 || chars > max => {
+                Err(Refusal::invalid(name, format_args!("must have 1 to {max} characters")))
             }
             Some(_) | None => Ok(text),
         }
     }
 
-    pub fn whole(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
+    pub fn integer(&mut self, name: &str) -> Result<Option<i64>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        whole_in(value).map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
+        integer_in(value).map(Some).ok_or_else(|| Refusal::invalid(name, "must be a whole number"))
     }
 
     pub fn number(&mut self, name: &str) -> Result<Option<f64>, Refusal> {
@@ -78,7 +79,7 @@ impl<'a> Fields<'a> {
         value.as_f64().map(Some).ok_or_else(|| Refusal::invalid(name, "must be a number"))
     }
 
-    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+    pub fn boolean(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
         let Some(value) = self.take(name) else { return Ok(None) };
         value.as_bool().map(Some).ok_or_else(|| Refusal::invalid(name, "must be true or false"))
     }
@@ -106,21 +107,21 @@ impl<'a> Fields<'a> {
         value.as_object().map(Some).ok_or_else(|| Refusal::invalid(name, "must be an object"))
     }
 
-    /// Ends the reading: a field that nobody asked for is refused by its name.
+    /// Refuses a field that was not taken, by its name.
     pub fn end(mut self) -> Result<(), Refusal> {
         self.0.sort_unstable_by_key(|(name, _)| *name);
         match self.0.first() {
             None => Ok(()),
-            Some((name, _)) => Err(not_a_field(name)),
+            Some((name, _)) => Err(unknown_field(name)),
         }
     }
 }
 
-fn not_a_field(name: &str) -> Refusal {
+fn unknown_field(name: &str) -> Refusal {
     Refusal::invalid(name, "is not a field of this action")
 }
 
-/// The text in a value. A NUL cannot be stored, so it is refused.
+/// The text of a string value. NUL characters are refused, because PostgreSQL cannot store them.
 pub fn text_in<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     let text = value.as_str().ok_or_else(|| Refusal::invalid(name, "must be a string"))?;
     if text.contains('\0') {
@@ -129,14 +130,14 @@ pub fn text_in<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     Ok(text)
 }
 
-/// The whole number in a value; `12.0` is one, as JSON Schema has it.
-pub fn whole_in(value: &Value) -> Option<i64> {
+/// The integer of a number value. `12.0` is an integer, as in JSON Schema.
+pub fn integer_in(value: &Value) -> Option<i64> {
     let float = || value.as_f64().filter(|number| number.fract() == 0.0);
-    // By way of text, since there is no conversion of a float that refuses what does not fit.
+    // Through text, because no conversion from a float fails for values that do not fit.
     value.as_i64().or_else(|| format!("{:.0}", float()?).parse().ok())
 }
 
-/// Refuses a NUL wherever it is in the value, in names too.
+/// Refuses NUL characters in all strings and names of a value.
 fn refuse_nul(name: &str, value: &Value) -> Result<(), Refusal> {
     match value {
         Value::String(_) => text_in(name, value).map(|_| ()),
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_whole_however_it_is_written() {
+    fn a_number_without_a_fraction_is_an_integer_in_any_notation() {
         for (value, whole) in [
             (json!(12), Some(12)),
             (json!(12.0), Some(12)),
@@ -170,7 +171,7 @@ mod tests {
             (json!("12"), None),
             (json!(true), None),
         ] {
-            assert_eq!(whole_in(&value), whole, "{value}");
+            assert_eq!(integer_in(&value), whole, "{value}");
         }
     }
 }

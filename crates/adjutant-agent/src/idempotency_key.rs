@@ -1,12 +1,12 @@
 use crate::Refusal;
 
-/// The longest key that a stored answer can have.
+/// The most characters of an idempotency key.
 pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 300;
 
 /// The argument of a tool call that holds the key.
 pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
-/// Refuses a key that no answer could be stored under.
+/// Refuses a key that is empty, too long or cannot be stored.
 pub fn check_idempotency_key(key: &str) -> Result<(), Refusal> {
     if key.contains('\0') {
         return Err(Refusal::invalid(IDEMPOTENCY_KEY, "must not contain a NUL character"));

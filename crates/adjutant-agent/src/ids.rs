@@ -20,16 +20,16 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// A task's id outside its session; ids made later sort later.
+    /// The globally unique id of a task; sorts by creation time.
     #[derive(utoipa::ToSchema)]
     TaskId
 }
 uuid_id! {
-    /// The right to advance one task at one attempt. Random, so that knowing it is holding it.
+    /// The id of a lease. It is random, so that it cannot be guessed.
     LeaseId
 }
 uuid_id! {
-    /// One process start of a worker.
+    /// The id of a worker process; a restarted process has a new one.
     #[derive(utoipa::ToSchema)]
     WorkerId
 }
@@ -58,7 +58,7 @@ impl Default for WorkerId {
     }
 }
 
-/// A session's row. Never shown outside: there a session is its tenant's `session_id`.
+/// The key of a session's row. Clients never see it: their `session_id` is the session's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub i64);
 
@@ -72,22 +72,22 @@ impl fmt::Display for TaskNumber {
     }
 }
 
-/// A text that is not a task's name.
+/// The error of a text that is not a task number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a task id; task ids look like t_01")]
-pub struct NotATaskNumber(String);
+pub struct InvalidTaskNumber(String);
 
 impl FromStr for TaskNumber {
-    type Err = NotATaskNumber;
+    type Err = InvalidTaskNumber;
 
-    /// Accepts exactly what `Display` prints, so that one task has one name.
+    /// Accepts only the form that `Display` prints, so that each task has one name.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.strip_prefix("t_")
             .and_then(|digits| digits.parse().ok())
             .filter(|number| *number > 0)
             .map(Self)
             .filter(|number| number.to_string() == text)
-            .ok_or_else(|| NotATaskNumber(text.to_owned()))
+            .ok_or_else(|| InvalidTaskNumber(text.to_owned()))
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
             "t_2147483648",
             "01",
         ] {
-            assert_eq!(wrong.parse::<TaskNumber>(), Err(NotATaskNumber(wrong.to_owned())));
+            assert_eq!(wrong.parse::<TaskNumber>(), Err(InvalidTaskNumber(wrong.to_owned())));
         }
     }
 }

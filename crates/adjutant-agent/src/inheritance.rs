@@ -1,46 +1,48 @@
-//! What a task gets from the session that it is spawned in, and from its skills, beside what its agent is.
+//! Inheritance: how a task's prompt and tools are made from its agent, its skills and its session's
+//! orchestrator.
 
 use serde::{Deserialize, Serialize};
 
-use crate::inventory::Inventory;
-use crate::words::words;
-use crate::{AgentSpec, ErrorCode, Refusal, SUBAGENT, Skill, inventory, prompts};
+use crate::prompt_placeholders::PlaceholderValues;
+use crate::word_enum::word_enum;
+use crate::{AgentConfig, ErrorCode, Refusal, SUBAGENT, Skill, prompt_placeholders, prompts};
 
-words! {
-    /// What becomes of a tool that an agent has already and inherits.
+word_enum! {
+    /// How to handle an inherited tool that the agent already has.
     #[derive(Default)]
     ToolConflict {
         /// The agent keeps its own.
         #[default]
         Skip = "skip",
         Error = "error",
-        /// The session's takes its place.
+        /// The session's tool replaces it.
         Override = "override",
     }
 }
 
-words! {
-    /// What becomes of something that an agent should inherit and that the session has not.
+word_enum! {
+    /// How to handle an inherited tool that the session does not have.
     #[derive(Default)]
     MissingSkill {
-        /// The agent does without.
+        /// The agent runs without it.
         #[default]
         Warn = "warn",
         Error = "error",
     }
 }
 
-/// What an agent takes over from its session.
+/// What an agent inherits from its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InheritancePolicy {
-    /// Without it, nothing is inherited.
+    /// If false, nothing is inherited.
     pub enabled: bool,
-    /// The session's system prompt follows the agent's.
+    /// Appends the session's system prompt to the agent's.
     pub inherit_system_prompt: bool,
-    /// Of the session's tools those with these names, and the skills that they come from.
+    /// The names of tools to inherit from the session, with the skills that they belong to.
     pub inherit_tools: Vec<String>,
-    /// Said for the source's sake: a session's permissions bound all of its tasks.
+    /// Accepted for compatibility, without effect: a session's permissions apply to all of its
+    /// tasks.
     pub inherit_permissions: bool,
     pub tool_conflict_policy: ToolConflict,
     pub missing_skill_policy: MissingSkill,
@@ -59,93 +61,94 @@ impl Default for InheritancePolicy {
     }
 }
 
-/// What a session carries of its orchestrator, for agents to inherit.
+/// The configuration of a session's orchestrator, for agents to inherit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Parent {
+pub struct OrchestratorConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     pub tools: Vec<String>,
     pub skills: Vec<Skill>,
 }
 
-impl Parent {
+impl OrchestratorConfig {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a single delegation adds to an agent.
+/// The additions of one delegation to its agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Equipment {
-    /// After the agent's own; each name once.
+pub struct AgentExtras {
+    /// Added after the agent's own; duplicates are dropped.
     pub skills: Vec<Skill>,
-    /// For an agent that has none of its own.
+    /// Used if the agent has no policy of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inheritance: Option<InheritancePolicy>,
     /// The prompt ends with sections that name its tools and skills.
     pub sections: bool,
-    /// It is told how to give its answer with a summary.
+    /// The prompt explains how to give an answer with a summary.
     pub envelope: bool,
 }
 
-impl Equipment {
+impl AgentExtras {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The agent with all this.
-    pub fn add_to(&self, mut spec: AgentSpec) -> AgentSpec {
-        spec.skills.extend(self.skills.iter().cloned());
-        spec.inheritance = spec.inheritance.or_else(|| self.inheritance.clone());
-        spec.sections |= self.sections;
-        spec.envelope |= self.envelope;
-        spec
+    /// Adds them to an agent.
+    pub fn add_to(&self, mut config: AgentConfig) -> AgentConfig {
+        config.skills.extend(self.skills.iter().cloned());
+        config.inheritance = config.inheritance.or_else(|| self.inheritance.clone());
+        config.sections |= self.sections;
+        config.envelope |= self.envelope;
+        config
     }
 }
 
-/// An agent that is ready to work.
+/// An agent after inheritance, ready to run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Equipped {
-    /// Its prompt and its tools are all that there are; there is nothing left to inherit.
-    pub spec: AgentSpec,
-    /// The tools that it should have inherited, and that the session has not.
+pub struct ResolvedAgent {
+    /// Its prompt and tools are complete; nothing is left to inherit.
+    pub config: AgentConfig,
+    /// The inherited tools that the session does not have.
     pub missing: Vec<String>,
 }
 
-impl AgentSpec {
-    /// Makes the prompt and the tools of a task: the agent's, those of its skills, and what it inherits. The same for the same
-    /// snapshot, so that going on after a crash is going on with the same agent.
-    pub fn equipped(&self) -> Result<Equipped, Refusal> {
-        self.equipped_with("")
+impl AgentConfig {
+    /// Makes the prompt and the tools of a task from the agent, its skills and what it inherits. It
+    /// is a pure function, so that a task that is resumed after a crash runs with the same agent.
+    pub fn resolve(&self) -> Result<ResolvedAgent, Refusal> {
+        self.resolve_with_subagents("")
     }
 
-    /// Whether its prompt has a place for the subagents that it may call.
+    /// Whether its prompt has the placeholder for subagents.
     pub fn names_subagents(&self) -> bool {
         let inherited = self.parent.as_ref().and_then(|parent| parent.system_prompt.as_deref());
         [Some(self.system_prompt.as_str()), inherited]
             .into_iter()
             .flatten()
-            .any(inventory::names_subagents)
+            .any(prompt_placeholders::has_subagents_placeholder)
     }
 
-    /// As [`AgentSpec::equipped`], for one that may call these subagents, a line each.
-    pub fn equipped_with(&self, subagents: &str) -> Result<Equipped, Refusal> {
-        let mut made = Making {
+    /// Like [`AgentConfig::resolve`], for an agent that may call these subagents, one per line.
+    pub fn resolve_with_subagents(&self, subagents: &str) -> Result<ResolvedAgent, Refusal> {
+        let mut resolver = Resolver {
             prompt: self.system_prompt.clone(),
             tools: self.tools.clone(),
             skills: Skill::merged(&self.skills),
             missing: Vec::new(),
         };
-        for skill in made.skills.clone() {
-            made.add_tools(&skill.tools);
+        for skill in resolver.skills.clone() {
+            resolver.add_tools(&skill.tools);
         }
         if let Some(policy) = self.inheritance.as_ref().filter(|policy| policy.enabled) {
-            made.inherit(policy, self.parent.as_ref().unwrap_or(&Parent::default()))?;
+            resolver
+                .inherit(policy, self.parent.as_ref().unwrap_or(&OrchestratorConfig::default()))?;
         }
-        let mut spec = Self {
-            tools: made.tools,
+        let mut config = Self {
+            tools: resolver.tools,
             skills: Vec::new(),
             inheritance: None,
             parent: None,
@@ -154,27 +157,33 @@ impl AgentSpec {
             may_delegate: self.may_delegate && self.permits(SUBAGENT),
             ..self.clone()
         };
-        let tools: Vec<&str> = spec.allowed_tools().collect();
-        let mut prompt = inventory::with_sections(&made.prompt, self.sections, &made.skills);
-        prompt = Inventory { tools: &tools, skills: &made.skills, subagents }.fill(&prompt);
+        let tools: Vec<&str> = config.allowed_tools().collect();
+        let mut prompt =
+            prompt_placeholders::with_sections(&resolver.prompt, self.sections, &resolver.skills);
+        prompt =
+            PlaceholderValues { tools: &tools, skills: &resolver.skills, subagents }.fill(&prompt);
         if self.envelope {
             prompt = join(&prompt, prompts::ENVELOPE);
         }
-        spec.system_prompt = prompt;
-        Ok(Equipped { spec, missing: made.missing })
+        config.system_prompt = prompt;
+        Ok(ResolvedAgent { config, missing: resolver.missing })
     }
 }
 
-/// An agent on the way.
-struct Making {
+/// An agent while it is resolved.
+struct Resolver {
     prompt: String,
     tools: Vec<String>,
     skills: Vec<Skill>,
     missing: Vec<String>,
 }
 
-impl Making {
-    fn inherit(&mut self, policy: &InheritancePolicy, parent: &Parent) -> Result<(), Refusal> {
+impl Resolver {
+    fn inherit(
+        &mut self,
+        policy: &InheritancePolicy,
+        parent: &OrchestratorConfig,
+    ) -> Result<(), Refusal> {
         if let Some(prompt) =
             parent.system_prompt.as_deref().filter(|_| policy.inherit_system_prompt)
         {

@@ -1,16 +1,29 @@
-//! The vocabulary of delegation: what a task is called, which states it has, how it ends, what can be refused. And the agent
-//! loop as a decision: [`next`] says from what is stored what to do now, and whoever drives it does that and asks again.
+//! The types that all crates share, and the decisions of the agent loop. Nothing here does IO.
 //!
-//! Nothing here does IO. The other crates speak in these words; each of them has one meaning everywhere.
+//! [`next`] is the loop: a pure function from the stored turns to the next step. The worker carries the
+//! step out, stores its result and calls [`next`] again, so that a restart after a crash is the same
+//! code path as the first start.
+//!
+//! | concern | modules |
+//! |---|---|
+//! | a task | `ids`, `outcome`, `task_view`, `ended_task`, `earlier_task`, `event`, `wait_mode` |
+//! | an agent | `definition` (checked input), `agent_config` (what a task runs with), `inheritance`, `skill`, `permissions`, `delegation`, `budget` |
+//! | the loop | `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`, `pending_call`, `tools_used`, `envelope` |
+//! | texts for models | `prompts`, `prompt_placeholders`, `shared_context_tool` |
+//! | tool arguments | `fields`, `action_forms`, `context_call`, `names`, `idempotency_key`, `tokens` |
+//! | answers to clients | `error_code`, `truncation`, `timestamp`, `word_enum` |
+//! | webhooks | `webhook`, `network_policy` |
 
 mod action_forms;
+mod agent_config;
 mod answer;
 mod budget;
 mod context_call;
+mod context_window;
 mod conversation;
 mod definition;
 mod delegation;
-mod earlier;
+mod earlier_task;
 mod ended_task;
 mod envelope;
 mod error_code;
@@ -19,68 +32,72 @@ mod fields;
 mod idempotency_key;
 mod ids;
 mod inheritance;
-mod inventory;
-mod key;
-pub mod moment;
+mod names;
 mod network_policy;
 mod next;
 mod outcome;
-mod pending;
+mod pending_call;
 mod permissions;
+mod prompt_placeholders;
 pub mod prompts;
 mod request;
-#[cfg(test)]
-mod sample;
 mod shared_context_tool;
 mod skill;
-mod spec;
 mod task_view;
+#[cfg(test)]
+mod test_turns;
+pub mod timestamp;
 mod tokens;
 mod tool;
 mod tools_used;
+mod truncation;
 mod turn;
-mod view;
 mod wait_mode;
 mod webhook;
-mod window;
-mod words;
+mod word_enum;
 
 pub use action_forms::ActionForm;
+pub use agent_config::{AgentConfig, DEFAULT_MAX_TURNS};
 pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
-pub use budget::{BudgetLimit, BudgetScope, OverBudget};
+pub use budget::{Budget, BudgetLimit, BudgetScope, OverBudget};
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
+pub use context_window::ContextWindow;
 pub use conversation::Conversation;
 pub use definition::{
-    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, LONGEST_S, MAX_USD,
+    AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, MAX_SECONDS, MAX_USD,
     OnWorkerLoss, nanousd, not_negative, time_limit, usd,
 };
 pub use delegation::{DEFAULT_MAX_DEPTH, Delegation};
-pub use earlier::EarlierTask;
+pub use earlier_task::EarlierTask;
 pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
-pub use fields::{Fields, text_in, whole_in};
+pub use fields::{Fields, integer_in, text_in};
 pub use idempotency_key::{IDEMPOTENCY_KEY, MAX_IDEMPOTENCY_KEY_CHARS, check_idempotency_key};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
-pub use inheritance::{Equipment, Equipped, InheritancePolicy, MissingSkill, Parent, ToolConflict};
-pub use inventory::{render_for_orchestrator, subagent_lines};
-pub use key::{check_agent_name, check_key};
+pub use inheritance::{
+    AgentExtras, InheritancePolicy, MissingSkill, OrchestratorConfig, ResolvedAgent, ToolConflict,
+};
+pub use names::{check_agent_name, check_key};
 pub use network_policy::{NetworkPolicy, NotPublic, is_public};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, OutcomeParts, TaskState};
-pub use pending::PendingCall;
+pub use pending_call::PendingCall;
 pub use permissions::Permissions;
+pub use prompt_placeholders::{fill_orchestrator_prompt, subagent_lines};
 pub use request::{Message, Request, ToolOutput};
 pub use shared_context_tool::shared_context_tool;
 pub use skill::Skill;
-pub use spec::{AgentSpec, Budget, DEFAULT_MAX_TURNS};
 pub use task_view::{TaskDetails, TaskView};
 pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
 pub use tool::{Replay, SHARED_CONTEXT, SUBAGENT, ToolDefinition};
 pub use tools_used::tools_used;
+pub use truncation::{
+    DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_TRUNCATION, TruncatedText, Truncation,
+};
 pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
-pub use view::{DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_VIEW, Shown, View};
 pub use wait_mode::WaitMode;
-pub use webhook::{Answered, DeliveryState, RetryRules, Verdict, Webhook, WebhookEvent};
-pub use window::Window;
-pub use words::UnknownWord;
+pub use webhook::{
+    DeliveryDecision, DeliveryState, PostResult, RetryPolicy, Webhook, WebhookEvent,
+};
+pub use word_enum::UnknownWord;

@@ -1,11 +1,11 @@
-//! Where one may connect to for others. What a model or a caller asks for must not reach the operator's network, under whatever
-//! name.
+//! The addresses that URLs of models and clients may lead to. They must not reach the operator's
+//! private network (server-side request forgery).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::Url;
 
-/// How far a connection may lead.
+/// The addresses that may be connected to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NetworkPolicy {
     #[default]
@@ -18,8 +18,9 @@ impl NetworkPolicy {
         if allow_private { Self::Anywhere } else { Self::Public }
     }
 
-    /// What can be said of a URL without asking for its name; the addresses of names are looked at when they are connected to.
-    /// Odd spellings of addresses (`0x7f.1`, `2130706433`) are plain ones in a parsed URL.
+    /// Checks a URL without resolving its host; the addresses of a host name are checked when it is
+    /// connected to. The URL parser has normalized other notations of addresses (`0x7f.1`,
+    /// `2130706433`).
     pub fn check(self, url: &Url) -> Result<(), String> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err("Only http and https URLs can be fetched.".to_owned());
@@ -28,7 +29,7 @@ impl NetworkPolicy {
             return Err("A URL must not have a user name or a password in it.".to_owned());
         }
         if url.port() == Some(0) {
-            return Err("Port 0 is none.".to_owned());
+            return Err("Port 0 is not a valid port.".to_owned());
         }
         let host = url.host_str().ok_or("The URL has no host.")?;
         let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
@@ -41,12 +42,12 @@ impl NetworkPolicy {
     }
 }
 
-/// What is refused to those who may reach only what is public.
+/// The error of an address that [`NetworkPolicy::Public`] forbids.
 #[derive(Debug, thiserror::Error)]
 #[error("The host's address is not a public one.")]
 pub struct NotPublic;
 
-/// Whether an address belongs to the internet at large, by IANA's registries of special addresses.
+/// Whether an address is globally reachable, by IANA's registries of special-purpose addresses.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -57,7 +58,8 @@ pub fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     !matches!(
         address.octets(),
-        // This network, private, shared by carriers, loopback, link-local (metadata services), private.
+        // This network, private, shared by carriers, loopback, link-local (metadata services),
+        // private.
         [0 | 10 | 127, ..] | [100, 64..=127, ..] | [169, 254, ..] | [172, 16..=31, ..] | [192, 168, ..]
         // Protocol assignments, documentation, the old 6to4 relays, benchmarks.
         | [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] | [198, 51, 100, _] | [203, 0, 113, _]
@@ -66,8 +68,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// Only global unicast, and of that nothing that has another address inside (Teredo, 6to4) and nothing for documentation.
-/// Mapped and translated IPv4 (`::ffff:`, `64:ff9b::`), local and multicast addresses are not global unicast.
+/// Global unicast addresses, except for those that embed another address (Teredo, 6to4) and those
+/// for documentation. Mapped and translated IPv4 (`::ffff:`, `64:ff9b::`), local and multicast
+/// addresses are not global unicast.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => false,

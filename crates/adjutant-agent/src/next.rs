@@ -1,28 +1,30 @@
 use crate::envelope::Envelope;
 use crate::{
-    AgentSpec, Conversation, FailureKind, Outcome, PendingCall, Request, StopReason, StoredTurn,
+    AgentConfig, Conversation, FailureKind, Outcome, PendingCall, Request, StopReason, StoredTurn,
     TurnKind, prompts,
 };
 
 /// What a task's loop does next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next<'a> {
-    /// Ask the model, and store its answer as a turn of this kind.
+    /// Call the model, and store its answer as a turn of this kind.
     CallModel {
         kind: TurnKind,
         request: Request<'a>,
     },
-    /// Get a result for each of these calls and store it, in any order or side by side.
+    /// Run these tool calls, in any order or concurrently, and store their results.
     RunTools(Vec<PendingCall<'a>>),
-    /// Answer those of these calls whose children have ended; else let go of the task until they have.
-    Await(Vec<PendingCall<'a>>),
+    /// Answer the calls whose children have ended. If there are none, make the task wait for
+    /// children.
+    WaitForChildren(Vec<PendingCall<'a>>),
     Finish(Outcome),
 }
 
-/// Decides from what is stored and from nothing else, so that going on after a crash is the same as never having stopped.
+/// Decides the next step from the stored turns only, so that a task resumes after a crash as if it
+/// had not stopped.
 ///
-/// `attempt` is the current one; it only tells which tool calls an earlier attempt may have made. The tools that the last
-/// allowed turn asks for are not run: no model would see what they gave.
+/// `attempt` is the current attempt; it tells which tool calls an earlier attempt may have made.
+/// The tool calls of the last allowed turn are not run, because no model call would follow them.
 pub fn next<'a>(
     conversation: &Conversation<'a>,
     turns: &'a [StoredTurn],
@@ -35,56 +37,57 @@ pub fn next<'a>(
     if last.turn.kind == TurnKind::Summary {
         return Next::Finish(completed(turns));
     }
-    match Standing::after(turns) {
-        Standing::Refused => failed(FailureKind::Model, prompts::REFUSED),
-        Standing::WantsTools | Standing::CutOff if turns_used(turns) >= max_turns(agent) => {
+    match LoopState::after(turns) {
+        LoopState::Refused => failed(FailureKind::Model, prompts::REFUSED),
+        LoopState::WantsTools | LoopState::CutOff if turns_used(turns) >= max_turns(agent) => {
             failed(FailureKind::MaxTurns, prompts::MAX_TURNS)
         }
-        Standing::WantsTools => {
+        LoopState::WantsTools => {
             let pending = PendingCall::of(last, attempt);
-            // Waits come last: what they wait for may be spawned beside them.
+            // Waits come last: another call of the same turn may spawn the child to wait for.
             let (waits, tools): (Vec<_>, Vec<_>) =
                 pending.into_iter().partition(|pending| (conversation.waits)(agent, pending.call));
             match (tools.is_empty(), waits.is_empty()) {
                 (false, _) => Next::RunTools(tools),
-                (true, false) => Next::Await(waits),
+                (true, false) => Next::WaitForChildren(waits),
                 (true, true) => call(TurnKind::Turn),
             }
         }
-        Standing::CutOff => call(TurnKind::Turn),
-        Standing::Empty if was_asked_again(turns) => {
+        LoopState::CutOff => call(TurnKind::Turn),
+        LoopState::Empty if was_asked_again(turns) => {
             failed(FailureKind::EmptyResult, prompts::EMPTY_RESULT)
         }
-        Standing::Empty => call(TurnKind::AskAgain),
-        Standing::Answered if agent.summary_prompt().is_some() => call(TurnKind::Summary),
-        Standing::Answered => Next::Finish(completed(turns)),
+        LoopState::Empty => call(TurnKind::AskAgain),
+        LoopState::Answered if agent.summary_prompt().is_some() => call(TurnKind::Summary),
+        LoopState::Answered => Next::Finish(completed(turns)),
     }
 }
 
-/// The turns that count against `max_turns`, and that callers are shown.
+/// The number of turns that count against `max_turns`; the `turns_used` of answers to clients.
 pub fn turns_used(turns: &[StoredTurn]) -> usize {
     turns.iter().filter(|stored| stored.turn.kind == TurnKind::Turn).count()
 }
 
-/// How a task ends that cannot go on, for a reason that its turns do not tell: a budget, a time-out, a model that cannot be
-/// reached. What it has said so far is kept; if only the summary was missing, it completes without.
+/// The outcome of a task that has to stop for a reason outside its turns: a budget, a timeout, a
+/// model that cannot be reached. Its last text becomes the partial result. If only the summary is
+/// missing, the task completes without one.
 pub fn give_up(turns: &[StoredTurn], failure: FailureKind, error: impl Into<String>) -> Outcome {
-    match Standing::after(turns) {
-        Standing::Answered => completed(turns),
-        Standing::Refused | Standing::WantsTools | Standing::CutOff | Standing::Empty => {
+    match LoopState::after(turns) {
+        LoopState::Answered => completed(turns),
+        LoopState::Refused | LoopState::WantsTools | LoopState::CutOff | LoopState::Empty => {
             Outcome::Failed { failure, error: error.into(), partial_result: partial_result(turns) }
         }
     }
 }
 
-/// The last that the agent said, for a task that has no result.
+/// The last text of the agent, for a task without a result.
 pub fn partial_result(turns: &[StoredTurn]) -> Option<String> {
-    let spoken = without_summary(turns);
-    (1..=spoken.len()).rev().map(|end| last_text(&spoken[..end])).find(|text| !is_empty(text))
+    let answers = without_summary(turns);
+    (1..=answers.len()).rev().map(|end| last_text(&answers[..end])).find(|text| !is_empty(text))
 }
 
-/// How the loop stands after its last turn.
-enum Standing {
+/// The state of the loop after its last turn.
+enum LoopState {
     Refused,
     WantsTools,
     CutOff,
@@ -92,15 +95,15 @@ enum Standing {
     Answered,
 }
 
-impl Standing {
+impl LoopState {
     fn after(turns: &[StoredTurn]) -> Self {
-        let spoken = without_summary(turns);
-        let Some(last) = spoken.last() else { return Self::Empty };
+        let answers = without_summary(turns);
+        let Some(last) = answers.last() else { return Self::Empty };
         if last.turn.answer.stop == StopReason::Refusal {
             Self::Refused
         } else if last.wants_tools() {
             Self::WantsTools
-        } else if is_empty(&last_text(spoken)) {
+        } else if is_empty(&last_text(answers)) {
             Self::Empty
         } else if last.is_cut_off() {
             Self::CutOff
@@ -112,8 +115,8 @@ impl Standing {
 
 fn completed(turns: &[StoredTurn]) -> Outcome {
     let text = last_text(without_summary(turns));
-    let summary = asked_summary(turns);
-    match Envelope::open(&text) {
+    let summary = summary_text(turns);
+    match Envelope::parse(&text) {
         Some(Envelope { summary: enclosed, result }) => Outcome::Completed {
             result: result.to_owned(),
             summary: summary.or_else(|| enclosed.map(str::to_owned)),
@@ -122,7 +125,7 @@ fn completed(turns: &[StoredTurn]) -> Outcome {
     }
 }
 
-fn asked_summary(turns: &[StoredTurn]) -> Option<String> {
+fn summary_text(turns: &[StoredTurn]) -> Option<String> {
     let answer = turns
         .last()
         .filter(|last| last.turn.kind == TurnKind::Summary)
@@ -133,7 +136,7 @@ fn asked_summary(turns: &[StoredTurn]) -> Option<String> {
     }
 }
 
-/// The text of the last turn, joined to that of the turns directly before it which were cut off.
+/// The text of the last turn, appended to that of the turns directly before it that were cut off.
 fn last_text(turns: &[StoredTurn]) -> String {
     let Some((_, before)) = turns.split_last() else { return String::new() };
     let cut_off = before.iter().rev().take_while(|stored| stored.is_cut_off()).count();
@@ -143,14 +146,14 @@ fn last_text(turns: &[StoredTurn]) -> String {
         .collect()
 }
 
-/// A model that repeats what stands for its own empty answer has still said nothing.
+/// A model may repeat the placeholder of its own empty answer: that is empty, too.
 fn is_empty(text: &str) -> bool {
     matches!(text.trim(), "" | prompts::EMPTY_ANSWER)
 }
 
 fn without_summary(turns: &[StoredTurn]) -> &[StoredTurn] {
     match turns {
-        [spoken @ .., last] if last.turn.kind == TurnKind::Summary => spoken,
+        [answers @ .., last] if last.turn.kind == TurnKind::Summary => answers,
         turns => turns,
     }
 }
@@ -159,7 +162,7 @@ fn was_asked_again(turns: &[StoredTurn]) -> bool {
     turns.iter().any(|stored| stored.turn.kind == TurnKind::AskAgain)
 }
 
-pub(crate) fn max_turns(agent: &AgentSpec) -> usize {
+pub(crate) fn max_turns(agent: &AgentConfig) -> usize {
     usize::try_from(agent.max_turns).unwrap_or(0).max(1)
 }
 
@@ -168,7 +171,8 @@ impl StoredTurn {
         self.turn.answer.tool_uses().next().is_some()
     }
 
-    /// Its text ended at the limit of tokens. A cut-off answer with tool calls is not: the calls are its end.
+    /// Whether its text was cut off at the token limit. An answer with tool calls does not count:
+    /// the loop continues with the calls.
     pub(crate) fn is_cut_off(&self) -> bool {
         self.turn.answer.stop == StopReason::MaxTokens && !self.wants_tools()
     }

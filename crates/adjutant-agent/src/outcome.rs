@@ -1,11 +1,12 @@
-use crate::words::{word_schema, words};
+use crate::word_enum::{word_enum, word_schema};
 
-words! {
-    /// Where a task is in its life. `Running` is never stored: it is true exactly while a slot holds the task.
+word_enum! {
+    /// The state of a task. `Running` is not stored: a task is running exactly while a slot holds
+    /// it.
     TaskState {
         Queued = "queued",
         Running = "running",
-        /// For children or for dependencies; it holds no slot.
+        /// Waits for children or dependencies; holds no slot.
         Waiting = "waiting",
         Completed = "completed",
         Failed = "failed",
@@ -16,7 +17,7 @@ words! {
 word_schema!(TaskState);
 
 impl TaskState {
-    /// A terminal task never changes again.
+    /// Whether the task has ended; then it never changes state again.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled => true,
@@ -25,7 +26,7 @@ impl TaskState {
     }
 }
 
-words! {
+word_enum! {
     /// Why a task failed.
     FailureKind {
         MaxTurns = "max_turns",
@@ -34,7 +35,7 @@ words! {
         Model = "model",
         Tool = "tool",
         EmptyResult = "empty_result",
-        /// Its workers died too often without progress, or its agent is not to be resumed.
+        /// Its workers died too often without progress, or its agent must not be resumed.
         Lost = "lost",
         /// A task that it depends on did not complete.
         Dependency = "dependency",
@@ -44,7 +45,7 @@ words! {
 
 word_schema!(FailureKind);
 
-/// What came back.
+/// The outcome of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Completed { result: String, summary: Option<String> },
@@ -52,7 +53,7 @@ pub enum Outcome {
     Cancelled { partial_result: Option<String> },
 }
 
-/// What is stored of a task's end, each part by itself.
+/// The columns that make up an outcome.
 #[derive(Debug, Clone, Default)]
 pub struct OutcomeParts {
     pub result: Option<String>,
@@ -63,7 +64,7 @@ pub struct OutcomeParts {
 }
 
 impl Outcome {
-    /// What they say together; none of a task that has not ended.
+    /// Makes an outcome of its columns; none if the state is not terminal or a column is missing.
     pub fn of(state: TaskState, parts: OutcomeParts) -> Option<Self> {
         let OutcomeParts { result, summary, failure, error, partial_result } = parts;
         match state {

@@ -4,11 +4,12 @@ use serde_json::Value;
 use crate::fields::Fields;
 use crate::{Refusal, text_in};
 
-/// Of either list.
-const MOST_PATTERNS: usize = 100;
-const LONGEST_PATTERN: usize = 128;
+/// The most patterns per list.
+const MAX_PATTERNS: usize = 100;
+const MAX_PATTERN_CHARS: usize = 128;
 
-/// Which tools the tasks of a session may use, whatever their agents list. In a pattern, `*` stands for any number of characters.
+/// The tools that the tasks of a session may use, whatever their agents list. In a pattern, `*`
+/// matches any number of characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Permissions {
@@ -19,7 +20,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Reads them strictly, under this name.
+    /// Parses permissions, and refuses unknown fields. `field` is the prefix of the names in a
+    /// refusal.
     pub fn parse(field: &str, value: &Value) -> Result<Self, Refusal> {
         let mut fields =
             Fields::of(value).map_err(|_| Refusal::invalid(field, "must be an object"))?;
@@ -38,33 +40,34 @@ impl Permissions {
     }
 
     pub fn allows(&self, tool: &str) -> bool {
-        let matches = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, tool));
+        let matches =
+            |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
         self.allow.as_deref().is_none_or(matches) && !matches(&self.deny)
     }
 }
 
 fn patterns(field: &str, value: &Value) -> Result<Vec<String>, Refusal> {
     let items = value.as_array().ok_or_else(|| Refusal::invalid(field, "must be an array"))?;
-    if items.len() > MOST_PATTERNS {
+    if items.len() > MAX_PATTERNS {
         return Err(Refusal::invalid(
             field,
-            format_args!("must have at most {MOST_PATTERNS} patterns"),
+            format_args!("must have at most {MAX_PATTERNS} patterns"),
         ));
     }
     let pattern = |(place, item): (usize, &Value)| {
         let field = format!("{field}[{place}]");
         let text = text_in(&field, item)?;
-        if (1..=LONGEST_PATTERN).contains(&text.chars().count()) {
+        if (1..=MAX_PATTERN_CHARS).contains(&text.chars().count()) {
             return Ok(text.to_owned());
         }
-        Err(Refusal::invalid(&field, format_args!("must have 1 to {LONGEST_PATTERN} characters")))
+        Err(Refusal::invalid(&field, format_args!("must have 1 to {MAX_PATTERN_CHARS} characters")))
     };
     items.iter().enumerate().map(pattern).collect()
 }
 
-/// The parts between the stars follow each other, the first at the start and the last at the end: each as early as it can, so that
-/// a long pattern costs no more than its length allows.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Matches the parts between the stars one after another, each at its first occurrence, so that the
+/// time is linear in the number of parts.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(mut left) = name.strip_prefix(start).and_then(|left| left.strip_suffix(end)) else {
@@ -129,7 +132,7 @@ mod tests {
             ("f?tch", "fetch", false),
             ("", "x", false),
         ] {
-            assert_eq!(fits(pattern, name), fit, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), fit, "{pattern} {name}");
         }
     }
 
@@ -172,7 +175,7 @@ mod tests {
         #[test]
         fn a_pattern_fits_what_its_definition_says(pattern in "[ab*]{0,8}", name in "[ab]{0,8}") {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
-            prop_assert_eq!(fits(&pattern, &name), fits_plainly(&chars(&pattern), &chars(&name)));
+            prop_assert_eq!(matches_pattern(&pattern, &name), fits_plainly(&chars(&pattern), &chars(&name)));
         }
     }
 }

@@ -1,39 +1,40 @@
-//! Every text that we say to a model, and every error that a task's caller reads word by word.
+//! The texts of all messages to models, and the error texts of tasks that are fixed by the
+//! specification.
 
 /// The end of every agent's system prompt.
 pub const SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Write detailed findings to shared context rather than including them in your response. Your response will be returned to the orchestrator as a summary of your work.";
 
-/// The same for an agent whose shared context is a snapshot that nobody reads after its task has ended.
+/// The same for an agent whose shared context is a snapshot that is deleted when its task ends.
 pub const SNAPSHOT_SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Put your findings into your final response: your shared context is a private snapshot, and what you write there is discarded when you end. Your response will be returned to the orchestrator as a summary of your work.";
 
-/// Where a result may be read in short form first.
+/// Asks for an answer with a summary, for a background task.
 pub const ENVELOPE: &str = "Your work is done in the background, and whoever asked for it may read a short form of it first. If your answer is long, give it in this form and write nothing around it:
 <subagent_background_result>
 <summary>In a few sentences, what you found.</summary>
 <full_result>All of it.</full_result>
 </subagent_background_result>";
 
-/// After an answer that was cut off at the limit of tokens.
+/// Sent after an answer that was cut off at the token limit.
 pub const CONTINUE: &str = "Your answer was cut off because it reached the limit of its length. Continue exactly where it stopped. Repeat nothing and add no introduction: what you write now is joined to what you have written.";
 
-/// After an answer without text.
+/// Sent after an answer without text.
 pub const ASK_AGAIN: &str = "Your last answer had no text. Give your final answer to the task now, as plain text, from what you have found so far. Call no tools.";
 
-/// Stands for an answer without text in the conversation.
+/// Replaces an answer without text in the conversation.
 pub const EMPTY_ANSWER: &str = "(no text)";
 
 pub const EMPTY_TOOL_RESULT: &str = "(The tool gave no output.)";
 
-/// The result of a call that an earlier attempt may have made, and that must not be made twice.
+/// The result of a call that an earlier attempt may have made and that is not safe to repeat.
 pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the worker that ran it was lost before the result was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
 
-/// The result of a call whose turn was the last.
+/// The result of a call of the last allowed turn.
 pub const NOT_MADE: &str = "This call was not made.";
 
-/// The result of a call that the task before this one may have made, and whose outcome it did not live to see.
+/// The result of a call that an earlier task may have made before it ended.
 pub const UNFINISHED: &str = "There is no result of this call: the task ended before one was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
 
-/// What is appended to a result that is longer than `spec` shows.
+/// Appended to a result that is too long for the dialect `spec`.
 pub const TRUNCATED: &str = "\n[truncated — full response exceeded 1000 token limit]";
 
 pub const MAX_TURNS: &str = "Max turns exceeded without producing a final response";
@@ -41,36 +42,38 @@ pub const REFUSED: &str = "Model API error: the model refused to answer";
 pub const EMPTY_RESULT: &str =
     "The agent ended without a final response, and gave none when it was asked again";
 
-/// The error of a task whose model cannot be asked.
+/// The error of a task whose model cannot be called.
 pub fn model_error(details: impl std::fmt::Display) -> String {
     format!("Model API error: {details}")
 }
 
-/// The error of a task that cannot go on because of a tool. A tool that merely fails tells its agent so.
+/// The error of a task that fails because of a tool. An ordinary tool error is a result for the
+/// agent.
 pub fn tool_error(turn: i32, details: impl std::fmt::Display) -> String {
     format!("Tool execution error in turn {turn}: {details}")
 }
 
-/// What an agent is told that may delegate, but not so deep. An orchestrator's task has depth 1, its children 2.
+/// The error of a call to delegate at the deepest level. An orchestrator's task has depth 1, its
+/// children 2.
 pub fn too_deep(max_depth: i16, depth: i16) -> String {
     format!(
         "Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {depth}. Cannot spawn nested subagent."
     )
 }
 
-/// In the place of an old tool result, when the conversation nears the model's window.
+/// Replaces an old tool result when the conversation does not fit the context window.
 pub(crate) fn left_out(chars: usize) -> String {
     format!(
         "[A result of {chars} characters stood here. It was left out to save room; if you need it again, call the tool again.]"
     )
 }
 
-/// In the middle of a tool result that does not fit into the model's window.
+/// In the middle of a tool result that was cut to fit the context window.
 pub(crate) fn left_out_within(chars: usize) -> String {
     format!("\n[... {chars} characters left out to save room ...]\n")
 }
 
-/// What an orchestrator should know to delegate well: who there is, how to delegate, how shared context helps.
+/// A prompt for orchestrators: the agents, how to delegate, and how to use the shared context.
 pub fn orchestrator_prompt<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let agents: Vec<_> = agents.into_iter().collect();
     let width = agents.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

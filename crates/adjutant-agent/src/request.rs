@@ -1,11 +1,11 @@
 use crate::{Answer, ToolResult};
 
-/// What a model is asked, in one form for every wire; it borrows the conversation.
+/// A request to a model, independent of the wire. It borrows the conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request<'a> {
     pub system: String,
     pub messages: Vec<Message<'a>>,
-    /// Whether it may call tools: the summary may not.
+    /// Whether the model may call tools; not for the summary.
     pub with_tools: bool,
 }
 
@@ -13,15 +13,15 @@ pub struct Request<'a> {
 pub enum Message<'a> {
     User(std::borrow::Cow<'a, str>),
     Assistant(&'a Answer),
-    /// One for each call of the answer before it, in the order of the calls.
+    /// One for each tool call of the answer before it, in the order of the calls.
     ToolResults(Vec<ToolOutput<'a>>),
 }
 
-/// A tool's result on its way back to the model.
+/// A tool result in a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput<'a> {
     pub call: &'a str,
-    /// May be less than what is stored, when the conversation nears the model's window.
+    /// May be shorter than the stored result, to fit the context window.
     pub content: std::borrow::Cow<'a, str>,
     pub is_error: bool,
 }

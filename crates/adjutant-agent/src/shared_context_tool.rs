@@ -1,5 +1,6 @@
-//! The tool `shared_context` as models see it. Only `action` is required, as in the source: the parser names the missing fields of
-//! each action, so one schema serves all of them.
+//! The definition of the tool `shared_context` for models. As in the specification, one schema
+//! serves all actions and requires only `action`; the parser names the missing fields of each
+//! action.
 
 use serde_json::{Value, json};
 
@@ -18,7 +19,8 @@ pub fn shared_context_tool() -> ToolDefinition {
             "label": text("For snapshot and read_snapshot: a name to recognise it by, at most 64 characters."),
             "limit": number("integer", "For read_history: how many versions to show, the newest first; 10 if you say nothing."),
         })),
-        // A write is stored together with the call's result, so a call without a result has not written.
+        // A write is stored together with the call's result, so a call without a result has not
+        // written.
         replay: Replay::Safe,
     }
 }

@@ -1,19 +1,19 @@
 use serde::{Deserialize, Serialize};
 
-/// A named bundle of instructions and tools that agents can be given.
+/// A named bundle of instructions and tools for agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Skill {
     pub name: String,
-    /// One line, for those who choose among skills.
+    /// One line, for the choice among skills.
     pub description: String,
     pub instructions: String,
-    /// By name; an agent with the skill has them too.
+    /// The names of tools that an agent with this skill has, too.
     pub tools: Vec<String>,
 }
 
 impl Skill {
-    /// Each name once: the first of it counts, and the order is kept.
+    /// Removes skills with a duplicate name, except for the first, and keeps the order.
     pub fn merged<'a>(skills: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for skill in skills {

@@ -3,7 +3,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Spent, TaskId, TaskNumber, TaskState, moment,
+    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Spent, TaskId, TaskNumber, TaskState,
+    timestamp,
 };
 
 /// A task as every reader sees it: status, waits, parents, the history and the dashboard.
@@ -41,15 +42,15 @@ pub struct TaskView {
     #[schema(ignore)]
     #[serde(skip_serializing)]
     pub on_worker_loss: OnWorkerLoss,
-    #[serde(serialize_with = "moment::serialize")]
+    #[serde(serialize_with = "timestamp::serialize")]
     pub created_at: DateTime<Utc>,
-    #[serde(serialize_with = "moment::serialize_if_any")]
+    #[serde(serialize_with = "timestamp::serialize_option")]
     pub started_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "moment::serialize")]
+    #[serde(serialize_with = "timestamp::serialize")]
     pub last_activity_at: DateTime<Utc>,
-    #[serde(serialize_with = "moment::serialize_if_any")]
+    #[serde(serialize_with = "timestamp::serialize_option")]
     pub finished_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "moment::serialize_if_any")]
+    #[serde(serialize_with = "timestamp::serialize_option")]
     pub collected_at: Option<DateTime<Utc>>,
     /// How much longer a queued task is delayed.
     #[schema(ignore)]

@@ -1,11 +1,12 @@
-//! Tokens as the limits of texts count them. What a model really used is what its provider reports (`Usage`).
+//! Token estimates for the size limits of texts. The tokens that a model used are those that its
+//! provider reports (`Usage`).
 
-/// The longest task, and the longest result that is shown whole, in tokens.
+/// The longest assignment, in tokens.
 pub const MAX_TASK_TOKENS: i64 = 1_000;
 /// The longest system prompt of an agent that a session defines, in tokens.
 pub const MAX_PROMPT_TOKENS: i64 = 4_000;
 
-/// A quarter of the characters, rounded down, and never less than one.
+/// Estimates the tokens of a text: a quarter of its characters, rounded down, and at least 1.
 pub fn estimate_tokens(text: &str) -> i64 {
     i64::try_from(text.chars().count() / 4).unwrap_or(i64::MAX).max(1)
 }

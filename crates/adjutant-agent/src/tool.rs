@@ -1,30 +1,30 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-/// The name of the tool that delegates; no list of tools gives it to an agent.
+/// The name of the tool that delegates. An agent's list of tools cannot grant it.
 pub const SUBAGENT: &str = "subagent";
 pub const SHARED_CONTEXT: &str = "shared_context";
 
-/// A tool as models see it, and what we have to know before we call it.
+/// A tool's definition for models, and whether a call may be repeated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     pub name: String,
     pub description: String,
-    /// A JSON schema of an object.
+    /// A JSON schema of type `object`.
     pub input_schema: Value,
     #[serde(default)]
     pub replay: Replay,
 }
 
-words! {
-    /// What becomes of a call that was under way when its worker was lost.
+word_enum! {
+    /// What happens to a call whose worker was lost before the result was stored.
     #[derive(Default)]
     Replay {
         /// It is made again.
         Safe = "safe",
-        /// The model is told that the outcome is unknown, and decides.
+        /// It is not made again; its result says that the outcome is unknown.
         #[default]
         Unsafe = "unsafe",
     }

@@ -1,8 +1,9 @@
-use crate::{AgentSpec, SUBAGENT, StoredTurn};
+use crate::{AgentConfig, SUBAGENT, StoredTurn};
 
-/// The tools that a task has called, in the order of their first use. A call counts when it has a result, whatever that says; a name
-/// that is none of the agent's tools is one that its model made up.
-pub fn tools_used(agent: &AgentSpec, turns: &[StoredTurn]) -> Vec<String> {
+/// The names of the tools that a task has called, in the order of their first use. A call counts if
+/// it has a result of any kind. Names that are not tools of the agent are ignored: the model made
+/// them up.
+pub fn tools_used(agent: &AgentConfig, turns: &[StoredTurn]) -> Vec<String> {
     let mut used: Vec<String> = Vec::new();
     for stored in turns {
         for call in stored.turn.answer.tool_uses() {
@@ -50,7 +51,7 @@ mod tests {
     #[test]
     fn row_4_9_tools_are_told_once_and_in_the_order_of_their_first_use() {
         let tools = ["fetch", "lookup", "pay", "shared_context"].map(str::to_owned).to_vec();
-        let agent = AgentSpec { tools, ..AgentSpec::default() };
+        let agent = AgentConfig { tools, ..AgentConfig::default() };
         let turns = [
             turn(1, &["lookup", "fetch"]),
             turn(2, &["made_up", "lookup"]),
@@ -60,7 +61,7 @@ mod tests {
         assert_eq!(tools_used(&agent, &[]), [""; 0]);
         let turns = [turn(1, &["subagent", "pay"])];
         assert_eq!(tools_used(&agent, &turns), ["pay"], "it does not have that one");
-        let head = AgentSpec { may_delegate: true, ..agent };
+        let head = AgentConfig { may_delegate: true, ..agent };
         assert_eq!(tools_used(&head, &turns), ["subagent", "pay"]);
     }
 }

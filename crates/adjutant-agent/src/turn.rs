@@ -1,12 +1,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Answer;
-use crate::words::{word_schema, words};
+use crate::word_enum::{word_enum, word_schema};
 
-/// What model calls consumed, as the provider counts it; the cost in billionths of a US dollar, so that sums are exact.
+/// The use of model calls, as the provider reports it. The cost is in nanodollars, so that sums are
+/// exact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All of the prompt, those read from or written to the provider's cache included.
+    /// All tokens of the prompt, including those read from or written to the provider's cache.
     pub input_tokens: i64,
     pub output_tokens: i64,
     /// The part of `input_tokens` that came from the provider's cache.
@@ -16,7 +17,7 @@ pub struct Usage {
     pub cost_nanousd: i64,
 }
 
-/// What was used over several calls.
+/// The use of several model calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     pub input_tokens: i64,
@@ -24,15 +25,15 @@ pub struct Spent {
     pub cost_nanousd: i64,
 }
 
-words! {
-    /// What a model was called for. Only turns of the loop count as turns used.
+word_enum! {
+    /// The purpose of a model call. Only `turn` counts against the limit of turns.
     #[derive(Default)]
     TurnKind {
         #[default]
         Turn = "turn",
-        /// The last answer was empty: the one more try.
+        /// Repeats the request once after an empty answer.
         AskAgain = "ask_again",
-        /// The loop is done, and the model is asked to sum up.
+        /// Asks for a summary after the loop is done.
         Summary = "summary",
     }
 }
@@ -44,13 +45,13 @@ word_schema!(TurnKind);
 pub struct Turn {
     pub kind: TurnKind,
     pub answer: Answer,
-    /// The name by which the config knows the model.
+    /// The name of the model in the config.
     pub model: Option<String>,
     pub usage: Usage,
     pub duration_ms: i64,
 }
 
-/// What one tool call of a turn gave.
+/// The result of one tool call of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call's id in the turn's answer.
@@ -60,7 +61,7 @@ pub struct ToolResult {
     pub duration_ms: i64,
 }
 
-/// A turn as it was stored, with the tool results that came.
+/// A stored turn with the tool results so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoredTurn {
     /// 1, 2, 3 ... over all attempts and kinds.

@@ -1,7 +1,7 @@
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
-    /// How many of the tasks that a wait names have to end.
+word_enum! {
+    /// Whether a wait ends when any or when all of its tasks have ended.
     #[derive(Default)]
     WaitMode {
         #[default]

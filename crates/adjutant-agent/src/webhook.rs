@@ -1,4 +1,4 @@
-//! Who is told how tasks end: a URL of the caller's, and which ends.
+//! Webhooks: the URL and the events that a client registers.
 
 mod retry;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-pub use retry::{Answered, RetryRules, Verdict};
+pub use retry::{DeliveryDecision, PostResult, RetryPolicy};
 
 use crate::fields::{Fields, text_in};
-use crate::words::{word_schema, words};
+use crate::word_enum::{word_enum, word_schema};
 use crate::{NetworkPolicy, Refusal, TaskState};
 
-words! {
-    /// What a webhook is told, in the words of the wire.
+word_enum! {
+    /// The kind of a webhook event.
     WebhookEvent {
         Completed = "task.completed",
         Failed = "task.failed",
@@ -23,7 +23,7 @@ words! {
 
 word_schema!(WebhookEvent);
 
-words! {
+word_enum! {
     /// Whether a webhook has received the end of a task.
     DeliveryState {
         Pending = "pending",
@@ -35,7 +35,7 @@ words! {
 word_schema!(DeliveryState);
 
 impl WebhookEvent {
-    /// The event of a task that has come to this state, if it is an end.
+    /// The event of a task that entered this state; none if the state is not terminal.
     pub fn of(state: TaskState) -> Option<Self> {
         match state {
             TaskState::Completed => Some(Self::Completed),
@@ -46,20 +46,21 @@ impl WebhookEvent {
     }
 }
 
-/// A URL that is told how tasks end.
+/// A URL that receives the ends of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = TaskWebhook)]
 pub struct Webhook {
     pub url: String,
-    /// At least one, each once.
+    /// At least one, without duplicates.
     pub events: Vec<WebhookEvent>,
 }
 
 impl Webhook {
     pub const MAX_URL_CHARS: usize = 2048;
 
-    /// Reads `{url, events?}`; what is wrong is named with the field before it, as `webhook.url`.
-    pub fn read(field: &str, value: &Value) -> Result<Self, Refusal> {
+    /// Parses `{url, events?}`. A refusal names the invalid field with `field` as its prefix, such
+    /// as `webhook.url`.
+    pub fn parse(field: &str, value: &Value) -> Result<Self, Refusal> {
         if !value.is_object() {
             return Err(Refusal::invalid(field, "must be an object with a url"));
         }
@@ -75,48 +76,49 @@ impl Webhook {
                 format_args!("must have at most {most} characters"),
             ));
         }
-        parsed(&named("url"), url)?;
+        parse_url(&named("url"), url)?;
         let events = match fields.take("events") {
-            Some(events) => read_events(&named("events"), events)?,
+            Some(events) => parse_events(&named("events"), events)?,
             None => WebhookEvent::ALL.to_vec(),
         };
         fields.end().map_err(|refusal| Refusal::new(refusal.code, named(&refusal.message)))?;
         Ok(Self { url: url.to_owned(), events })
     }
 
-    /// Refuses a URL that leads where nothing is sent to; the addresses of its name are looked at when it is sent to.
-    pub fn check(&self, field: &str, reach: NetworkPolicy) -> Result<(), Refusal> {
+    /// Refuses a URL that the network policy forbids. The addresses of a host name are checked when
+    /// the delivery is sent.
+    pub fn check(&self, field: &str, policy: NetworkPolicy) -> Result<(), Refusal> {
         let field = format!("{field}.url");
-        let url = parsed(&field, &self.url)?;
-        if reach == NetworkPolicy::Public && url.scheme() != "https" {
+        let url = parse_url(&field, &self.url)?;
+        if policy == NetworkPolicy::Public && url.scheme() != "https" {
             return Err(Refusal::invalid(&field, "must begin with https://"));
         }
-        reach.check(&url).map_err(|why| Refusal::invalid(&field, why))
+        policy.check(&url).map_err(|why| Refusal::invalid(&field, why))
     }
 }
 
-fn parsed(field: &str, url: &str) -> Result<Url, Refusal> {
+fn parse_url(field: &str, url: &str) -> Result<Url, Refusal> {
     let wrong =
         |why: &dyn std::fmt::Display| Refusal::invalid(field, format_args!("is not a URL: {why}"));
-    // A parser takes these out without a word.
+    // The URL parser removes these silently.
     if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(wrong(&"it has blanks in it"));
+        return Err(wrong(&"it contains white space or control characters"));
     }
     let parsed = Url::parse(url).map_err(|error| wrong(&error))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(Refusal::invalid(field, "must begin with https://"));
     }
-    // A parser takes more in a name than any resolver does.
+    // The URL parser accepts more characters in a host name than resolvers do.
     let is_name = |name: &str| {
         name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
     };
     if parsed.domain().is_some_and(|name| !is_name(name)) {
-        return Err(wrong(&"its host is no name"));
+        return Err(wrong(&"its host is not a valid name"));
     }
     Ok(parsed)
 }
 
-fn read_events(field: &str, value: &Value) -> Result<Vec<WebhookEvent>, Refusal> {
+fn parse_events(field: &str, value: &Value) -> Result<Vec<WebhookEvent>, Refusal> {
     let items = value.as_array().ok_or_else(|| Refusal::invalid(field, "must be an array"))?;
     if items.is_empty() {
         return Err(Refusal::invalid(field, "must name at least one event"));
@@ -145,16 +147,16 @@ mod tests {
     #[test]
     fn a_webhook_is_a_url_and_all_ends_unless_it_says_which() {
         let read =
-            Webhook::read("webhook", &json!({"url": "https://example.com/a?b=c", "events": null}));
+            Webhook::parse("webhook", &json!({"url": "https://example.com/a?b=c", "events": null}));
         let read = read.unwrap();
         assert_eq!(
             (read.url.as_str(), read.events.as_slice()),
             ("https://example.com/a?b=c", WebhookEvent::ALL)
         );
         let some = json!({"url": "https://example.com", "events": ["task.failed"], "colour": null});
-        assert_eq!(Webhook::read("webhook", &some).unwrap().events, [WebhookEvent::Failed]);
+        assert_eq!(Webhook::parse("webhook", &some).unwrap().events, [WebhookEvent::Failed]);
         let longest = format!("https://example.com/{}", "é".repeat(Webhook::MAX_URL_CHARS - 20));
-        Webhook::read("webhook", &json!({"url": longest})).unwrap();
+        Webhook::parse("webhook", &json!({"url": longest})).unwrap();
     }
 
     #[test]
@@ -187,7 +189,7 @@ mod tests {
             (json!({"url": url, "events": ["task.failed", "task.failed"]}), "webhook.events[1]"),
             (json!({"url": url, "secret": "x"}), "webhook.secret"),
         ] {
-            let refusal = Webhook::read("webhook", &value).unwrap_err();
+            let refusal = Webhook::parse("webhook", &value).unwrap_err();
             assert_eq!(refusal.code, crate::ErrorCode::InvalidArgument, "{value}");
             assert!(refusal.message.starts_with(&format!("{field}: ")), "{value}: {refusal}");
         }

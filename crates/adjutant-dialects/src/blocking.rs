@@ -1,7 +1,7 @@
 //! Calls that wait for the task that they spawn.
 
 use adjutant_agent::{
-    AgentSpec, EndedTask, ErrorCode, Refusal, SessionId, TaskId, TaskNumber, TaskState,
+    AgentConfig, EndedTask, ErrorCode, Refusal, SessionId, TaskId, TaskNumber, TaskState,
 };
 use adjutant_store::{Check, NewDelegation, NewTask, Quota, TaskRecord, TaskView};
 use chrono::{DateTime, Utc};
@@ -16,7 +16,7 @@ use crate::{Answer, Dialect, Error, OnClientCancel, Result, ToolCall};
 pub(crate) struct UnnamedTask {
     /// Stands for the agent's name.
     pub(crate) agent: &'static str,
-    pub(crate) spec: AgentSpec,
+    pub(crate) spec: AgentConfig,
     pub(crate) assignment: String,
     pub(crate) label: Option<String>,
     pub(crate) metadata: Map<String, Value>,
@@ -63,7 +63,7 @@ impl Context<'_> {
         };
         let new = NewDelegation {
             task,
-            spec: Some(new.spec),
+            config: Some(new.spec),
             any_length: true,
             ..NewDelegation::default()
         };

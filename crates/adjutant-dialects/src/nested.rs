@@ -1,7 +1,7 @@
 //! Agents that delegate further. A worker runs their calls under the lease of their own task.
 
 use adjutant_agent::{
-    AgentSpec, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
+    AgentConfig, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
 };
 use adjutant_store::{NewDelegation, Operator};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub trait BlockingTool: Sync {
 /// The task whose agent calls.
 #[derive(Clone, Copy)]
 pub struct NestedParent<'a> {
-    pub agent: &'a AgentSpec,
+    pub agent: &'a AgentConfig,
     /// 0 for a task of the orchestrator's own.
     pub depth: i16,
     pub pool: &'a str,
@@ -58,7 +58,7 @@ pub struct PlannedChild {
 
 impl NestedCalls {
     /// How the agent delegates, by the dialect in its configuration.
-    pub fn of(agent: &AgentSpec) -> Self {
+    pub fn of(agent: &AgentConfig) -> Self {
         let named = agent.delegation.as_deref();
         let dialect = Dialect::ALL.into_iter().find(|dialect| Some(dialect.as_str()) == named);
         dialect.and_then(Dialect::nested).map_or(Self::Actions, Self::Blocking)
@@ -74,7 +74,7 @@ impl NestedCalls {
 }
 
 /// Whether a call is one that the agent's task waits for, instead of a tool that runs.
-pub fn waits(agent: &AgentSpec, call: &ToolUse) -> bool {
+pub fn waits(agent: &AgentConfig, call: &ToolUse) -> bool {
     let Arguments::Json(arguments) = &call.arguments else { return false };
     agent.may_delegate
         && call.name == SUBAGENT

@@ -63,7 +63,7 @@ impl Policy {
 
     /// The webhook in the argument `field`, if deliveries to it are allowed.
     pub fn webhook(&self, value: &Value, field: &str) -> Result<Webhook, Refusal> {
-        let webhook = Webhook::read(field, value)?;
+        let webhook = Webhook::parse(field, value)?;
         webhook.check(field, self.webhooks)?;
         Ok(webhook)
     }

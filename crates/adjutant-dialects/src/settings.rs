@@ -50,7 +50,7 @@ impl Setting {
     }
 }
 
-adjutant_agent::words! {
+adjutant_agent::word_enum! {
     /// What a client that cancels a running call of a blocking dialect does to the task of the call.
     #[derive(Default)]
     OnClientCancel {

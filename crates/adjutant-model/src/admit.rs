@@ -1,13 +1,13 @@
-//! What the end or the birth of a task means for the others of its session: who fails, who wakes up, who is let in.
-//! Always under the session lock.
+//! The effects of a task's spawn or end on the other tasks of its session: dependants fail or are
+//! queued, parents are woken, the next tasks are admitted. Always under the session lock.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
 use super::rows::{Entry, Failure, On, State, Task, TaskId, World};
 use super::transaction::{Actor, End, Ending, Outcome, Step, Tx, Verb};
 
-/// Writes the tasks, then counts the window's room. Task rows change only under the session lock, so nobody can tell these
-/// statements apart.
+/// Writes the tasks, then counts the window's room. Task rows change only under the session lock,
+/// so no other transaction can see a state between these statements.
 pub fn settle(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     let Some((after, woken)) = settled(protocol, world, actor, tx) else { return Outcome::GiveUp };
     for (task, mut new) in after.into_iter().enumerate() {
@@ -29,7 +29,7 @@ pub fn settle(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx)
     Outcome::Next(look_what_is_hot(protocol, world, actor, tx))
 }
 
-/// One statement for queue and slots: a claim moves rows from one to the other at any time.
+/// Counts queue and slots in one statement, because a claim may move rows from one to the other.
 fn look_what_is_hot(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> Step {
     let session = tx.sessions[0];
     tx.hot = world.queue.iter().filter(|it| it.is_seen_by(actor)).map(|it| it.task).collect();
@@ -38,12 +38,12 @@ fn look_what_is_hot(protocol: &Protocol, world: &World, actor: Actor, tx: &mut T
         return Step::CountSlots;
     }
     add_slots(protocol, world, actor, tx);
-    Step::LetIn
+    Step::Admit
 }
 
 pub fn count_slots(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> Outcome {
     add_slots(protocol, world, actor, tx);
-    Outcome::Next(Step::LetIn)
+    Outcome::Next(Step::Admit)
 }
 
 fn add_slots(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
@@ -53,7 +53,7 @@ fn add_slots(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     tx.hot.sort_unstable();
 }
 
-/// Lets in the next tasks of one session; then looks at the next session.
+/// Admits the next tasks of one session, then continues with the next session.
 pub fn admit(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     let session = tx.sessions.remove(0);
     let mut outside: Vec<(bool, TaskId)> = (0..world.tasks.len())
@@ -81,14 +81,14 @@ pub fn admit(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) 
     })
 }
 
-/// Decides whom to wake before there is a lock, as a finisher would that asks "am I the last?" too early.
+/// Decides which parents to wake before the lock is taken, which is too early (a mutant).
 pub fn foresee(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     if let Some((_, woken)) = settled(protocol, world, actor, tx) {
         tx.wake = woken;
     }
 }
 
-/// The tasks as the verb leaves them, and which of them it woke. None if there is nothing to do.
+/// The tasks after the verb, and those that it woke; none if there is nothing to do.
 fn settled(
     protocol: &Protocol,
     world: &World,
@@ -160,7 +160,7 @@ fn settled(
     Some((tasks, woken))
 }
 
-/// What a task that waits for its dependencies is now; other tasks stay what they are.
+/// The new state of a task that waits for dependencies; other tasks are unchanged.
 fn dependencies_say(protocol: &Protocol, tasks: &[Task], task: TaskId) -> State {
     if tasks[task].state != State::Waiting(On::Dependencies) {
         return tasks[task].state;

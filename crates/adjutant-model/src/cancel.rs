@@ -1,4 +1,5 @@
-//! Cancel: the queue rows of the tree first, then, in a statement that sees what a claim made of them, its slots.
+//! Cancel: deletes the queue rows of the tree, then, in a later statement that sees the result of
+//! concurrent claims, empties its slots.
 
 use super::ends;
 use super::guard::Guard;
@@ -32,7 +33,7 @@ pub fn see_queue_rows(world: &World, actor: Actor, tx: &mut Tx) {
     tx.rows = tx.tasks.iter().copied().filter(|&task| world.is_queued_for(actor, task)).collect();
 }
 
-/// Waits for a claim in flight that has the row; when that commits, the row is gone.
+/// Waits for a claim in flight that has locked the row; when that commits, the row is deleted.
 pub fn delete_queue_row(
     protocol: &Protocol,
     world: &mut World,

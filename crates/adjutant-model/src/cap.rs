@@ -1,12 +1,13 @@
-//! The cap: a slot is open if its number is not above it. No counter says how many tasks are too many after a shrink: each
-//! that still runs in a closed slot keeps an open one empty, and it is the claim that sees to that.
+//! The cap: a slot is open if its number is not above it. There is no counter of excess tasks after
+//! a shrink: for each task that still runs in a closed slot, claims keep an open slot empty.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
 use super::rows::{Slot, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
-/// The lock of the rows is a statement after that of the mutex, so it sees the rows which the last change has added.
+/// Locks the rows in a statement after that of the mutex, so that it sees the rows that the last
+/// change added.
 pub fn lock_cap_change(
     protocol: &Protocol,
     world: &mut World,
@@ -44,7 +45,7 @@ pub fn lock_slot(world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     Outcome::Next(if tx.slots.is_empty() { Step::Resize } else { Step::LockAllSlots })
 }
 
-/// Opens and closes rows, and inserts those that growing needs.
+/// Opens and closes slots, and inserts missing rows.
 pub fn resize(world: &mut World, actor: Actor, tx: &Tx) -> Outcome {
     let cap = cap_of(tx);
     let changes = |n: usize, world: &World| world.slots[n].seen_by(actor).open != (n < cap);

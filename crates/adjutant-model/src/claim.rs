@@ -1,12 +1,13 @@
-//! Claim: free slots and queue rows, SKIP LOCKED; no session lock, and nothing to wait for.
+//! Claim: locks free slots and queue rows with SKIP LOCKED. It takes no session lock and never
+//! waits.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
 use super::rows::{Fault, Held, Holder, Slot, SlotId, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
-/// The snapshot of the first statement: the free slots, and how many of them to lock. Besides those that it fills a claim
-/// locks one for each task in a closed slot: only a lock proves that they stay empty.
+/// The snapshot of the first statement: the free slots, and how many of them to lock. Besides the
+/// slots that it fills, a claim locks one for each task in a closed slot, so that these stay empty.
 pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     let room = protocol.batch - world.held[actor].len();
     let waiting = world.queue.iter().filter(|entry| entry.is_seen_by(actor)).count();
@@ -36,7 +37,8 @@ pub fn sees_work(protocol: &Protocol, world: &World, actor: Actor) -> bool {
     tx.limit > 0 && (protocol.drops(Guard::SlotRow) || !tx.slots.is_empty())
 }
 
-/// One row of the first statement: it was free in the snapshot, and is taken if its newest version is, and unlocked.
+/// One row of the first statement: it was free in the snapshot, and is locked if its newest version
+/// is free and not locked.
 pub fn lock_free_slot(
     protocol: &Protocol,
     world: &mut World,
@@ -60,13 +62,15 @@ pub fn lock_free_slot(
         return Outcome::GiveUp;
     }
     if reserve(protocol, world, actor, tx) == 0 {
-        // No change of the cap gets past the locks, so none is closed and occupied later.
+        // A change of the cap needs these locks, so none of the slots can be closed before the
+        // commit.
         return recount(protocol, world, actor, tx);
     }
     Outcome::Next(Step::Recount)
 }
 
-/// The second statement. With the locks held every shrink has committed or waits for them, so the count can only fall.
+/// The second statement. While the locks are held, every shrink has committed or waits for them, so
+/// the count can only fall.
 pub fn recount(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) -> Outcome {
     let reserve = reserve(protocol, world, actor, tx);
     tx.slots = locked_by(world, actor).into_iter().skip(reserve).collect();
@@ -94,7 +98,7 @@ fn locked_by(world: &World, actor: Actor) -> Vec<SlotId> {
     (0..world.slots.len()).filter(|n| world.slots[*n].is_locked_by(actor)).collect()
 }
 
-/// How many tasks a claim gets that meets no other transaction.
+/// The number of tasks that a claim without concurrent transactions gets.
 pub fn alone(protocol: &Protocol, world: &World, worker: Actor) -> usize {
     if !sees_work(protocol, world, worker) {
         return 0;
@@ -131,8 +135,8 @@ pub fn lock_queue_rows(
     Outcome::Next(Step::Commit)
 }
 
-/// The last statement: deletes the queue rows and fills the slots. It touches only rows that this transaction has locked,
-/// so it is taken together with the commit.
+/// The last statement: deletes the queue rows and fills the slots. It writes only rows that this
+/// transaction has locked, so it is one step with the commit.
 pub fn fill(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) {
     let mut slots = tx.slots.clone();
     if protocol.drops(Guard::SlotRow) {

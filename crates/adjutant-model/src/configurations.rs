@@ -1,4 +1,5 @@
-//! The small worlds that are searched, each around one kind of race; `mod.rs` says why these bounds suffice.
+//! The configurations that are explored, each for one kind of race. The crate's documentation
+//! explains why their bounds suffice.
 
 use super::properties::all_ended;
 use super::protocol::{Plan, Protocol};
@@ -29,7 +30,8 @@ fn all_have_ended(_: &Protocol, world: &World) -> bool {
     all_ended(world)
 }
 
-/// Three workers at one slot, tasks of two sessions; one worker crashes, one transaction is rolled back.
+/// Three workers at one slot, tasks of two sessions; one worker crashes, one transaction is rolled
+/// back.
 pub fn claimants() -> Protocol {
     Protocol {
         requests: vec![Verb::Cancel(1)],
@@ -79,7 +81,8 @@ fn claims_of_several_keep_the_order_of_the_queue() {
     check("claims of two, two sessions, cap 2", batches());
 }
 
-/// A window of one, so that every end must let the next one in; a dependant spawned while its dependency ends.
+/// A window of one, so that every end must admit the next task; a dependant is spawned while its
+/// dependency ends.
 pub fn traffic() -> Protocol {
     Protocol {
         window: 1,
@@ -168,7 +171,8 @@ fn a_tree_of_depth_3_ends_at_cap_1() {
     check("three generations, cap 1", three_generations());
 }
 
-/// The parent goes on when one child has ended; the other may end at any time, or the whole tree be cancelled.
+/// The parent resumes when one child has ended; the other child may end at any time, or the whole
+/// tree may be cancelled.
 pub fn race_of_children() -> Protocol {
     let parent = Plan { waits_for_any: true, ..Plan::task() };
     Protocol {
@@ -194,7 +198,8 @@ fn a_parent_of_any_is_woken_once_and_cancel_takes_the_tree() {
     check("parent waits for any child, tree cancelled, cap 2", race_of_children());
 }
 
-/// Two dependencies that end together, one of them perhaps badly, and a chain behind them.
+/// Two dependencies that end concurrently, one of them possibly with a failure, and a chain of
+/// dependants.
 pub fn dependencies() -> Protocol {
     Protocol {
         requests: vec![Verb::Cancel(1)],
@@ -222,7 +227,7 @@ fn dependencies_that_end_together_wake_their_dependant() {
     check("two dependencies end together", dependencies());
 }
 
-/// Leases that expire under living workers, two sweeps at once, a cancel.
+/// Leases that expire while their workers live, two concurrent sweeps, a cancel.
 pub fn stale_worker() -> Protocol {
     Protocol {
         requests: vec![Verb::Cancel(0)],
@@ -300,7 +305,8 @@ fn after_a_shrink_use_only_falls() {
     check("cap changes against claim and finish", shrink());
 }
 
-/// Four tasks at cap 3, which goes down to 2: a claim may fill one open slot while a task is in the closed one.
+/// Four tasks at cap 3, which goes down to 2: a claim may fill one open slot while a task is in the
+/// closed one.
 pub fn reserve() -> Protocol {
     Protocol {
         batch: 2,
@@ -311,7 +317,8 @@ pub fn reserve() -> Protocol {
                 world.closed_and_occupied(NOBODY) == 1
                     && in_flight(world, |tx| tx.step == Step::LockQueueRows && tx.slots == [1]) == 1
             }),
-            // Neither will get a task, though one could: an empty answer does not mean that there was no room.
+            // Neither gets a task, though one could: an empty claim does not mean that there was no
+            // room.
             ("two claims have one free slot each, and one must stay empty", |_, world| {
                 world.closed_and_occupied(NOBODY) == 1
                     && in_flight(world, |tx| tx.step == Step::Recount) == 2
@@ -327,7 +334,8 @@ fn a_task_in_a_closed_slot_keeps_one_open_slot_empty() {
     check("claims beside a closed slot", reserve());
 }
 
-/// One worker holds tasks of two sessions and ends both at once, while two sweeps and a change of the cap want the same rows.
+/// One worker ends tasks of two sessions in one transaction, while two sweeps and a change of the
+/// cap lock the same rows.
 pub fn of_many() -> Protocol {
     let other = Plan { session: 1, ..Plan::task() };
     Protocol {
@@ -347,7 +355,7 @@ pub fn of_many() -> Protocol {
                 }) == 1
                     && world.held[0].len() == 2
             }),
-            ("an end of two lets the next of a session in", |_, world| {
+            ("an end of two admits the next task of a session", |_, world| {
                 in_flight(world, |tx| tx.verb == Verb::EndAll && tx.step == Step::Commit) == 1
                     && world.queue.iter().any(|it| owner_runs(world, it.inserted_by, Verb::EndAll))
             }),
@@ -362,7 +370,7 @@ fn ends_and_sweeps_of_many_neither_deadlock_nor_take_more_than_theirs() {
     check("ends and sweeps of two, two sessions", of_many());
 }
 
-/// A tree with two of its tasks in slots is cancelled while the cap changes: both want several slots.
+/// A tree with two tasks in slots is cancelled while the cap changes: both lock several slots.
 pub fn felling() -> Protocol {
     Protocol {
         requests: vec![Verb::Cancel(0), Verb::SetCap(1)],

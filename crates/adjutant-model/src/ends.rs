@@ -1,5 +1,5 @@
-//! The end of attempts, many in one transaction: by their worker, by a sweep, by a cancel. First the sessions in the order of
-//! their ids, then the slots in the order of their numbers.
+//! The end of attempts, several in one transaction: by their worker, by a sweep or by a cancel.
+//! Sessions are locked first, in the order of their ids, then slots, in the order of their numbers.
 
 use super::fence;
 use super::guard::Guard;
@@ -7,7 +7,8 @@ use super::protocol::Protocol;
 use super::rows::{Holder, Slot, SlotId, Task, World};
 use super::transaction::{Actor, End, Ending, Outcome, Step, Tx, Verb};
 
-/// What a worker or a sweep is to end, and in which sessions, by a look without a lock. A lease that is gone stays gone.
+/// The attempts that a worker or a sweep is to end, and their sessions, read without a lock. A lost
+/// lease stays lost.
 pub fn peek(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     let asked: Vec<Ending> = match tx.verb {
         Verb::End(task, lease, end) => vec![Ending { task, lease, end }],
@@ -43,7 +44,8 @@ pub fn peek(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     }
 }
 
-/// The slots to lock, as the statement that locks them sees them. A session's tasks leave slots only under its lock.
+/// The slots to lock, in the snapshot of the locking statement. A session's tasks leave slots only
+/// under its lock.
 pub fn see_slots(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     let is_ours = |n: &SlotId| {
         world.slots[*n].seen_by(actor).holder.is_some_and(|it| ending(protocol, tx, it).is_some())
@@ -58,12 +60,13 @@ pub fn next(tx: &Tx) -> Outcome {
     if !tx.slots.is_empty() {
         return Outcome::Next(Step::EmptySlots);
     }
-    // With nothing ended there is nobody to let in: `ROOM` holds before as it does after.
+    // Without an end there is no task to admit: `ROOM` holds as before.
     let is_lost = tx.ends.is_empty() && !matches!(tx.verb, Verb::Cancel(_));
     if is_lost { Outcome::GiveUp } else { Outcome::Next(Step::Settle) }
 }
 
-/// One row of the statement: the rows were found when it started, each is looked at anew once it is locked.
+/// One row of the statement: the rows were found in its snapshot; each is checked again once it is
+/// locked.
 pub fn empty_slot(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut Tx) -> Outcome {
     let n = tx.slots[0];
     if !world.slots[n].is_free_for(actor) {
@@ -83,7 +86,7 @@ pub fn empty_slot(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut
         return Outcome::Next(Step::EmptySlots);
     }
     tx.asked.clear();
-    // Reversed, the session lock is still to come.
+    // With reversed lock order, the session lock follows.
     if is_reversed(protocol, tx.verb) && !tx.ends.is_empty() {
         return Outcome::Next(Step::LockSession);
     }
@@ -95,7 +98,8 @@ pub fn is_reversed(protocol: &Protocol, verb: Verb) -> bool {
     protocol.drops(Guard::LockOrder) && matches!(verb, Verb::End(..) | Verb::EndAll)
 }
 
-/// Whether the attempt in a slot is one of those that the transaction ends, and for a worker or a sweep, how.
+/// Whether the attempt in a slot is one of those that the transaction ends, and for a worker or a
+/// sweep, how.
 fn ending(protocol: &Protocol, tx: &Tx, holder: Holder) -> Option<Option<Ending>> {
     if let Verb::Cancel(_) = tx.verb {
         return tx.tasks.contains(&holder.task).then_some(None);
@@ -110,7 +114,7 @@ fn ending(protocol: &Protocol, tx: &Tx, holder: Holder) -> Option<Option<Ending>
     (!is_live).then_some(Some(ending))
 }
 
-/// Empties the slot; what changed while the task ran moves to the task.
+/// Empties the slot, and copies the changes of the attempt to the task.
 fn empty(world: &mut World, actor: Actor, n: SlotId, holder: Holder, verb: Verb) {
     let task = *world.tasks[holder.task].seen_by(actor);
     let failures = match verb {

@@ -1,4 +1,5 @@
-//! The fence: every write of a worker begins with the slot row of (task, lease). For ends it is in `ends.rs`.
+//! The fence: every write of a worker begins with the slot row of (task, lease). For ends it is in
+//! `ends.rs`.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
@@ -12,7 +13,8 @@ pub fn fence(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) -> O
     };
     match tx.verb {
         Verb::Checkpoint(..) if protocol.drops(Guard::FenceLock) => Outcome::Next(Step::Commit),
-        // A renewal skips what is locked: it is the worker's own checkpoint, or an end.
+        // A renewal skips locked rows: the lock is held by the worker's own checkpoint, or by an
+        // end.
         Verb::Renew(..) if !world.slots[n].is_free_for(actor) => Outcome::Done,
         _ if !world.slots[n].is_free_for(actor) => Outcome::Blocked,
         Verb::Checkpoint(_, _, number) => {
@@ -46,7 +48,7 @@ fn write(world: &mut World, actor: Actor, n: SlotId, holder: Holder) -> Outcome 
     Outcome::Next(Step::Commit)
 }
 
-/// The slot of a lease, as far as a statement of `actor` that starts now sees it.
+/// The slot of a lease, in the snapshot of a statement of `actor` that starts now.
 pub fn find(
     protocol: &Protocol,
     world: &World,

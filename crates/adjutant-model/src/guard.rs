@@ -1,23 +1,24 @@
-//! What can be left out of the protocol, to see that the checker notices.
+//! The guards of the protocol, each of which can be left out to test the checker.
 
-/// Something that the protocol relies on. Dropping one must break a property, else it guards nothing.
+/// A rule that the protocol relies on. Without it, a property must fail; otherwise the guard is
+/// useless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// A checkpoint locks the slot row, instead of only looking whether it is there.
+    /// A checkpoint locks the slot row, instead of only reading it.
     FenceLock,
     /// The fence compares the lease, not only the task.
     FenceLease,
-    /// A checkpoint says which turn it stores.
+    /// A checkpoint names the turn that it stores.
     TurnNumber,
     /// A running task's spawn is fenced.
     SpawnFence,
-    /// Whatever changes a session's tasks locks the session first.
+    /// A transaction that changes a session's tasks locks the session first.
     SessionLock,
     /// A claim locks slot rows, instead of counting what runs.
     SlotRow,
-    /// A finisher wakes by what it sees after it has the session lock.
+    /// An end decides which parents to wake after it has the session lock.
     UnconditionalWake,
-    /// Cancel looks for slots in a statement of its own, after it has the queue rows.
+    /// Cancel reads the slots in a separate statement, after it has locked the queue rows.
     FreshSnapshot,
     /// A claim re-checks, in the row that it locks, that the slot is open.
     OpenFlag,

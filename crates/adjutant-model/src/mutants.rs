@@ -1,4 +1,5 @@
-//! The protocol without one of its guards: the checker must find the harm, else it would not see it in the store either.
+//! The protocol without one of its guards: the checker must find a violated property. Otherwise it
+//! could not find the same error in the store.
 
 use super::configurations::{
     batches, claimants, dependencies, felling, of_many, race_of_children, reserve, shrink,

@@ -1,5 +1,5 @@
-//! What must hold in every state. Unless they say otherwise they speak of the committed state, that is of what any client
-//! or worker could read at that moment.
+//! The properties that must hold in every state. Unless stated otherwise they are about the
+//! committed state, which clients and workers can read.
 
 use super::claim;
 use super::protocol::{Protocol, Situation};
@@ -28,7 +28,7 @@ pub const ORDER: &str = "claims take the first rows that are visible and unlocke
 
 pub fn promises() -> Vec<Situation> {
     vec![
-        // Only a claim lets use rise, so after a shrink it can but fall.
+        // Only a claim increases the use, so after a shrink it can only fall.
         (CAP, |_, world| !world.faults.contains(&Fault::ClaimAboveCap)),
         (CLOSED, |_, world| !world.faults.contains(&Fault::ClaimIntoClosedSlot)),
         (ROWS, |_, world| !world.faults.contains(&Fault::WrongCap)),
@@ -109,7 +109,7 @@ pub fn all_ended(world: &World) -> bool {
         .all(|task| task.committed.state == State::Absent || task.committed.state.is_terminal())
 }
 
-/// In how many queue rows and slots a task is.
+/// The number of queue rows and slots that hold a task.
 fn places(world: &World, task: TaskId) -> usize {
     let queued =
         world.queue.iter().filter(|entry| entry.is_committed() && entry.task == task).count();

@@ -1,4 +1,4 @@
-//! The model: who may do what in a world, and what it leads to.
+//! The model: the actions that are possible in a state, and the states that they lead to.
 
 use super::claim;
 use super::ends;
@@ -10,7 +10,7 @@ use super::transaction::{Actor, End, Step, Tx, Verb};
 use stateright::{Model, Property};
 use std::collections::BTreeSet;
 
-/// What is fixed about a task.
+/// The constant properties of a task.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub session: usize,
@@ -46,7 +46,7 @@ pub type Situation = (&'static str, fn(&Protocol, &World) -> bool);
 pub struct Protocol {
     pub plans: Vec<Plan>,
     pub workers: usize,
-    /// How many tasks a worker runs, and claims at once.
+    /// The number of tasks that a worker runs, and claims at once.
     pub batch: usize,
     pub sweepers: usize,
     /// Each is made at most once, at any time, over its own connection.
@@ -58,7 +58,7 @@ pub struct Protocol {
     pub max_failures: u8,
     pub budget: Budget,
     pub dropped: Option<Guard>,
-    /// What must be reached, so that the properties are not true of nothing.
+    /// States that must be reached, so that the properties are not vacuously true.
     pub situations: Vec<Situation>,
 }
 
@@ -88,7 +88,7 @@ impl Protocol {
         (0..self.plans.len()).filter(move |&task| self.plans[task].parent == Some(parent))
     }
 
-    /// Whether what `parent` waits for has happened, in the view of the tasks given.
+    /// Whether the condition that `parent` waits for holds, in the given view of the tasks.
     pub fn children_ended(&self, parent: TaskId, state_of: impl Fn(TaskId) -> State) -> bool {
         let mut children = self.children(parent);
         if self.plans[parent].waits_for_any {
@@ -125,7 +125,7 @@ impl Protocol {
         }
     }
 
-    /// What a worker may do with a task that it believes it holds.
+    /// The actions of a worker on a task that it believes it holds.
     fn worker_verbs(&self, world: &World, Held { task, lease, turns }: Held) -> Vec<Verb> {
         let state_of = |it: TaskId| world.tasks[it].committed.state;
         let mut verbs = vec![];
@@ -191,19 +191,19 @@ impl Protocol {
         world
     }
 
-    /// The world after a verb that meets no other transaction.
+    /// The state after a verb without concurrent transactions.
     pub fn run_alone(&self, world: &World, actor: Actor, verb: Verb) -> World {
         let mut world = self.start(world, actor, verb);
         while world.txs[actor].is_some() {
             let Some(next) = statements::step(self, &world, actor) else {
-                unreachable!("nobody to wait for")
+                unreachable!("no other transaction holds a lock")
             };
             world = next;
         }
         world
     }
 
-    /// Whether something else than bad luck or a client's whim can still happen.
+    /// Whether an action other than a fault or an optional request is still possible.
     pub fn is_at_rest(&self, world: &World) -> bool {
         let mut actions = vec![];
         self.actions(world, &mut actions);
@@ -220,7 +220,8 @@ impl Protocol {
     }
 }
 
-/// Whether this turn is there already: its worker did not hear of the commit, and asks again.
+/// Whether this turn is already stored: the answer of the commit was lost, and its worker repeats
+/// it.
 fn is_stored(world: &World, task: TaskId, lease: Lease, number: u8) -> bool {
     world.holder_of(task).is_some_and(|holder| holder.lease == lease && holder.turns >= number)
 }
@@ -235,7 +236,7 @@ pub enum Action {
     Step(Actor),
     /// The transaction is rolled back; its client lives and may try again.
     Abort(Actor),
-    /// The transaction commits, but its client sees a broken connection: it knows no more than before, and tries again.
+    /// The transaction commits, but its client sees a broken connection and tries again.
     CommitUnanswered(Actor),
     /// A worker loses its memory and its connection; a new process takes its place.
     Crash(Actor),

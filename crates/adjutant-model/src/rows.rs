@@ -1,4 +1,4 @@
-//! What the database holds, with PostgreSQL's rules for who sees which version of a row.
+//! The rows of the database, with PostgreSQL's visibility rules.
 
 use super::transaction::{Actor, Tx};
 use std::collections::BTreeSet;
@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 pub type SessionId = usize;
 pub type TaskId = usize;
 pub type SlotId = usize;
-/// Fresh for each claim of a task. The fence compares (task, lease), so numbering leases per task loses nothing and
-/// keeps the states of two histories that differ only in lease ids the same state.
+/// Fresh for each claim of a task. The fence compares (task, lease), so numbering leases per task
+/// loses nothing and keeps the states of two histories that differ only in lease ids the same
+/// state.
 pub type Lease = u8;
 
 /// A row at READ COMMITTED: one writer at a time, everyone else sees the committed version.
@@ -23,7 +24,7 @@ impl<T: Clone> Row<T> {
         Self { committed, pending: None, lock: None }
     }
 
-    /// What a statement of `actor` that starts now sees.
+    /// The version that a statement of `actor` that starts now sees.
     pub fn seen_by(&self, actor: Actor) -> &T {
         match &self.pending {
             Some(pending) if self.lock == Some(actor) => pending,
@@ -40,7 +41,7 @@ impl<T: Clone> Row<T> {
     }
 
     pub fn lock(&mut self, actor: Actor) {
-        assert!(self.is_free_for(actor), "a step took a lock without waiting for it");
+        assert!(self.is_free_for(actor), "a step took a lock that another actor holds");
         self.lock = Some(actor);
     }
 
@@ -115,7 +116,8 @@ pub struct Holder {
     pub expired: bool,
 }
 
-/// The cap is the number of open slots. A closed one is never claimed, but a task may still run in it.
+/// The cap is the number of open slots. A closed one is never claimed, but a task may still run in
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// Whether there is such a row: growing inserts it, and it stays.
@@ -156,7 +158,7 @@ impl Entry {
     }
 }
 
-/// What a worker believes it holds. It may be wrong: that is what the fence is for.
+/// A lease that a worker believes it holds. It may be wrong, which is why there is a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     pub task: TaskId,
@@ -165,7 +167,7 @@ pub struct Held {
     pub turns: u8,
 }
 
-/// How often each thing that need not happen still may: this is what keeps the model finite.
+/// How often each optional action may still happen. It keeps the model finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub turns: u8,
@@ -174,11 +176,12 @@ pub struct Budget {
     pub crashes: u8,
     /// Leases that expire although their worker lives; those of a crashed worker always expire.
     pub expiries: u8,
-    /// Transactions that are rolled back at any point, or commit unheard, while their client lives (a lost connection).
+    /// Transactions that are rolled back, or whose commit's answer is lost, while their client
+    /// lives.
     pub aborts: u8,
 }
 
-/// A commit that broke a promise about change; promises about states are properties of their own.
+/// A commit that broke a rule about changes; rules about states are properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     ClaimAboveCap,
@@ -196,7 +199,7 @@ pub enum Fault {
 pub struct World {
     pub sessions: Vec<Row<()>>,
     pub tasks: Vec<Row<Task>>,
-    /// How many rows the append-only turn table has for each task.
+    /// The number of rows of each task in the append-only table of turns.
     pub turns: Vec<u8>,
     pub queue: Vec<Entry>,
     pub slots: Vec<Row<Slot>>,
@@ -218,7 +221,7 @@ impl World {
             .position(|slot| slot.seen_by(actor).holder.is_some_and(|holder| holder.task == task))
     }
 
-    /// The committed holder of a task, whoever asks.
+    /// The committed holder of a task.
     pub fn holder_of(&self, task: TaskId) -> Option<Holder> {
         self.slots
             .iter()
@@ -234,7 +237,7 @@ impl World {
         self.slots.iter().filter(|slot| slot.committed.open).count()
     }
 
-    /// How many tasks a statement of `actor` that starts now sees in closed slots.
+    /// The number of tasks in closed slots that a statement of `actor` that starts now sees.
     pub fn closed_and_occupied(&self, actor: Actor) -> usize {
         let slots = self.slots.iter().map(|slot| slot.seen_by(actor));
         slots.filter(|slot| !slot.open && slot.holder.is_some()).count()
@@ -257,7 +260,7 @@ impl World {
         }
     }
 
-    /// Ends the transaction of `actor`, keeping nothing of it.
+    /// Rolls back the transaction of `actor`.
     pub fn roll_back(&mut self, actor: Actor) {
         self.sessions.iter_mut().for_each(|row| row.roll_back(actor));
         self.tasks.iter_mut().for_each(|row| row.roll_back(actor));
@@ -270,7 +273,7 @@ impl World {
         self.txs[actor] = None;
     }
 
-    /// Makes what `actor` wrote the committed state and ends its transaction.
+    /// Commits the transaction of `actor`.
     pub fn commit(&mut self, actor: Actor) {
         self.sessions.iter_mut().for_each(|row| row.commit(actor));
         self.tasks.iter_mut().for_each(|row| row.commit(actor));

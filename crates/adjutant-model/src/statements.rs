@@ -1,5 +1,5 @@
-//! One statement of a transaction in flight. Each sees the newest committed state plus its transaction's own writes; one
-//! that waits for a row lock looks at the row anew when it gets it, and at nothing else.
+//! One statement of a transaction in flight. Each sees the newest committed state and its
+//! transaction's own writes. A statement that waited for a row lock reads only that row again.
 
 use super::guard::Guard;
 use super::protocol::Protocol;
@@ -7,7 +7,7 @@ use super::rows::{Fault, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 use super::{admit, cancel, cap, claim, ends, fence};
 
-/// What a verb reads before its first lock.
+/// The reads of a verb before its first lock.
 pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     match tx.verb {
         Verb::Claim => claim::look(protocol, world, actor, tx),
@@ -35,7 +35,7 @@ pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     }
 }
 
-/// The world after the next statement of `actor`, or none while that statement waits.
+/// The state after the next statement of `actor`; none while that statement waits.
 pub fn step(protocol: &Protocol, last: &World, actor: Actor) -> Option<World> {
     let mut world = last.clone();
     let mut tx = world.txs[actor].take()?;
@@ -46,7 +46,7 @@ pub fn step(protocol: &Protocol, last: &World, actor: Actor) -> Option<World> {
         Step::EmptySlots => ends::empty_slot(protocol, &mut world, actor, &mut tx),
         Step::Settle => admit::settle(protocol, &mut world, actor, &mut tx),
         Step::CountSlots => admit::count_slots(protocol, &world, actor, &mut tx),
-        Step::LetIn => admit::admit(protocol, &mut world, actor, &mut tx),
+        Step::Admit => admit::admit(protocol, &mut world, actor, &mut tx),
         Step::LockFreeSlots => claim::lock_free_slot(protocol, &mut world, actor, &mut tx),
         Step::Recount => claim::recount(protocol, &world, actor, &mut tx),
         Step::LockQueueRows => claim::lock_queue_rows(protocol, &mut world, actor, &mut tx),
@@ -73,7 +73,7 @@ pub fn step(protocol: &Protocol, last: &World, actor: Actor) -> Option<World> {
     Some(world)
 }
 
-/// The world after a commit of which the client does not hear.
+/// The state after a commit whose answer is lost.
 pub fn commit_unanswered(protocol: &Protocol, last: &World, actor: Actor) -> Option<World> {
     last.txs[actor].as_ref().filter(|tx| tx.step == Step::Commit)?;
     let (held, answered) = (last.held.clone(), last.answered.clone());
@@ -144,7 +144,7 @@ fn commit(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) {
     }
 }
 
-/// What the transaction ends or writes must still be under the lease that it was asked to do it under.
+/// The transaction may end or write an attempt only under the lease that its client named.
 fn note_stale_writes(world: &mut World, tx: &Tx) {
     let ends = tx.ends.iter().map(|it| (it.task, it.lease));
     for (task, lease) in tx.verb.lease().into_iter().chain(ends) {
@@ -158,7 +158,7 @@ fn note_stale_writes(world: &mut World, tx: &Tx) {
     }
 }
 
-/// The client learns how its verb ended: a worker gives up the lease, a request is answered.
+/// The client gets the answer of its verb: a worker drops the lease, a request is done.
 fn close(protocol: &Protocol, world: &mut World, actor: Actor, verb: Verb) {
     if let Some((task, lease)) = verb.lease() {
         world.forget(actor, task, lease);

@@ -1,8 +1,9 @@
-//! A transaction in flight: what it is for, which statement is next, and what its statements told it so far.
+//! A transaction in flight: its verb, its next statement, and the results of its statements so far.
 
 use super::rows::{Lease, SessionId, SlotId, TaskId};
 
-/// Whoever may have one transaction in flight: workers first, then sweepers, then one per request.
+/// An actor, which has at most one transaction in flight: workers, then sweepers, then one per
+/// request.
 pub type Actor = usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +33,8 @@ pub enum Verb {
     End(TaskId, Lease, End),
     /// Completes all that the worker holds, in one transaction.
     EndAll,
-    /// A running task spawns a child, so the spawn is a write of its worker and fenced like any other.
+    /// A running task spawns a child, so the spawn is a write of its worker and fenced like any
+    /// other.
     SpawnChild(TaskId, Lease, TaskId),
     Spawn(TaskId),
     Cancel(TaskId),
@@ -59,21 +61,21 @@ impl Verb {
     }
 }
 
-/// The next statement. Statements are taken together only where no other transaction could tell: a write to rows that
-/// are locked already is invisible until the commit.
+/// The next statement. Statements are one step only where no other transaction can see a
+/// difference: a write to locked rows is invisible until the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     LockSession,
-    /// Locks the slot row by (task, lease), and writes it or leaves it as it is.
+    /// Locks the slot row by (task, lease), and may write it.
     Fence,
     DeleteQueueRows,
     /// Locks the next slot that is to be emptied, and empties it.
     EmptySlots,
-    /// Writes the tasks that end, wake up or are new; then looks what is hot, for the window's room.
+    /// Writes the tasks that end, wake up or are new; then counts the window's room.
     Settle,
     /// Only without `Guard::SingleCount`.
     CountSlots,
-    LetIn,
+    Admit,
     /// Tries the next of the free slots that the claim saw.
     LockFreeSlots,
     /// Counts the closed slots that are occupied once more, now that the free ones are locked.
@@ -89,13 +91,14 @@ pub enum Step {
 pub struct Tx {
     pub verb: Verb,
     pub step: Step,
-    /// What it locks, in this order; from `LetIn` on, those whose next tasks are still to be let in.
+    /// The sessions that it locks, in this order; from `Admit` on, those whose next tasks are still
+    /// to be admitted.
     pub sessions: Vec<SessionId>,
     /// Claim: free slots seen, then those it may fill. Others: slots still to lock.
     pub slots: Vec<SlotId>,
-    /// Claim: how many slots it locks at the most.
+    /// Claim: the most slots that it locks.
     pub limit: usize,
-    /// Claim: closed slots that were occupied when it looked; only without `Guard::Recount`.
+    /// Claim: the occupied closed slots of its snapshot; only without `Guard::Recount`.
     pub reserve: usize,
     /// Claim: tasks whose queue rows are locked. Cancel: the tree.
     pub tasks: Vec<TaskId>,
@@ -106,7 +109,8 @@ pub struct Tx {
     pub ends: Vec<Ending>,
     /// The tasks of the session that are in the queue or in a slot.
     pub hot: Vec<TaskId>,
-    /// Whom the finisher would wake by what it saw before it had the lock; only without `Guard::UnconditionalWake`.
+    /// The parents that an end would wake, read before the lock; only without
+    /// `Guard::UnconditionalWake`.
     pub wake: Vec<TaskId>,
 }
 
@@ -129,12 +133,12 @@ impl Tx {
     }
 }
 
-/// What became of a statement.
+/// The result of a statement.
 pub enum Outcome {
     /// It waits for a row lock.
     Blocked,
     Next(Step),
-    /// The transaction ends here and wrote nothing; its client holds what it held.
+    /// The transaction ends without a write, and its client keeps its leases.
     Done,
     /// The verb has nothing (more) to do, or has lost its lease: the transaction wrote nothing.
     GiveUp,

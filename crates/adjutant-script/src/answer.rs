@@ -4,11 +4,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One answer to one request: what is said, how fast, and what goes wrong.
+/// An answer to one request: its content, its timing and its fault.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     pub reply: Reply,
-    /// With one, the answer is an error of the vendor's form and not the reply.
+    /// An error status; then the answer is an error in the vendor's format.
     pub status: Option<u16>,
     pub error: ErrorText,
     pub headers: Headers,
@@ -16,25 +16,27 @@ pub struct Answer {
     pub fault: Option<Fault>,
 }
 
-/// What the model says; in text and arguments, placeholders like `{assignment}` are filled in.
+/// The content of an answer. Placeholders such as `{assignment}` in texts and arguments are filled
+/// in.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
     /// On the Anthropic wire only.
     pub thinking: Option<String>,
     pub text: Option<String>,
     pub refusal: Option<String>,
-    pub calls: Vec<Call>,
-    /// `max_tokens` in each wire's own word; any other is sent as it is. Without one, what fits the rest.
+    pub calls: Vec<ToolCall>,
+    /// The stop reason. `max_tokens` is translated for each wire; other values are sent unchanged.
+    /// The default fits the content.
     pub stop: Option<String>,
-    /// Without one, it is estimated from the sizes.
+    /// The default is an estimate from the sizes.
     pub usage: Option<Usage>,
 }
 
-/// A tool call that the model asks for.
+/// A tool call of the model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct ToolCall {
     pub name: String,
-    /// Without one, the same for the same turn of the same conversation, however often it is asked.
+    /// The default is the same for every request of the same turn of the same conversation.
     pub id: Option<String>,
     pub arguments: CallArguments,
 }
@@ -42,11 +44,12 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallArguments {
     Json(Value),
-    /// Sent as it is, whether it is JSON or not.
+    /// Sent unchanged, even if it is invalid JSON.
     Raw(String),
 }
 
-/// The figures of an answer, counted as `adjutant_agent::Usage` counts them: the cache's are parts of the input's.
+/// The token counts of an answer, as in `adjutant_agent::Usage`: cached tokens are part of the
+/// input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
@@ -58,28 +61,29 @@ pub struct Usage {
     pub cache_write_tokens: u64,
 }
 
-/// The words of an error; what is not given is what the vendor would say.
+/// The texts of an error. The defaults are the vendor's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorText {
     pub kind: Option<String>,
     pub message: Option<String>,
-    /// Instead of the vendor's form.
+    /// Replaces the vendor's format.
     pub body: Option<String>,
 }
 
-/// The headers of an answer; times count from the moment that it is given.
+/// The headers of an answer. Times are relative to the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Headers {
     /// `retry-after` in seconds.
     pub retry_after_s: Option<f64>,
     /// `retry-after` as a date.
     pub retry_after_date_s: Option<f64>,
-    /// `anthropic-ratelimit-requests-reset` or `x-ratelimit-reset-requests`, and what goes with it.
+    /// `anthropic-ratelimit-requests-reset` or `x-ratelimit-reset-requests`, with the related
+    /// headers.
     pub reset_after_s: Option<f64>,
     pub others: BTreeMap<String, String>,
 }
 
-/// When the bytes of an answer are sent.
+/// The timing of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pace {
     /// Before the headers.
@@ -92,32 +96,32 @@ pub struct Pace {
     pub chunk_chars: Option<usize>,
 }
 
-/// What goes wrong with an answer. Half-way is after half of a stream's events, or of a body's bytes.
+/// A fault of an answer. Half-way is after half of a stream's events, or of a body's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The connection is closed instead of an answer.
+    /// Closes the connection without an answer.
     DropBeforeHeaders,
     DropHalfway,
-    /// Nothing comes until the client goes away.
+    /// Sends nothing until the client closes the connection.
     HangBeforeHeaders,
     HangHalfway,
-    /// The body ends as HTTP has it, but there is no more than half of the answer.
+    /// The body ends in a valid way for HTTP, but has only half of the answer.
     EndHalfway,
     /// The same, in the middle of a JSON value.
     HalfJson,
-    /// A JSON value of the answer is not one.
+    /// The answer contains invalid JSON.
     MalformedJson,
-    /// A stream has an error as its last event; without a stream, the status says it.
+    /// A stream ends with an error event; without a stream, the answer has an error status.
     ErrorHalfway,
 }
 
-/// Answers for the first, the second ... time that a turn is asked for; the last one holds from then on.
+/// The answers to the first, the second ... request of a turn. The last one is repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers(pub(crate) Vec<Answer>);
 
 impl Answers {
-    /// The one for the nth time, from 0 on.
+    /// The answer to the request number `times_before`, from 0.
     pub(crate) fn nth(&self, times_before: usize) -> Option<&Answer> {
         self.0.get(times_before).or_else(|| self.0.last())
     }
@@ -147,12 +151,12 @@ impl From<&str> for Answers {
     }
 }
 
-/// Text, and the model is done.
+/// A final answer with this text.
 pub fn text(text: impl Into<String>) -> Answer {
     Answer { reply: Reply { text: Some(text.into()), ..Reply::default() }, ..Answer::default() }
 }
 
-/// No content at all.
+/// An answer without content.
 pub fn empty() -> Answer {
     Answer::default()
 }
@@ -162,41 +166,45 @@ pub fn tool_call(name: impl Into<String>, arguments: Value) -> Answer {
     empty().and_call(name, arguments)
 }
 
-/// One tool call whose arguments are sent as they are, whether they are JSON or not.
+/// One tool call whose arguments are sent unchanged, even if they are invalid JSON.
 pub fn raw_tool_call(name: impl Into<String>, arguments: impl Into<String>) -> Answer {
-    empty().and(Call {
+    empty().and(ToolCall {
         name: name.into(),
         id: None,
         arguments: CallArguments::Raw(arguments.into()),
     })
 }
 
-/// The model refuses, in the way of each wire.
+/// A refusal of the model.
 pub fn refusal(words: impl Into<String>) -> Answer {
     Answer { reply: Reply { refusal: Some(words.into()), ..Reply::default() }, ..Answer::default() }
 }
 
-/// An error status, with a body as the vendor has it.
+/// An error with this status, in the vendor's format.
 pub fn status(status: u16) -> Answer {
     Answer { status: Some(status), ..Answer::default() }
 }
 
-/// An answer of which only what goes wrong matters.
+/// An answer with this fault.
 pub fn fault(fault: Fault) -> Answer {
     text("Half of this is all that you get, or less than that.").with_fault(fault)
 }
 
 impl Answer {
     pub fn and_call(self, name: impl Into<String>, arguments: Value) -> Self {
-        self.and(Call { name: name.into(), id: None, arguments: CallArguments::Json(arguments) })
+        self.and(ToolCall {
+            name: name.into(),
+            id: None,
+            arguments: CallArguments::Json(arguments),
+        })
     }
 
-    pub fn and(mut self, call: Call) -> Self {
+    pub fn and(mut self, call: ToolCall) -> Self {
         self.reply.calls.push(call);
         self
     }
 
-    /// Gives the last call its id.
+    /// Sets the id of the last tool call.
     pub fn with_call_id(mut self, id: impl Into<String>) -> Self {
         if let Some(call) = self.reply.calls.last_mut() {
             call.id = Some(id.into());
@@ -262,7 +270,7 @@ impl Answer {
         self
     }
 
-    /// At most so many characters in an event of a stream, and so long between two events.
+    /// The most characters per event of a stream, and the delay between two events.
     pub fn chunks(mut self, chars: usize, delay: Duration) -> Self {
         self.pace.chunk_chars = Some(chars);
         self.pace.chunk_delay = delay;

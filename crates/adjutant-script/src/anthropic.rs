@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::said::{Said, SaidCall};
+use crate::filled_reply::{FilledReply, FilledToolCall};
 
-/// Goes back with the thinking; only its maker can read it.
+/// The opaque signature of thinking blocks, which clients send back.
 const SIGNATURE: &str = "c2NyaXB0ZWQgdGhpbmtpbmc=";
 
-pub(crate) fn body(said: &Said) -> String {
-    let thinking = said
+pub(crate) fn body(reply: &FilledReply) -> String {
+    let thinking = reply
         .thinking
         .iter()
         .map(|thinking| json!({"type": "thinking", "thinking": thinking, "signature": SIGNATURE}));
-    let text = text(said).map(|text| json!({"type": "text", "text": text}));
-    let calls = said.calls.iter().map(
+    let text = text(reply).map(|text| json!({"type": "text", "text": text}));
+    let calls = reply.calls.iter().map(
         |call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)}),
     );
     let content: Vec<Value> = thinking.chain(text).chain(calls).collect();
-    message(said, content, stop_reason(said).into(), said.usage.output_tokens).to_string()
+    message(reply, content, stop_reason(reply).into(), reply.usage.output_tokens).to_string()
 }
 
-pub(crate) fn events(said: &Said) -> Vec<String> {
-    let start = json!({"type": "message_start", "message": message(said, vec![], Value::Null, 1)});
+pub(crate) fn events(reply: &FilledReply) -> Vec<String> {
+    let start = json!({"type": "message_start", "message": message(reply, vec![], Value::Null, 1)});
     let mut events = vec![event(&start)];
     let mut index = 0;
     let mut block = |start: Value, deltas: Vec<Value>| {
@@ -39,21 +39,22 @@ pub(crate) fn events(said: &Said) -> Vec<String> {
         events.push(event(&json!({"type": "content_block_stop", "index": index})));
         index += 1;
     };
-    if let Some(thinking) = &said.thinking {
-        let deltas =
-            said.chunks(thinking).map(|chunk| json!({"type": "thinking_delta", "thinking": chunk}));
+    if let Some(thinking) = &reply.thinking {
+        let deltas = reply
+            .chunks(thinking)
+            .map(|chunk| json!({"type": "thinking_delta", "thinking": chunk}));
         let signature = json!({"type": "signature_delta", "signature": SIGNATURE});
         let start = json!({"type": "thinking", "thinking": "", "signature": ""});
         block(start, deltas.chain([signature]).collect());
     }
-    if let Some(text) = text(said) {
-        let deltas = said.chunks(text).map(|chunk| json!({"type": "text_delta", "text": chunk}));
+    if let Some(text) = text(reply) {
+        let deltas = reply.chunks(text).map(|chunk| json!({"type": "text_delta", "text": chunk}));
         block(json!({"type": "text", "text": ""}), deltas.collect());
     }
-    for call in &said.calls {
-        // The first fragment is empty, and so is the only one of a call without arguments.
+    for call in &reply.calls {
+        // The first fragment is empty; a call without arguments has no other.
         let arguments = if call.arguments == "{}" { "" } else { &call.arguments };
-        let fragments = [""].into_iter().chain(said.chunks(arguments));
+        let fragments = [""].into_iter().chain(reply.chunks(arguments));
         let deltas =
             fragments.map(|fragment| json!({"type": "input_json_delta", "partial_json": fragment}));
         let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
@@ -61,48 +62,54 @@ pub(crate) fn events(said: &Said) -> Vec<String> {
     }
     events.push(event(&json!({
         "type": "message_delta",
-        "delta": {"stop_reason": stop_reason(said), "stop_sequence": null},
-        "usage": usage(said, said.usage.output_tokens),
+        "delta": {"stop_reason": stop_reason(reply), "stop_sequence": null},
+        "usage": usage(reply, reply.usage.output_tokens),
     })));
     events.push(event(&json!({"type": "message_stop"})));
     events
 }
 
-fn message(said: &Said, content: Vec<Value>, stop_reason: Value, output_tokens: u64) -> Value {
+fn message(
+    reply: &FilledReply,
+    content: Vec<Value>,
+    stop_reason: Value,
+    output_tokens: u64,
+) -> Value {
     json!({
-        "id": said.id,
+        "id": reply.id,
         "type": "message",
         "role": "assistant",
-        "model": said.model,
+        "model": reply.model,
         "content": content,
         "stop_reason": stop_reason,
         "stop_sequence": null,
-        "usage": usage(said, output_tokens),
+        "usage": usage(reply, output_tokens),
     })
 }
 
-/// A refusal is in the stop reason; its words, if any, are the model's text.
-fn text(said: &Said) -> Option<&String> {
-    said.text.as_ref().or_else(|| said.refusal.as_ref().filter(|words| !words.is_empty()))
+/// A refusal is signalled by the stop reason; its text is ordinary text.
+fn text(reply: &FilledReply) -> Option<&String> {
+    reply.text.as_ref().or_else(|| reply.refusal.as_ref().filter(|words| !words.is_empty()))
 }
 
-/// What is not JSON can only be sent in the fragments of a stream; here it is a text where an object should be.
-fn input(call: &SaidCall) -> Value {
+/// Invalid JSON can only be sent in the fragments of a stream; without a stream it becomes a
+/// string.
+fn input(call: &FilledToolCall) -> Value {
     serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into())
 }
 
-fn stop_reason(said: &Said) -> &str {
-    match said.stop.as_deref() {
+fn stop_reason(reply: &FilledReply) -> &str {
+    match reply.stop.as_deref() {
         Some(stop) => stop,
-        None if said.refusal.is_some() => "refusal",
-        None if said.calls.is_empty() => "end_turn",
+        None if reply.refusal.is_some() => "refusal",
+        None if reply.calls.is_empty() => "end_turn",
         None => "tool_use",
     }
 }
 
-/// The input here is what the cache neither gave nor took.
-fn usage(said: &Said, output_tokens: u64) -> Value {
-    let usage = &said.usage;
+/// On this wire, `input_tokens` excludes tokens read from and written to the cache.
+fn usage(reply: &FilledReply, output_tokens: u64) -> Value {
+    let usage = &reply.usage;
     json!({
         "input_tokens": usage.input_tokens.saturating_sub(usage.cache_read_tokens + usage.cache_write_tokens),
         "cache_creation_input_tokens": usage.cache_write_tokens,
@@ -140,6 +147,6 @@ fn event(data: &Value) -> String {
     format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default())
 }
 
-/// What no parser takes, where a delta should be.
+/// An event with invalid JSON.
 pub(crate) const MALFORMED_EVENT: &str =
     "event: content_block_delta\ndata: {\"type\": \"content_block_delta\", \"delta\": [}\n\n";

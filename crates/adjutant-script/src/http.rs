@@ -1,4 +1,4 @@
-//! Requests in, answers out.
+//! The HTTP side of the server: reads requests and sends the planned responses.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use axum::{Json, Router};
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::asked::{Asked, Wire};
-use crate::line::{Cut, Lines};
-use crate::play::{Act, Break, Play};
-use crate::record::{End, Keep, Key, Recorded, TurnCount};
-use crate::records::{Ending, Misunderstood, Records};
-use crate::refuse;
+use crate::connections::{ConnectionListener, Cut};
+use crate::model_request::{ModelRequest, Wire};
+use crate::recorded_request::{End, Keep, Key, RecordedRequest, TurnCount};
+use crate::recorder::{Ending, InvalidRequest, Recorder};
+use crate::response_plan::{Break, ResponsePlan, Step};
+use crate::vendor_checks;
 
-/// As the vendors have it.
+/// The limit of the vendors' APIs.
 const MAX_BODY: usize = 32 << 20;
 
-pub(crate) async fn serve(lines: Lines, records: Arc<Records>) {
+pub(crate) async fn serve(lines: ConnectionListener, records: Arc<Recorder>) {
     let app = Router::new()
         .route("/script/requests", get(requests))
         .route("/script/unexpected", get(unexpected))
         .route("/script/counts", get(counts))
         .fallback(answer)
         .with_state(records);
-    // It accepts for ever.
+    // Runs until the server is dropped.
     let _ = axum::serve(lines, app.into_make_service_with_connect_info::<Cut>()).await;
 }
 
 async fn answer(
-    State(records): State<Arc<Records>>,
+    State(records): State<Arc<Recorder>>,
     ConnectInfo(line): ConnectInfo<Cut>,
     request: Request,
 ) -> Response {
@@ -44,22 +44,22 @@ async fn answer(
     let Ok(body) = to_bytes(body, MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
-    let (play, ending) = open(&records, &head, &body, arrived);
-    // What waits now, waits without them.
+    let (plan, ending) = open(&records, &head, &body, arrived);
+    // Free the memory before a wait.
     drop((head, body));
-    perform(play, ending, line).await
+    send(plan, ending, line).await
 }
 
 fn open(
-    records: &Arc<Records>,
+    records: &Arc<Recorder>,
     head: &request::Parts,
     body: &[u8],
     (arrived, arrived_at): (Instant, SystemTime),
-) -> (Play, Ending) {
+) -> (ResponsePlan, Ending) {
     let json: Option<Value> = serde_json::from_slice(body).ok();
-    let asked = understand(head, json.as_ref(), body.len());
+    let asked = parse_request(head, json.as_ref(), body.len());
     let keeps = records.keep == Keep::Everything;
-    let request = Recorded {
+    let request = RecordedRequest {
         number: 0,
         arrived,
         arrived_at,
@@ -75,41 +75,39 @@ fn open(
     records.open(request, asked)
 }
 
-fn understand(
+fn parse_request(
     head: &request::Parts,
     body: Option<&Value>,
     size: usize,
-) -> Result<Asked, Misunderstood> {
+) -> Result<ModelRequest, InvalidRequest> {
     let wire = Wire::at(head.uri.path()).filter(|_| head.method == Method::POST);
-    let misunderstood =
-        |status: u16, why: &str| Misunderstood { wire, status, why: why.to_owned() };
-    let wire = wire.ok_or_else(|| {
-        misunderstood(404, "there is nothing at this path, or not for this method")
-    })?;
-    let body = body.ok_or_else(|| misunderstood(400, "the body is not JSON"))?;
+    let invalid = |status: u16, why: &str| InvalidRequest { wire, status, why: why.to_owned() };
+    let wire =
+        wire.ok_or_else(|| invalid(404, "there is nothing at this path, or not for this method"))?;
+    let body = body.ok_or_else(|| invalid(400, "the body is not JSON"))?;
     if wire == Wire::Anthropic && !head.headers.contains_key("anthropic-version") {
-        return Err(misunderstood(400, "anthropic-version: the header is required"));
+        return Err(invalid(400, "anthropic-version: the header is required"));
     }
-    let asked = Asked::read(wire, body, size).map_err(|why| misunderstood(400, why))?;
-    match refuse::refused(wire, body) {
-        Some(why) => Err(misunderstood(400, &why)),
+    let asked = ModelRequest::parse(wire, body, size).map_err(|why| invalid(400, why))?;
+    match vendor_checks::vendor_error(wire, body) {
+        Some(why) => Err(invalid(400, &why)),
         None => Ok(asked),
     }
 }
 
-async fn perform(play: Play, mut ending: Ending, line: Cut) -> Response {
-    if !play.delay.is_zero() {
-        tokio::time::sleep(play.delay).await;
+async fn send(plan: ResponsePlan, mut ending: Ending, line: Cut) -> Response {
+    if !plan.delay.is_zero() {
+        tokio::time::sleep(plan.delay).await;
     }
-    if let Some(how) = play.broken {
+    if let Some(how) = plan.broken {
         match break_off(how, &mut ending, &line).await {}
     }
-    let mut response = Response::builder().status(play.status);
-    for (name, value) in play.headers {
+    let mut response = Response::builder().status(plan.status);
+    for (name, value) in plan.headers {
         response = response.header(name, value);
     }
-    let acts = Acts { left: play.body.into_iter(), end: play.end, ending, line };
-    let body = Body::from_stream(stream::unfold(acts, Acts::next));
+    let steps = RemainingSteps { left: plan.body.into_iter(), end: plan.end, ending, line };
+    let body = Body::from_stream(stream::unfold(steps, RemainingSteps::next));
     response.body(body).unwrap_or_else(|error| {
         (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -119,30 +117,30 @@ async fn perform(play: Play, mut ending: Ending, line: Cut) -> Response {
     })
 }
 
-/// What is left to do for one request; gone with it, however it ends.
-struct Acts {
-    left: std::vec::IntoIter<Act>,
+/// The remaining steps of a response.
+struct RemainingSteps {
+    left: std::vec::IntoIter<Step>,
     end: End,
     ending: Ending,
     line: Cut,
 }
 
-impl Acts {
+impl RemainingSteps {
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
             match self.left.next() {
-                Some(Act::Wait(time)) => tokio::time::sleep(time).await,
-                Some(Act::Break(how)) => {
+                Some(Step::Wait(time)) => tokio::time::sleep(time).await,
+                Some(Step::Break(how)) => {
                     match break_off(how, &mut self.ending, &self.line).await {}
                 }
-                Some(Act::Send(piece)) => {
+                Some(Step::Send(piece)) => {
                     if self.left.as_slice().is_empty() {
-                        self.ending.is(self.end.clone());
+                        self.ending.record(self.end.clone());
                     }
                     return Some((Ok(Bytes::from(piece)), self));
                 }
                 None => {
-                    self.ending.is(self.end.clone());
+                    self.ending.record(self.end.clone());
                     return None;
                 }
             }
@@ -152,8 +150,8 @@ impl Acts {
 
 async fn break_off(how: Break, ending: &mut Ending, line: &Cut) -> Infallible {
     if how == Break::Cut {
-        ending.is(End::Failed);
-        // What was sent before is on its way when this comes back.
+        ending.record(End::Failed);
+        // Lets the connection send what was written before.
         tokio::task::yield_now().await;
         line.0.cancel();
     }
@@ -179,21 +177,23 @@ fn masked(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-async fn requests(State(records): State<Arc<Records>>) -> Json<Value> {
+async fn requests(State(records): State<Arc<Recorder>>) -> Json<Value> {
     Json(records.requests(|_| true).iter().map(request_view).collect())
 }
 
-async fn unexpected(State(records): State<Arc<Records>>) -> Json<Value> {
+async fn unexpected(State(records): State<Arc<Recorder>>) -> Json<Value> {
     let unexpected = records.requests(|request| matches!(request.end, Some(End::Unexpected(_))));
     Json(unexpected.iter().map(request_view).collect())
 }
 
-async fn counts(State(records): State<Arc<Records>>) -> Json<Value> {
-    let tally = *records.tally.borrow();
-    Json(json!({"tally": tally, "turns": records.turns().iter().map(turn_view).collect::<Value>()}))
+async fn counts(State(records): State<Arc<Recorder>>) -> Json<Value> {
+    let counts = *records.counts.borrow();
+    Json(
+        json!({"tally": counts, "turns": records.turns().iter().map(turn_view).collect::<Value>()}),
+    )
 }
 
-fn request_view(request: &Recorded) -> Value {
+fn request_view(request: &RecordedRequest) -> Value {
     let arrived_at = request.arrived_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let asked = request.asked.as_ref();
     json!({

@@ -1,8 +1,8 @@
-//! A model server that plays a script: both wires, streaming or not, and everything that can go wrong.
+//! A scripted model server: both wires, with and without streaming, and with injected faults.
 //!
-//! Which answer a request gets depends on the request and on how often its turn was asked for, and on nothing else: the
-//! turn is the number of answers that the request already has in it. So a loop that stops and goes on elsewhere, with the
-//! conversation that it stored, finds its place in the script, however many others play at the same time.
+//! The answer to a request depends only on the request and on how often its turn was requested before.
+//! The turn is the number of answers that the request contains. So a loop that is resumed on another
+//! worker, with its stored conversation, finds its place in the script, however many loops run at once.
 //!
 //! ```no_run
 //! use adjutant_script::{Script, ScriptServer, When, status, text, tool_call};
@@ -25,28 +25,30 @@
 
 mod answer;
 mod anthropic;
-mod asked;
-mod choose;
-mod form;
+mod connections;
+mod filled_reply;
 mod http;
-mod line;
+mod model_request;
 mod openai;
-mod play;
-mod read;
-mod record;
-mod records;
-mod refuse;
-mod said;
+mod read_script;
+mod recorded_request;
+mod recorder;
+mod response_plan;
+mod rule_selection;
 mod script;
+mod script_format;
 mod server;
+mod vendor_checks;
 
 pub use answer::{
-    Answer, Answers, Call, CallArguments, ErrorText, Fault, Headers, Pace, Reply, Usage, empty,
+    Answer, Answers, CallArguments, ErrorText, Fault, Headers, Pace, Reply, ToolCall, Usage, empty,
     fault, raw_tool_call, refusal, status, text, tool_call,
 };
-pub use asked::Wire;
-pub use read::ScriptError;
-pub use record::{Conversation, End, Keep, OnEnd, Outline, Recorded, Tally, TurnCount};
+pub use model_request::Wire;
+pub use read_script::ScriptError;
+pub use recorded_request::{
+    Conversation, End, Keep, OnEnd, Outline, RecordedRequest, RequestCounts, TurnCount,
+};
 pub use script::{Script, When};
 pub use server::{Options, ScriptServer};
 

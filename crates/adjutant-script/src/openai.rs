@@ -4,10 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::said::Said;
+use crate::filled_reply::FilledReply;
 
-pub(crate) fn body(said: &Said) -> String {
-    let calls: Vec<Value> = said
+pub(crate) fn body(reply: &FilledReply) -> String {
+    let calls: Vec<Value> = reply
         .calls
         .iter()
         .map(|call| {
@@ -16,70 +16,70 @@ pub(crate) fn body(said: &Said) -> String {
         })
         .collect();
     let mut message = json!({
-        "role": "assistant", "content": content(said), "refusal": said.refusal, "annotations": [],
+        "role": "assistant", "content": content(reply), "refusal": reply.refusal, "annotations": [],
     });
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
-    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(said)});
+    let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": finish_reason(reply)});
     json!({
-        "id": said.id,
+        "id": reply.id,
         "object": "chat.completion",
         "created": now(),
-        "model": said.model,
+        "model": reply.model,
         "choices": [choice],
-        "usage": usage(said),
+        "usage": usage(reply),
         "service_tier": "default",
         "system_fingerprint": FINGERPRINT,
     })
     .to_string()
 }
 
-pub(crate) fn events(said: &Said) -> Vec<String> {
+pub(crate) fn events(reply: &FilledReply) -> Vec<String> {
     let created = now();
     let chunk = |choices: Value, usage: Value| {
         let mut chunk = json!({
-            "id": said.id,
+            "id": reply.id,
             "object": "chat.completion.chunk",
             "created": created,
-            "model": said.model,
+            "model": reply.model,
             "service_tier": "default",
             "system_fingerprint": FINGERPRINT,
             "choices": choices,
         });
-        // The field is there, as null, in the chunks before the last, but only if it was asked for.
-        if said.wants_usage {
+        // With `include_usage`, all chunks before the last have the field as null.
+        if reply.wants_usage {
             chunk["usage"] = usage;
         }
         event(&chunk)
     };
     let choice = |delta: Value, finish_reason: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
-    let mut events: Vec<String> = deltas(said)
+    let mut events: Vec<String> = deltas(reply)
         .into_iter()
         .map(|delta| chunk(choice(delta, Value::Null), Value::Null))
-        .chain([chunk(choice(json!({}), finish_reason(said).into()), Value::Null)])
+        .chain([chunk(choice(json!({}), finish_reason(reply).into()), Value::Null)])
         .collect();
-    if said.wants_usage {
-        events.push(chunk(json!([]), usage(said)));
+    if reply.wants_usage {
+        events.push(chunk(json!([]), usage(reply)));
     }
     events.push("data: [DONE]\n\n".to_owned());
     events
 }
 
-fn deltas(said: &Said) -> Vec<Value> {
-    // The first has the role; the content is a text, or null if there are only calls.
-    let first = content(said).map(|_| "");
+fn deltas(reply: &FilledReply) -> Vec<Value> {
+    // The first chunk has the role, and null as its content if there are only tool calls.
+    let first = content(reply).map(|_| "");
     let mut deltas = vec![json!({"role": "assistant", "content": first, "refusal": null})];
-    let text = said.text.as_deref().unwrap_or_default();
-    deltas.extend(said.chunks(text).map(|chunk| json!({"content": chunk})));
-    let refusal = said.refusal.as_deref().unwrap_or_default();
-    deltas.extend(said.chunks(refusal).map(|chunk| json!({"refusal": chunk})));
-    for (index, call) in said.calls.iter().enumerate() {
+    let text = reply.text.as_deref().unwrap_or_default();
+    deltas.extend(reply.chunks(text).map(|chunk| json!({"content": chunk})));
+    let refusal = reply.refusal.as_deref().unwrap_or_default();
+    deltas.extend(reply.chunks(refusal).map(|chunk| json!({"refusal": chunk})));
+    for (index, call) in reply.calls.iter().enumerate() {
         let function = json!({"name": call.name, "arguments": ""});
         deltas.push(json!({"tool_calls": [
             {"index": index, "id": call.id, "type": "function", "function": function}
         ]}));
-        deltas.extend(said.chunks(&call.arguments).map(
+        deltas.extend(reply.chunks(&call.arguments).map(
             |chunk| json!({"tool_calls": [{"index": index, "function": {"arguments": chunk}}]}),
         ));
     }
@@ -88,25 +88,25 @@ fn deltas(said: &Said) -> Vec<Value> {
 
 const FINGERPRINT: &str = "fp_script";
 
-fn content(said: &Said) -> Option<&str> {
-    match &said.text {
+fn content(reply: &FilledReply) -> Option<&str> {
+    match &reply.text {
         Some(text) => Some(text),
-        None if said.calls.is_empty() && said.refusal.is_none() => Some(""),
+        None if reply.calls.is_empty() && reply.refusal.is_none() => Some(""),
         None => None,
     }
 }
 
-fn finish_reason(said: &Said) -> &str {
-    match said.stop.as_deref() {
+fn finish_reason(reply: &FilledReply) -> &str {
+    match reply.stop.as_deref() {
         Some("max_tokens") => "length",
         Some(other) => other,
-        None if said.calls.is_empty() => "stop",
+        None if reply.calls.is_empty() => "stop",
         None => "tool_calls",
     }
 }
 
-fn usage(said: &Said) -> Value {
-    let usage = &said.usage;
+fn usage(reply: &FilledReply) -> Value {
+    let usage = &reply.usage;
     json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
@@ -139,7 +139,7 @@ pub(crate) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// What no parser takes, where a chunk should be.
+/// An event with invalid JSON.
 pub(crate) const MALFORMED_EVENT: &str =
     "data: {\"object\": \"chat.completion.chunk\", \"choices\": [}\n\n";
 

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use crate::answer::{Answer, Answers};
 
-/// What a server answers to whom. Rules are tried in order: the first that fits and has an answer for the turn gives it.
+/// The rules of a server. They are tried in order: the first rule that matches and has an answer
+/// for the turn is used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Script {
     pub(crate) rules: Vec<Rule>,
@@ -10,7 +11,7 @@ pub struct Script {
     pub(crate) once: bool,
 }
 
-/// Answers for the requests that fit.
+/// A condition, and the answers for matching requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rule {
     pub(crate) name: String,
@@ -18,11 +19,11 @@ pub(crate) struct Rule {
     pub(crate) turns: BTreeMap<u32, Answers>,
     /// For every turn that is not in `turns`.
     pub(crate) any_turn: Option<Answers>,
-    /// How many requests it answers in all; then it fits no more.
+    /// The number of requests after which it no longer matches.
     pub(crate) times: Option<u32>,
 }
 
-/// Which requests fit: those with all that is given, so nothing given is all of them.
+/// The condition of a rule: all given fields have to match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
@@ -32,9 +33,9 @@ pub struct When {
     pub system: Option<String>,
     /// A part of the first user message.
     pub assignment: Option<String>,
-    /// A part of what came after the model's last answer: tool results, or a user message.
+    /// A part of the messages after the model's last answer: tool results, or a user message.
     pub last: Option<String>,
-    /// The number of the turn: 1, and 1 more for each answer of the model in the request.
+    /// The number of the turn: 1 plus the number of the model's answers in the request.
     pub turn: Option<u32>,
 }
 
@@ -59,7 +60,7 @@ impl When {
         Self { model: Some(name.into()), ..Self::default() }
     }
 
-    /// Both must hold; what both give is taken from `other`.
+    /// Both conditions; a field that both have is taken from `other`.
     pub fn and(self, other: Self) -> Self {
         Self {
             model: other.model.or(self.model),
@@ -76,26 +77,26 @@ impl Script {
         Self::default()
     }
 
-    /// Begins a rule; what follows belongs to it, up to the next one.
+    /// Starts a rule. The calls that follow apply to it.
     pub fn on(mut self, when: When) -> Self {
         let name = format!("rule {}", self.rules.len() + 1);
         self.rules.push(Rule { name, when, ..Rule::default() });
         self
     }
 
-    /// The name of the rule, as records show it.
+    /// Names the rule, for recorded requests.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.rule().name = name.into();
         self
     }
 
-    /// What the rule answers in this turn, from 1 on.
+    /// The rule's answers in this turn, counted from 1.
     pub fn turn(mut self, turn: u32, answers: impl Into<Answers>) -> Self {
         self.rule().turns.insert(turn, answers.into());
         self
     }
 
-    /// What the rule answers in the turn after the last one that was given.
+    /// The rule's answers in the turn after the last given one.
     pub fn then(mut self, answers: impl Into<Answers>) -> Self {
         let rule = self.rule();
         let next = rule.turns.last_key_value().map_or(1, |(turn, _)| turn + 1);
@@ -103,25 +104,25 @@ impl Script {
         self
     }
 
-    /// What the rule answers in every turn that is not given.
+    /// The rule's answers in all other turns.
     pub fn answer(mut self, answers: impl Into<Answers>) -> Self {
         self.rule().any_turn = Some(answers.into());
         self
     }
 
-    /// How many requests the rule answers in all; then it fits no more.
+    /// The number of requests after which the rule no longer matches.
     pub fn times(mut self, times: u32) -> Self {
         self.rule().times = Some(times);
         self
     }
 
-    /// What is answered when no rule fits; without it, that is an unexpected request.
+    /// The answer if no rule matches; without it, such a request is unexpected.
     pub fn otherwise(mut self, answer: Answer) -> Self {
         self.otherwise = Some(answer);
         self
     }
 
-    /// A turn that was answered in full is not answered again: asking is unexpected.
+    /// Makes another request of a turn that was answered in full unexpected.
     pub fn once(mut self) -> Self {
         self.once = true;
         self
@@ -131,7 +132,7 @@ impl Script {
         self.rules.len()
     }
 
-    /// The one that was begun last; one for all requests if there is none.
+    /// The last rule; if there is none, a new one for all requests.
     fn rule(&mut self) -> &mut Rule {
         if self.rules.is_empty() {
             self.rules.push(Rule { name: "rule 1".to_owned(), ..Rule::default() });

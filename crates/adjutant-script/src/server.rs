@@ -6,25 +6,26 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::line::Lines;
-use crate::record::{End, Keep, OnEnd, Recorded, Tally, TurnCount};
-use crate::records::Records;
+use crate::connections::ConnectionListener;
+use crate::recorded_request::{End, Keep, OnEnd, RecordedRequest, RequestCounts, TurnCount};
+use crate::recorder::Recorder;
 use crate::script::Script;
 
-/// After this, what a test waits for does not come.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the `wait_` methods wait.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A thousand clients that connect at once are all let in at once: one that is not comes back a second later.
+/// Large enough for a thousand clients that connect at once: a refused client would retry after a
+/// second.
 const BACKLOG: u32 = 4096;
 
-/// A server that plays a script until it is dropped; then all its connections are closed.
+/// A server that answers by a script until it is dropped, which closes all of its connections.
 pub struct ScriptServer {
     address: SocketAddr,
-    records: Arc<Records>,
+    records: Arc<Recorder>,
     _running: DropGuard,
 }
 
-/// How a server is started, besides its script.
+/// The options of a server.
 pub struct Options {
     pub listen: SocketAddr,
     pub keep: Keep,
@@ -38,7 +39,7 @@ impl Default for Options {
 }
 
 impl ScriptServer {
-    /// Starts on a free port of 127.0.0.1; it takes connections when this returns.
+    /// Starts on a free port of 127.0.0.1. It accepts connections when this returns.
     pub async fn start(script: Script) -> io::Result<Self> {
         Self::start_with(script, Options::default()).await
     }
@@ -46,9 +47,10 @@ impl ScriptServer {
     pub async fn start_with(script: Script, options: Options) -> io::Result<Self> {
         let listener = listen(options.listen)?;
         let address = listener.local_addr()?;
-        let records = Arc::new(Records::new(script, options.keep, options.on_end));
+        let records = Arc::new(Recorder::new(script, options.keep, options.on_end));
         let all = CancellationToken::new();
-        let serving = crate::http::serve(Lines { listener, all: all.clone() }, records.clone());
+        let serving =
+            crate::http::serve(ConnectionListener { listener, all: all.clone() }, records.clone());
         tokio::spawn(all.clone().run_until_cancelled_owned(serving));
         Ok(Self { address, records, _running: all.drop_guard() })
     }
@@ -70,56 +72,61 @@ impl ScriptServer {
         format!("{}/v1", self.url())
     }
 
-    /// All requests so far, in the order of arrival; they are copied, so not for a loop over many.
-    pub fn requests(&self) -> Vec<Recorded> {
+    /// Copies of all requests so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.records.requests(|_| true)
     }
 
-    /// Those of the conversations whose assignment contains this.
-    pub fn requests_of(&self, assignment: &str) -> Vec<Recorded> {
+    /// The requests of conversations whose assignment contains this text.
+    pub fn requests_of(&self, assignment: &str) -> Vec<RecordedRequest> {
         self.records.requests(|request| {
             request.asked.is_some() && request.assignment().contains(assignment)
         })
     }
 
-    pub fn unexpected(&self) -> Vec<Recorded> {
+    pub fn unexpected(&self) -> Vec<RecordedRequest> {
         self.records.requests(|request| matches!(request.end, Some(End::Unexpected(_))))
     }
 
-    /// How often each turn of each conversation was asked for and answered.
+    /// How often each turn of each conversation was requested and answered.
     pub fn turns(&self) -> Vec<TurnCount> {
         self.records.turns()
     }
 
-    /// The turns that were answered in full more than once: each was paid twice.
+    /// The turns that were answered in full more than once, and so would be paid twice.
     pub fn answered_twice(&self) -> Vec<TurnCount> {
         self.turns().into_iter().filter(|turn| turn.answered > 1).collect()
     }
 
-    pub fn tally(&self) -> Tally {
-        *self.records.tally.borrow()
+    pub fn request_counts(&self) -> RequestCounts {
+        *self.records.counts.borrow()
     }
 
-    /// Returns when so many requests have come, whether they are over or not.
+    /// Waits until so many requests have arrived.
     ///
     /// # Panics
-    /// If they do not come within 30 seconds.
+    /// If they do not arrive within 30 seconds.
     pub async fn wait_for_requests(&self, count: usize) {
-        self.wait_until("the requests have come", |tally| tally.requests >= count).await;
+        self.wait_until("the requests have come", |counts| counts.requests >= count).await;
     }
 
-    /// Returns when the tally is as wanted.
+    /// Waits until the counts satisfy the condition.
     ///
     /// # Panics
-    /// If that is not so within 30 seconds.
-    pub async fn wait_until(&self, what: &str, holds: impl Fn(&Tally) -> bool) {
-        let mut tally = self.records.tally.subscribe();
-        let waited = tokio::time::timeout(PATIENCE, tally.wait_for(|tally| holds(tally))).await;
-        assert!(matches!(waited, Ok(Ok(_))), "waited in vain until {what}: {:?}", self.tally());
+    /// If they do not within 30 seconds.
+    pub async fn wait_until(&self, what: &str, holds: impl Fn(&RequestCounts) -> bool) {
+        let mut counts = self.records.counts.subscribe();
+        let waited =
+            tokio::time::timeout(WAIT_TIMEOUT, counts.wait_for(|counts| holds(counts))).await;
+        assert!(
+            matches!(waited, Ok(Ok(_))),
+            "timed out waiting until {what}: {:?}",
+            self.request_counts()
+        );
     }
 
     /// # Panics
-    /// If there was a request that the script does not answer, or that the vendor would not take; it says which and why.
+    /// If there was an unexpected request; the message lists them with the reasons.
     #[track_caller]
     pub fn assert_no_unexpected(&self) {
         let unexpected = self.unexpected();
@@ -152,13 +159,13 @@ impl ScriptServer {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // So that one that was stopped can be started again at its address.
+    // Allows a restart at the same address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-fn describe(request: &Recorded) -> String {
+fn describe(request: &RecordedRequest) -> String {
     let why = match &request.end {
         Some(End::Unexpected(why)) => why.as_str(),
         Some(End::Answered | End::Failed | End::HungUp) | None => "",

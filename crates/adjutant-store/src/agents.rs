@@ -69,7 +69,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select a.version as "version!", s.model,
-                        a.definition #- '{spec, system_prompt}' #- '{spec, skills}' as "definition!: Json<AgentDefinition>"
+                        a.definition #- '{config, system_prompt}' #- '{config, skills}' as "definition!: Json<AgentDefinition>"
                        from agents_1($1) a
                        left join session s on s.id = $1"#,
                     session.0
@@ -82,8 +82,8 @@ impl Store {
             .into_iter()
             .map(|row| {
                 let mut definition = row.definition.0;
-                if definition.spec.model.is_empty() {
-                    definition.spec.model = row.model.unwrap_or_default();
+                if definition.config.model.is_empty() {
+                    definition.config.model = row.model.unwrap_or_default();
                 }
                 Agent { definition, version: row.version }
             })

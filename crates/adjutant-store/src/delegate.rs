@@ -1,5 +1,5 @@
 use adjutant_agent::{
-    AgentDefinition, AgentSpec, Budget, DEFAULT_MAX_TURNS_CEILING, Equipment, ErrorCode,
+    AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode,
     MAX_TASK_TOKENS, Refusal, SessionId, TaskId, estimate_tokens,
 };
 use futures::future::BoxFuture;
@@ -16,10 +16,11 @@ use crate::{Error, IdempotencyKey, Lease, NewTask, Result, Spawned, Store};
 /// A task for an agent, which gives it its configuration.
 #[derive(Debug, Clone, Default)]
 pub struct NewDelegation {
-    /// What the agent does not decide. Its version and configuration count only with `spec`.
+    /// What the agent does not decide. Its `config` does not count, and its `agent_version` and
+    /// `on_worker_loss` count only with the `config` below.
     pub task: NewTask,
-    /// Takes the place of the agent's specification.
-    pub spec: Option<AgentSpec>,
+    /// Takes the place of the agent's configuration; the agent need not exist.
+    pub config: Option<AgentConfig>,
     /// In seconds, in place of the agent's.
     pub timeout_s: Option<f64>,
     /// Each limit takes the place of the agent's.
@@ -27,7 +28,7 @@ pub struct NewDelegation {
     /// In place of the agent's.
     pub summary_prompt: Option<String>,
     /// In addition to the agent's.
-    pub equipment: Equipment,
+    pub equipment: AgentExtras,
     /// The assignment may be longer than the limit of the dialect `spec`.
     pub any_length: bool,
 }

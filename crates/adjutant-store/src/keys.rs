@@ -31,14 +31,14 @@ pub struct ApiKey {
     pub tenant: String,
     pub name: String,
     pub scopes: Vec<String>,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub created_at: DateTime<Utc>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub expires_at: Option<DateTime<Utc>>,
     /// With a precision of a minute.
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub last_used_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub revoked_at: Option<DateTime<Utc>>,
 }
 

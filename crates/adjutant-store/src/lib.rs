@@ -116,7 +116,7 @@ mod webhook_secrets;
 mod worker;
 mod worker_notifier;
 
-pub use adjutant_agent::{OnWorkerLoss, TaskView, moment};
+pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use agents::{Agent, Redefinition};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};

@@ -1,6 +1,6 @@
 //! New tasks as the columns of the SQL type `new_tasks`: element n of every column belongs to task n.
 
-use adjutant_agent::{AgentSpec, Budget, Equipment, OnWorkerLoss, SessionId, TaskId, Webhook};
+use adjutant_agent::{AgentConfig, AgentExtras, Budget, OnWorkerLoss, SessionId, TaskId, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -125,17 +125,17 @@ struct Options<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<Budget>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    equipment: Option<&'a Equipment>,
+    equipment: Option<&'a AgentExtras>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    given: Option<GivenSpec<'a>>,
+    given: Option<GivenConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     continues: Option<TaskId>,
 }
 
-/// A specification that takes the place of the agent's.
+/// A configuration that takes the place of the agent's.
 #[derive(Serialize)]
-struct GivenSpec<'a> {
-    spec: &'a AgentSpec,
+struct GivenConfig<'a> {
+    config: &'a AgentConfig,
     agent_version: i32,
     on_worker_loss: OnWorkerLoss,
 }
@@ -181,15 +181,15 @@ impl<'a> Options<'a> {
     fn of_delegation(new: &'a NewDelegation) -> Self {
         let NewDelegation {
             task,
-            spec,
+            config,
             timeout_s,
             budget,
             summary_prompt,
             equipment,
             any_length: _,
         } = new;
-        let given = spec.as_ref().map(|spec| GivenSpec {
-            spec,
+        let given = config.as_ref().map(|config| GivenConfig {
+            config,
             agent_version: task.agent_version,
             on_worker_loss: task.on_worker_loss,
         });

@@ -4,7 +4,7 @@
 //! snapshot, because the old one was deleted when the task ended.
 
 use adjutant_agent::{
-    AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
+    AgentConfig, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
     Webhook,
 };
 use serde_json::{Map, Value};
@@ -63,7 +63,7 @@ impl Store {
             new.task.agent = origin.task.agent;
             new.task.agent_version = origin.task.agent_version;
             new.task.on_worker_loss = origin.task.on_worker_loss;
-            new.spec = Some(as_spawned(Value::Object(origin.task.config))?);
+            new.config = Some(as_spawned(Value::Object(origin.task.config))?);
         }
         let keyed = Keyed { action: KeyedAction::Continue, key };
         one(self.delegate_as(session, &[new], operator, keyed, Some(origin.id)).await?)
@@ -159,7 +159,7 @@ impl Store {
     }
 }
 
-fn as_spawned(config: Value) -> Result<AgentSpec> {
+fn as_spawned(config: Value) -> Result<AgentConfig> {
     serde_json::from_value(config)
         .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
 }

@@ -1,4 +1,6 @@
-use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, SessionId, Skill, Webhook};
+use adjutant_agent::{
+    Budget, ErrorCode, OrchestratorConfig, Permissions, Refusal, SessionId, Skill, Webhook,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -24,7 +26,7 @@ pub struct NewSession {
     /// Free data of the client.
     pub metadata: Map<String, Value>,
     /// The configuration that its agents may inherit.
-    pub parent: Parent,
+    pub parent: OrchestratorConfig,
     /// Restricts the tools of its tasks, whatever their agents list.
     pub permissions: Option<Permissions>,
     /// Receives the ends of its tasks.

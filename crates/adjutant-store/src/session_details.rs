@@ -1,4 +1,4 @@
-use adjutant_agent::{Budget, ErrorCode, Parent, Permissions, Refusal, Spent};
+use adjutant_agent::{Budget, ErrorCode, OrchestratorConfig, Permissions, Refusal, Spent};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::types::Json;
@@ -21,7 +21,7 @@ pub struct SessionDetails {
     pub name: String,
     pub model: Option<String>,
     pub metadata: Value,
-    pub parent: Parent,
+    pub parent: OrchestratorConfig,
     pub permissions: Option<Permissions>,
     pub max_active: i32,
     pub max_queued: i32,
@@ -76,7 +76,7 @@ impl Store {
                 sqlx::query!(
                     r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
                         s.max_cost_nanousd, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
-                        s.parent as "parent: Json<Parent>", s.permissions as "permissions: Json<Permissions>",
+                        s.parent as "parent: Json<OrchestratorConfig>", s.permissions as "permissions: Json<Permissions>",
                         s.webhook as "webhook: Json<SessionWebhook>",
                         context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"
                        from session s

@@ -10,7 +10,7 @@ pub struct SessionWebhook {
     #[serde(flatten)]
     pub webhook: Webhook,
     /// Set when the receiver answered 410 Gone; nothing is sent since.
-    #[serde(default, serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(default, serialize_with = "crate::timestamp::serialize_option")]
     pub disabled_at: Option<DateTime<Utc>>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct ConcurrentSpawn {
 pub(crate) fn is_plain(new: &NewDelegation) -> bool {
     let NewDelegation {
         task,
-        spec: _,
+        config: _,
         timeout_s: _,
         budget: _,
         summary_prompt: _,

@@ -13,7 +13,7 @@ use crate::{Result, Store};
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Stats {
     /// Only tasks created at this time or later are counted; none counts all.
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub since: Option<DateTime<Utc>>,
     #[serde(flatten)]
     pub total: Sums,

@@ -24,7 +24,7 @@ pub struct TaskRecord {
     pub timeout_s: Option<f64>,
     pub pool: String,
     pub priority: i16,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub not_before: Option<DateTime<Utc>>,
     pub waiting_for: Option<String>,
     /// The tasks of its session that it depends on.
@@ -56,9 +56,9 @@ pub struct AttemptRecord {
     pub outcome: Option<String>,
     /// The number of model answers that it stored.
     pub turns: i32,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub claimed_at: DateTime<Utc>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub ended_at: Option<DateTime<Utc>>,
 }
 

@@ -37,7 +37,7 @@ pub struct TurnRecord {
     pub cache_write_tokens: i64,
     pub cost_usd: f64,
     pub duration_ms: i64,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub at: DateTime<Utc>,
 }
 
@@ -58,7 +58,7 @@ pub struct ResultRecord {
     pub content: String,
     pub is_error: bool,
     pub duration_ms: i64,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub at: DateTime<Utc>,
 }
 

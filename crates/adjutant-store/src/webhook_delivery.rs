@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, TaskId, TaskNumber, TaskState, Verdict, WebhookEvent};
+use adjutant_agent::{DeliveryDecision, FailureKind, TaskId, TaskNumber, TaskState, WebhookEvent};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
@@ -124,14 +124,14 @@ impl Store {
     pub async fn settle_delivery(
         &self,
         delivery: &Delivery,
-        verdict: Verdict,
+        verdict: DeliveryDecision,
         response: &DeliveryResponse,
     ) -> Result<bool> {
         let (outcome, delay) = match verdict {
-            Verdict::Delivered => ("delivered", None),
-            Verdict::Failed => ("failed", None),
-            Verdict::Gone => ("gone", None),
-            Verdict::Again(delay) => ("again", Some(delay.as_secs_f64())),
+            DeliveryDecision::Delivered => ("delivered", None),
+            DeliveryDecision::Failed => ("failed", None),
+            DeliveryDecision::Gone => ("gone", None),
+            DeliveryDecision::Retry(delay) => ("again", Some(delay.as_secs_f64())),
         };
         let error = response.error.clone().map(crate::text::storable);
         self.call(async |connection| {

@@ -23,13 +23,13 @@ pub struct DeliveryRecord {
     pub tries: i32,
     pub last_status: Option<i32>,
     pub last_error: Option<String>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub next_try_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub created_at: DateTime<Utc>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub tried_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub delivered_at: Option<DateTime<Utc>>,
 }
 

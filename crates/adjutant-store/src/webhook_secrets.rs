@@ -23,10 +23,10 @@ const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct WebhookSecret {
     pub id: Uuid,
-    #[serde(serialize_with = "crate::moment::serialize")]
+    #[serde(serialize_with = "crate::timestamp::serialize")]
     pub created_at: DateTime<Utc>,
     /// None for the newest secret.
-    #[serde(serialize_with = "crate::moment::serialize_if_any")]
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub expires_at: Option<DateTime<Utc>>,
 }
 

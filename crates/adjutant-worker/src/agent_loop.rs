@@ -18,8 +18,8 @@ mod run_tools;
 use std::sync::Arc;
 
 use adjutant_agent::{
-    AgentSpec, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition,
-    ToolResult, Window, give_up, next, prompts, shared_context_tool, subagent_lines,
+    AgentConfig, ContextWindow, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn,
+    ToolDefinition, ToolResult, give_up, next, prompts, shared_context_tool, subagent_lines,
 };
 use adjutant_dialects::nested::{NestedCalls, waits};
 use serde::Deserialize;
@@ -56,7 +56,7 @@ impl Agents {
     async fn run_turns(
         &self,
         task: &mut Task,
-        agent: &AgentSpec,
+        agent: &AgentConfig,
         model: &Model,
     ) -> Result<End, Stop> {
         self.wait_for_tools(task, agent).await?;
@@ -98,7 +98,7 @@ impl Agents {
                         return Ok(end);
                     }
                 }
-                Next::Await(calls) => {
+                Next::WaitForChildren(calls) => {
                     let results = match self
                         .tool_runner(task, agent, delegation)
                         .await_children(&calls)
@@ -119,16 +119,16 @@ impl Agents {
 
     /// Waits for MCP servers that provide tools of the agent: they may take longer to start than this
     /// worker, and a call of their tools would fail.
-    async fn wait_for_tools(&self, task: &Task, agent: &AgentSpec) -> Result<(), Stop> {
+    async fn wait_for_tools(&self, task: &Task, agent: &AgentConfig) -> Result<(), Stop> {
         let names = agent.allowed_tools().filter(|name| *name != SHARED_CONTEXT);
         task.unless_draining(self.toolbox.ready_for(names)).await
     }
 
     /// The agents that this agent may delegate to, one per line, if its prompt lists them. They are
     /// those of the session when the attempt starts.
-    async fn subagents(&self, task: &Task, agent: &AgentSpec) -> Result<String, Stop> {
+    async fn subagents(&self, task: &Task, agent: &AgentConfig) -> Result<String, Stop> {
         let calls_by_name = matches!(NestedCalls::of(agent), NestedCalls::Actions)
-            && self.delegating.of(agent, task.assignment()) == Delegation::Here;
+            && self.delegating.of(agent, task.assignment()) == Delegation::Allowed;
         if !calls_by_name || !agent.names_subagents() {
             return Ok(String::new());
         }
@@ -140,19 +140,19 @@ impl Agents {
     }
 
     /// Called before every model call, since the tools of MCP servers may change.
-    fn definitions(&self, agent: &AgentSpec, delegation: Delegation) -> Vec<ToolDefinition> {
+    fn definitions(&self, agent: &AgentConfig, delegation: Delegation) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools());
         tools.extend(
             agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool),
         );
-        tools.extend((delegation == Delegation::Here).then(|| NestedCalls::of(agent).tool()));
+        tools.extend((delegation == Delegation::Allowed).then(|| NestedCalls::of(agent).tool()));
         tools
     }
 
     fn tool_runner<'a>(
         &'a self,
         task: &'a Task,
-        agent: &'a AgentSpec,
+        agent: &'a AgentConfig,
         delegation: Delegation,
     ) -> ToolRunner<'a> {
         ToolRunner { task, toolbox: &self.toolbox, agent, delegating: &self.delegating, delegation }
@@ -161,7 +161,7 @@ impl Agents {
 
 impl Handler for Agents {
     async fn run(&self, task: &mut Task) -> Result<End, Stop> {
-        let agent = match AgentSpec::deserialize(&task.assignment().config) {
+        let agent = match AgentConfig::deserialize(&task.assignment().config) {
             Ok(agent) => agent,
             Err(error) => {
                 return Ok(failed(
@@ -171,10 +171,10 @@ impl Handler for Agents {
             }
         };
         let subagents = self.subagents(task, &agent).await?;
-        let agent = match agent.equipped_with(&subagents) {
+        let agent = match agent.resolve_with_subagents(&subagents) {
             Ok(equipped) => {
                 telemetry::log_missing_tools(task, &equipped.missing);
-                equipped.spec
+                equipped.config
             }
             Err(refusal) => return Ok(failed(FailureKind::Tool, refusal.message)),
         };
@@ -210,9 +210,9 @@ fn add_results(
     }
 }
 
-fn window(model: &Model) -> Option<Window> {
+fn window(model: &Model) -> Option<ContextWindow> {
     let context_tokens = model.context_window()?.into();
-    Some(Window { context_tokens, max_output_tokens: model.max_tokens().into() })
+    Some(ContextWindow { context_tokens, max_output_tokens: model.max_tokens().into() })
 }
 
 fn end(outcome: Outcome) -> End {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use adjutant_store::moment::utc as as_rfc3339;
+pub use adjutant_store::timestamp::utc as as_rfc3339;
 
 use chrono::{DateTime, TimeDelta, Utc};
 

@@ -1,6 +1,6 @@
 //! `subagent`: in the foreground and in the background, and what is refused.
 
-use adjutant_agent::{AgentSpec, FailureKind};
+use adjutant_agent::{AgentConfig, FailureKind};
 use serde_json::{Value, json};
 
 use crate::dialects::ecs::orchestrator::EcsOrchestrator;
@@ -258,8 +258,8 @@ async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_nobody
         json!(["cooking"]),
         "what nobody has is gone without, and said"
     );
-    let spec: AgentSpec = serde_json::from_value(orchestrator.config("t_01").await).unwrap();
-    let spec = spec.equipped().unwrap().spec;
+    let spec: AgentConfig = serde_json::from_value(orchestrator.config("t_01").await).unwrap();
+    let spec = spec.resolve().unwrap().config;
     assert_eq!(spec.tools, ["fetch", "shared_context"]);
     let at = |text: &str| {
         spec.system_prompt.find(text).unwrap_or_else(|| panic!("{text}: {}", spec.system_prompt))

@@ -115,13 +115,14 @@ async fn row_g_28_a_cancel_takes_the_whole_tree_with_it_within_a_second() {
     until("all hands hang", async || {
         fleet.world.count("select count(task) from slot").await == 4
             && fleet.world.count("select count(*) from task where state = 'waiting'").await == 3
-            && fleet.model.tally().requests == 3 * 2 + 4
+            && fleet.model.request_counts().requests == 3 * 2 + 4
     })
     .await;
     let began = Instant::now();
     let cancelled = fleet.world.store.cancel(root).await.unwrap();
     assert_eq!((cancelled.changed, cancelled.leases.len()), (true, 4));
-    until("the model has seen all hang up", async || fleet.model.tally().hung_up == 4).await;
+    until("the model has seen all hang up", async || fleet.model.request_counts().hung_up == 4)
+        .await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(fleet.world.count("select count(*) from task where state = 'cancelled'").await, 7);
     fleet.world.assert_ended_once().await;

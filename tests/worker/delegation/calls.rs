@@ -1,6 +1,6 @@
 //! What an agent can do with its tool to delegate, and what it is told.
 
-use adjutant_script::{Recorded, Script, When, text};
+use adjutant_script::{RecordedRequest, Script, When, text};
 use serde_json::{Value, json};
 
 use crate::support::fleet::WIRES;
@@ -9,7 +9,7 @@ use crate::worker::delegation::agents::{
 };
 
 /// The tools that a request offers, by name.
-fn offered(request: &Recorded) -> Vec<String> {
+fn offered(request: &RecordedRequest) -> Vec<String> {
     let body = request.body.as_ref().unwrap();
     let name = |tool: &Value| {
         tool["name"].as_str().or(tool["function"]["name"].as_str()).unwrap().to_owned()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::Verdict;
+use adjutant_agent::DeliveryDecision;
 use adjutant_store::DeliveryResponse;
 
 use crate::support::webhook_receiver::{Answer, Receiver};
@@ -60,10 +60,14 @@ async fn a_delivery_belongs_to_one_sender_until_its_lease_expires() {
     let second = world.store.claim_deliveries(10, &[], minute).await.unwrap();
     assert_eq!((second[0].id, second[0].tries), (first[0].id, 2));
     let failed = DeliveryResponse { status: Some(500), error: Some("late".to_owned()) };
-    assert!(!world.store.settle_delivery(&first[0], Verdict::Failed, &failed).await.unwrap());
+    assert!(
+        !world.store.settle_delivery(&first[0], DeliveryDecision::Failed, &failed).await.unwrap()
+    );
     assert_eq!(world.delivery(task).await.state, "pending");
     let seen = DeliveryResponse { status: Some(200), error: None };
-    assert!(world.store.settle_delivery(&second[0], Verdict::Delivered, &seen).await.unwrap());
+    assert!(
+        world.store.settle_delivery(&second[0], DeliveryDecision::Delivered, &seen).await.unwrap()
+    );
     assert_eq!(world.delivery(task).await.state, "delivered");
 }
 

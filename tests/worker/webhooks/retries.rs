@@ -1,6 +1,6 @@
 //! Receivers that do not take what they are told.
 
-use adjutant_agent::Verdict;
+use adjutant_agent::DeliveryDecision;
 use adjutant_store::{DeliveryFilter, DeliveryResponse};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -149,7 +149,7 @@ async fn pending_deliveries_fail_with_a_gone_receiver() {
         status: Some(410),
         error: Some("The receiver answered 410.".to_owned()),
     };
-    assert!(world.store.settle_delivery(&claimed[0], Verdict::Gone, &seen).await.unwrap());
+    assert!(world.store.settle_delivery(&claimed[0], DeliveryDecision::Gone, &seen).await.unwrap());
     assert_eq!(
         world.count("select count(*) from webhook_delivery where state = 'failed'").await,
         3

@@ -23,14 +23,14 @@ fn what_is_not_said_has_its_default() {
     let definition = checked(draft()).unwrap();
     assert_eq!(definition.on_worker_loss, OnWorkerLoss::Resume);
     assert_eq!(
-        definition.spec,
-        AgentSpec {
+        definition.config,
+        AgentConfig {
             system_prompt: "You are an analyst.".into(),
             max_turns: 10,
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         }
     );
-    assert!(definition.spec.tools.is_empty());
+    assert!(definition.config.tools.is_empty());
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn only_where_the_operator_allows_it_a_definition_delegates_and_nobody_inherits_
     assert_eq!(code, ErrorCode::InvalidArgument);
     assert!(message.starts_with("may_delegate: "), "{message}");
     assert!(
-        !checked(AgentDraft { may_delegate: Some(false), ..draft() }).unwrap().spec.may_delegate
+        !checked(AgentDraft { may_delegate: Some(false), ..draft() }).unwrap().config.may_delegate
     );
     let limits = DefinitionLimits { may_delegate: true, ..DefinitionLimits::default() };
     let head = delegates().check(&limits).unwrap();
-    assert!(head.spec.may_delegate);
+    assert!(head.config.may_delegate);
     let heir = AgentDraft { name: "heir".to_owned(), ..AgentDraft::default() }.extending(&head);
-    assert!(!heir.check(&limits).unwrap().spec.may_delegate);
+    assert!(!heir.check(&limits).unwrap().config.may_delegate);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn turns_above_the_ceiling_become_the_ceiling() {
     ] {
         let limits = DefinitionLimits { max_turns: ceiling, ..DefinitionLimits::default() };
         let definition = AgentDraft { max_turns: asked, ..draft() }.check(&limits).unwrap();
-        assert_eq!(definition.spec.max_turns, turns, "{asked:?} of {ceiling}");
+        assert_eq!(definition.config.max_turns, turns, "{asked:?} of {ceiling}");
     }
 }
 
@@ -130,13 +130,13 @@ fn turns_above_the_ceiling_become_the_ceiling() {
 fn tools_are_kept_once_each_and_never_the_one_to_delegate() {
     let tools = ["fetch", "subagent", "shared_context", "fetch"].map(str::to_owned).to_vec();
     let definition = checked(AgentDraft { tools: Some(tools), ..draft() }).unwrap();
-    assert_eq!(definition.spec.tools, ["fetch", "shared_context"]);
+    assert_eq!(definition.config.tools, ["fetch", "shared_context"]);
 }
 
 #[test]
 fn a_blank_summary_prompt_is_none() {
     let definition = checked(AgentDraft { summary_prompt: Some(" \n".into()), ..draft() }).unwrap();
-    assert_eq!(definition.spec.summary_prompt, None);
+    assert_eq!(definition.config.summary_prompt, None);
 }
 
 #[test]
@@ -185,13 +185,13 @@ fn an_extension_takes_from_its_parent_what_it_does_not_say() {
         ..AgentDraft::default()
     });
     assert_eq!(changed.description, "Analyses more");
-    assert_eq!(changed.spec.system_prompt, "You are an analyst.\n\nUse two sources.");
-    assert!(changed.spec.tools.is_empty());
-    assert_eq!((changed.spec.max_turns, changed.spec.budget), (15, parent.spec.budget));
+    assert_eq!(changed.config.system_prompt, "You are an analyst.\n\nUse two sources.");
+    assert!(changed.config.tools.is_empty());
+    assert_eq!((changed.config.max_turns, changed.config.budget), (15, parent.config.budget));
 
     let bare = checked(draft()).unwrap();
     let of_bare = AgentDraft { name: "senior".into(), ..AgentDraft::default() }.extending(&bare);
-    assert_eq!(checked(of_bare).unwrap().spec, bare.spec, "no model stays no model");
+    assert_eq!(checked(of_bare).unwrap().config, bare.config, "no model stays no model");
 }
 
 #[test]

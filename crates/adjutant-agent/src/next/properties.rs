@@ -1,11 +1,12 @@
-//! Whole loops against a scripted model, with workers that die after any store and tool results that come in any order.
+//! Whole loops against a scripted model, with workers that die after any store and tool results
+//! that come in any order.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sample::says;
-use crate::{Message, ToolResult, Window};
+use crate::test_turns::says;
+use crate::{ContextWindow, Message, ToolResult};
 
 /// How a loop went: what was asked, in order, and how it ended.
 #[derive(Debug, PartialEq)]
@@ -38,8 +39,8 @@ impl Fate {
     }
 }
 
-/// Drives a loop as a worker does: it performs what `next` says, stores it, and asks again; the script's answer depends only
-/// on how many are stored.
+/// Drives a loop as a worker does: it performs what `next` says, stores it, and asks again; the
+/// script's answer depends only on how many are stored.
 fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -> Course {
     let mut turns: Vec<StoredTurn> = Vec::new();
     let mut asked = Vec::new();
@@ -58,7 +59,7 @@ fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -
                 }
                 !lost
             }
-            Next::RunTools(pending) | Next::Await(pending) => {
+            Next::RunTools(pending) | Next::WaitForChildren(pending) => {
                 let picked = pending[fate.pick(pending.len())];
                 assert_eq!(picked.may_have_run, turns[turns.len() - 1].attempt < attempt);
                 let (call, lost) = (picked.call.id.clone(), fate.dies());
@@ -127,17 +128,18 @@ fn answers() -> impl Strategy<Value = Vec<StoredTurn>> {
     vec(turn, 1..12)
 }
 
-fn agents() -> impl Strategy<Value = AgentSpec> {
-    (1..8_i32, any::<bool>()).prop_map(|(max_turns, sums_up)| AgentSpec {
+fn agents() -> impl Strategy<Value = AgentConfig> {
+    (1..8_i32, any::<bool>()).prop_map(|(max_turns, sums_up)| AgentConfig {
         system_prompt: "You look things up.".into(),
         max_turns,
         summary_prompt: sums_up.then(|| "Sum up.".into()),
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     })
 }
 
-fn windows() -> impl Strategy<Value = Option<Window>> {
-    let window = |context_tokens| Window { context_tokens, max_output_tokens: context_tokens / 4 };
+fn windows() -> impl Strategy<Value = Option<ContextWindow>> {
+    let window =
+        |context_tokens| ContextWindow { context_tokens, max_output_tokens: context_tokens / 4 };
     prop_oneof![Just(None), (200..4_000_i64).prop_map(move |tokens| Some(window(tokens)))]
 }
 

@@ -1,21 +1,25 @@
 use super::*;
-use crate::sample::says;
+use crate::test_turns::says;
 use crate::{Answer, Block, Message};
 
-fn agent() -> AgentSpec {
-    AgentSpec { system_prompt: "You look things up.".into(), max_turns: 3, ..AgentSpec::default() }
+fn agent() -> AgentConfig {
+    AgentConfig {
+        system_prompt: "You look things up.".into(),
+        max_turns: 3,
+        ..AgentConfig::default()
+    }
 }
 
-fn with_summary() -> AgentSpec {
-    AgentSpec { summary_prompt: Some("Sum up.".into()), ..agent() }
+fn with_summary() -> AgentConfig {
+    AgentConfig { summary_prompt: Some("Sum up.".into()), ..agent() }
 }
 
-fn conversation(agent: &AgentSpec) -> Conversation<'_> {
+fn conversation(agent: &AgentConfig) -> Conversation<'_> {
     Conversation { agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false }
 }
 
 fn request_of<'a>(
-    agent: &'a AgentSpec,
+    agent: &'a AgentConfig,
     turns: &'a [StoredTurn],
     expected: TurnKind,
 ) -> Request<'a> {
@@ -26,13 +30,13 @@ fn request_of<'a>(
     request
 }
 
-fn outcome_of(agent: &AgentSpec, turns: &[StoredTurn]) -> Outcome {
+fn outcome_of(agent: &AgentConfig, turns: &[StoredTurn]) -> Outcome {
     let Next::Finish(outcome) = next(&conversation(agent), turns, 1) else { panic!("no end") };
     outcome
 }
 
 fn calls_of<'a>(
-    agent: &'a AgentSpec,
+    agent: &'a AgentConfig,
     turns: &'a [StoredTurn],
     attempt: i32,
 ) -> Vec<PendingCall<'a>> {
@@ -131,7 +135,7 @@ fn the_last_allowed_turn_must_be_the_end() {
         "the last text of any turn"
     );
 
-    let never_spoke = AgentSpec { max_turns: 1, ..agent() };
+    let never_spoke = AgentConfig { max_turns: 1, ..agent() };
     assert_eq!(outcome_of(&never_spoke, &[says(" ").calling(&["a"])]), exceeded(None));
 
     let last_answers = [looks(), looks(), says("Found.")];
@@ -147,7 +151,7 @@ fn the_last_allowed_turn_must_be_the_end() {
 
 #[test]
 fn an_agent_has_one_turn_at_least() {
-    let agent = AgentSpec { max_turns: 0, ..agent() };
+    let agent = AgentConfig { max_turns: 0, ..agent() };
     request_of(&agent, &[], TurnKind::Turn);
     assert_eq!(outcome_of(&agent, &[says("Found.")]), completes("Found.", None));
 }
@@ -177,7 +181,7 @@ fn a_text_that_was_cut_off_is_continued_and_joined() {
 #[test]
 fn an_empty_answer_is_asked_for_once_more_also_after_the_last_turn() {
     for max_turns in [1, 3] {
-        let agent = AgentSpec { max_turns, ..agent() };
+        let agent = AgentConfig { max_turns, ..agent() };
         let empty = [says(" \n")];
         let request = request_of(&agent, &empty, TurnKind::AskAgain);
         let stand_in = Answer::of_text(prompts::EMPTY_ANSWER);
@@ -270,7 +274,7 @@ fn a_summary_is_asked_for_when_there_is_a_result() {
 
     let failed = [says(""), says("").of_kind(TurnKind::AskAgain)];
     assert!(matches!(outcome_of(&agent, &failed), Outcome::Failed { .. }), "none without a result");
-    let blank = AgentSpec { summary_prompt: Some(" ".into()), ..agent };
+    let blank = AgentConfig { summary_prompt: Some(" ".into()), ..agent };
     assert_eq!(outcome_of(&blank, &[says("Found.")]), completes("Found.", None));
 }
 

@@ -1,4 +1,4 @@
-use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, Refusal, TaskNumber, View};
+use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, Refusal, TaskNumber, Truncation};
 use serde_json::{Value, json};
 
 use super::call::DROPPED;
@@ -6,8 +6,8 @@ use super::tool::AGENT_TOOL;
 use crate::Answer;
 use crate::task_handle::how_to_wait_again;
 
-const VIEW: View = View {
-    longest: Length::Chars(5_000),
+const VIEW: Truncation = Truncation {
+    max: Length::Chars(5_000),
     kept: Length::Chars(5_000),
     notice: "\n\n[sub-agent output truncated]",
 };
@@ -17,10 +17,10 @@ const CANCELLED: &str = "Sub-agent cancelled";
 /// The child's last text, or why there is none.
 pub(super) fn ended(task: &EndedTask) -> Answer {
     let answer = match &task.outcome {
-        Outcome::Completed { result, .. } => block(&VIEW.of(result).text),
+        Outcome::Completed { result, .. } => block(&VIEW.apply(result).text),
         Outcome::Failed { failure: FailureKind::MaxTurns, partial_result, .. } => {
             let said = partial_result.as_deref().unwrap_or_default();
-            block(&format!("{EXHAUSTED}{}", VIEW.of(said).text))
+            block(&format!("{EXHAUSTED}{}", VIEW.apply(said).text))
         }
         Outcome::Failed { error, .. } => error_block(error),
         Outcome::Cancelled { .. } => error_block(CANCELLED),

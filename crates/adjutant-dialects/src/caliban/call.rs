@@ -1,4 +1,4 @@
-use adjutant_agent::{ActionForm, AgentSpec, Fields, Refusal, TaskNumber};
+use adjutant_agent::{ActionForm, AgentConfig, Fields, Refusal, TaskNumber};
 use serde_json::{Map, Value, json};
 
 use crate::METADATA_DIALECT;
@@ -11,7 +11,7 @@ pub const MAX_TURNS: i32 = 20;
 pub(super) const DROPPED: &str = "dropped_tools";
 
 const FORM: ActionForm =
-    ActionForm { needed: &["prompt"], optional: &["tool_allowlist", "model", "task_id"] };
+    ActionForm { required: &["prompt"], optional: &["tool_allowlist", "model", "task_id"] };
 
 /// A call whose arguments are all that they should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +32,12 @@ pub struct Delegation {
 impl Call {
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
-        fields.only(&[FORM])?;
+        fields.refuse_unknown(&[FORM])?;
         if let Some(task) = task_to_wait_for(&mut fields)? {
             return Ok(Self::WaitAgain(task));
         }
         Ok(Self::New(Delegation {
-            prompt: fields.filled("prompt")?.to_owned(),
+            prompt: fields.non_empty_text("prompt")?.to_owned(),
             tool_allowlist: fields
                 .texts("tool_allowlist")?
                 .map(|names| names.into_iter().map(str::to_owned).collect()),
@@ -49,12 +49,12 @@ impl Call {
 impl Delegation {
     /// What the child is, given what its parent has: its tools, or those of its list that the parent has; what it does not
     /// get of its list is said with the answer. `model` is one that exists.
-    pub fn spec(&self, parent_tools: &[String], model: String) -> AgentSpec {
+    pub fn spec(&self, parent_tools: &[String], model: String) -> AgentConfig {
         let tools = match &self.tool_allowlist {
             None => parent_tools.to_vec(),
             Some(list) => list.iter().filter(|name| parent_tools.contains(name)).cloned().collect(),
         };
-        AgentSpec { tools, model, max_turns: MAX_TURNS, ..AgentSpec::default() }
+        AgentConfig { tools, model, max_turns: MAX_TURNS, ..AgentConfig::default() }
     }
 
     /// What the task remembers for its answer.

@@ -80,14 +80,14 @@ pub struct Wait {
 }
 
 const OF_SUBAGENT: ActionForm = ActionForm {
-    needed: &["category", "prompt"],
+    required: &["category", "prompt"],
     optional: &["load_skills", "background", "timeout", "stream"],
 };
-const OF_STATUS: ActionForm = ActionForm { needed: &[], optional: &["session_id"] };
+const OF_STATUS: ActionForm = ActionForm { required: &[], optional: &["session_id"] };
 const OF_RESULT: ActionForm =
-    ActionForm { needed: &["session_id"], optional: &["read_method", "timeout"] };
-const OF_WAIT: ActionForm = ActionForm { needed: &[], optional: &["session_ids", "timeout"] };
-const OF_CANCEL: ActionForm = ActionForm { needed: &["session_id"], optional: &[] };
+    ActionForm { required: &["session_id"], optional: &["read_method", "timeout"] };
+const OF_WAIT: ActionForm = ActionForm { required: &[], optional: &["session_ids", "timeout"] };
+const OF_CANCEL: ActionForm = ActionForm { required: &["session_id"], optional: &[] };
 
 impl Call {
     /// Parses a call of one of the five tools, strictly.
@@ -100,7 +100,7 @@ impl Call {
             _ => |fields| Delegation::read(fields).map(Self::Subagent),
         };
         let mut fields = Fields::of(arguments)?;
-        fields.only(&[form(tool)])?;
+        fields.refuse_unknown(&[form(tool)])?;
         let call = read(&mut fields)?;
         fields.end()?;
         Ok(call)
@@ -120,17 +120,17 @@ pub(super) fn form(tool: &str) -> ActionForm {
 impl Delegation {
     fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         let read = Self {
-            category: fields.filled("category")?.to_owned(),
-            prompt: fields.filled("prompt")?.to_owned(),
+            category: fields.non_empty_text("category")?.to_owned(),
+            prompt: fields.non_empty_text("prompt")?.to_owned(),
             load_skills: skills(fields)?,
-            background: fields.flag("background")?.unwrap_or(false),
+            background: fields.boolean("background")?.unwrap_or(false),
             timeout_s: fields
                 .number("timeout")?
                 .map(|seconds| time_limit("timeout", seconds))
                 .transpose()?,
         };
         // What a task says can be followed by whoever wants to.
-        fields.flag("stream")?;
+        fields.boolean("stream")?;
         Ok(read)
     }
 }
@@ -140,7 +140,7 @@ impl ResultCall {
         Ok(Self {
             of: required_session(fields)?,
             read_method: fields
-                .text_if_any("read_method")?
+                .optional_text("read_method")?
                 .unwrap_or(ReadMethod::Full.as_str())
                 .to_owned(),
             timeout: patience(fields)?,
@@ -180,7 +180,7 @@ fn named(value: &Value) -> Result<Named, Refusal> {
 }
 
 fn required_session(fields: &mut Fields) -> Result<Named, Refusal> {
-    fields.filled("session_id").map(Named::of)
+    fields.non_empty_text("session_id").map(Named::of)
 }
 
 fn few<'a>(field: &str, names: Vec<&'a str>) -> Result<Vec<&'a str>, Refusal> {

@@ -1,4 +1,4 @@
-use adjutant_agent::{Parent, render_for_orchestrator, subagent_lines};
+use adjutant_agent::{OrchestratorConfig, fill_orchestrator_prompt, subagent_lines};
 
 /// Whom a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,13 +10,13 @@ pub enum Categories {
 
 /// What a session carries as the prompt of its orchestrator, with the names of all that there is to call.
 pub fn orchestrator_prompt<'a>(
-    parent: &Parent,
+    parent: &OrchestratorConfig,
     agents: impl IntoIterator<Item = (&'a str, &'a str)>,
     categories: Categories,
 ) -> String {
     let made_up = ("any other name of a-z, 0-9, _ and -", "a specialist of that name is made up");
     let made_up = (categories == Categories::AnyName).then_some(made_up);
-    render_for_orchestrator(parent, &subagent_lines(agents.into_iter().chain(made_up)))
+    fill_orchestrator_prompt(parent, &subagent_lines(agents.into_iter().chain(made_up)))
 }
 
 #[cfg(test)]
@@ -26,23 +26,26 @@ mod tests {
     #[test]
     fn row_2_34_the_orchestrators_prompt_lists_its_subagents() {
         let agents = [("researcher", "Investigates"), ("writer", "Writes")];
-        let parent = Parent { system_prompt: Some("You lead.".to_owned()), ..Parent::default() };
+        let parent = OrchestratorConfig {
+            system_prompt: Some("You lead.".to_owned()),
+            ..OrchestratorConfig::default()
+        };
         assert_eq!(
             orchestrator_prompt(&parent, agents, Categories::Registered),
             "You lead.\n\n## Available Subagents\n- researcher: Investigates\n- writer: Writes"
         );
         let prompt = "Team: ${_installed_subagents}. Tools: ${_installed_tools}".to_owned();
-        let own = Parent {
+        let own = OrchestratorConfig {
             system_prompt: Some(prompt),
             tools: vec!["fetch".to_owned()],
-            ..Parent::default()
+            ..OrchestratorConfig::default()
         };
         assert_eq!(
             orchestrator_prompt(&own, [], Categories::AnyName),
             "Team: - any other name of a-z, 0-9, _ and -: a specialist of that name is made up. Tools: - fetch"
         );
         assert_eq!(
-            orchestrator_prompt(&Parent::default(), [], Categories::Registered),
+            orchestrator_prompt(&OrchestratorConfig::default(), [], Categories::Registered),
             "## Available Subagents\n(none)"
         );
     }

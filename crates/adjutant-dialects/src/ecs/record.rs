@@ -15,7 +15,7 @@ const NO_SUMMARY: &str = "Summary not available for this session. Retry with rea
 /// For an agent that is not to be resumed, and whose worker died.
 const NOT_RESUMED: &str = "restored_without_live_task_handle";
 
-adjutant_agent::words! {
+adjutant_agent::word_enum! {
     /// Where a session is in its life.
     Lifecycle {
         Queued = "queued",

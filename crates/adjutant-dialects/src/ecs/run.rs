@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentSpec, Equipment, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill,
+    AgentConfig, AgentExtras, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill,
     TaskNumber, ToolConflict,
 };
 use adjutant_store::{Check, NewDelegation, NewTask, NotificationWait, Operator, TaskView};
@@ -57,14 +57,14 @@ async fn launch(
         ..operator.clone()
     };
     let (skills, missing_skills) = skills(context, &new.load_skills);
-    let equipment = Equipment {
+    let equipment = AgentExtras {
         skills,
         inheritance: Some(settings.inheritance.clone()),
         sections: true,
         envelope: new.background,
     };
     let agent = context.store.agent_for(session.id, &new.category, &operator).await?;
-    check(context, session, equipment.add_to(agent.definition.spec), &missing_skills).await?;
+    check(context, session, equipment.add_to(agent.definition.config), &missing_skills).await?;
     let key = CallKey::of(call, Tools::NAME)?;
     let delegation = NewDelegation {
         task: NewTask {
@@ -105,7 +105,7 @@ fn skills(context: &Context<'_>, names: &[String]) -> (Vec<Skill>, Vec<String>) 
 async fn check(
     context: &Context<'_>,
     session: &SessionRef<'_>,
-    mut spec: AgentSpec,
+    mut spec: AgentConfig,
     missing_skills: &[String],
 ) -> Result<()> {
     let policy = spec.inheritance.clone().unwrap_or_default();
@@ -126,7 +126,7 @@ async fn check(
     if is_strict || policy.tool_conflict_policy == ToolConflict::Error {
         spec.parent =
             Some(context.store.session_details(session.tenant, session.name).await?.parent);
-        spec.equipped()?;
+        spec.resolve()?;
     }
     Ok(())
 }

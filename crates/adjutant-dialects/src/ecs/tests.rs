@@ -103,13 +103,13 @@ fn row_2_30_what_is_wrong_is_refused_by_its_name() {
 fn the_schemas_have_every_field_and_no_other() {
     for tool in tools() {
         let form = form(&tool.name);
-        let mut known: Vec<&str> = form.needed.iter().chain(form.optional).copied().collect();
+        let mut known: Vec<&str> = form.required.iter().chain(form.optional).copied().collect();
         known.sort_unstable();
         let properties = tool.input_schema["properties"].as_object().unwrap();
         let mut shown: Vec<&str> = properties.keys().map(String::as_str).collect();
         shown.sort_unstable();
         assert_eq!(shown, known, "{}", tool.name);
-        assert_eq!(tool.input_schema["required"], json!(form.needed), "{}", tool.name);
+        assert_eq!(tool.input_schema["required"], json!(form.required), "{}", tool.name);
     }
 }
 

@@ -18,7 +18,7 @@ pub use spawn::{
 
 pub(crate) use follow::task_number;
 
-adjutant_agent::words! {
+adjutant_agent::word_enum! {
     /// What `subagent` can do: the five of the source, and what we add.
     SubagentAction {
         ListAgents = "list_agents",
@@ -56,7 +56,7 @@ impl SubagentCall {
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
-        fields.only(action.forms())?;
+        fields.refuse_unknown(action.forms())?;
         let call = match action {
             SubagentAction::ListAgents => Self::ListAgents,
             SubagentAction::Define => Self::Define(Box::new(DefineCall::read(&mut fields)?)),

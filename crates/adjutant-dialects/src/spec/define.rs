@@ -13,10 +13,10 @@ pub(super) async fn define(
 ) -> Result<Value> {
     let draft = inherited(context, session, call.draft.clone()).await?;
     let mut agent = draft.check(&context.policy.definitions)?;
-    if !agent.spec.model.is_empty() {
-        agent.spec.model = context.policy.model(&agent.spec.model)?.to_owned();
+    if !agent.config.model.is_empty() {
+        agent.config.model = context.policy.model(&agent.config.model)?.to_owned();
     }
-    context.refuse_unknown_tools(&agent.spec.tools).await?;
+    context.refuse_unknown_tools(&agent.config.tools).await?;
     let existing = if call.replace { Redefinition::Replace } else { Redefinition::Refuse };
     let version = context.store.define(session, &agent, existing).await?;
     Ok(json!({ "defined": agent.name, "description": agent.description, "version": version }))

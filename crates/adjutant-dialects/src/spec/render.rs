@@ -1,6 +1,6 @@
 //! Our own dialect: the words in which orchestrators and agents that delegate are told of tasks.
 
-use adjutant_agent::{AgentDefinition, Outcome, SPEC_VIEW, TaskState};
+use adjutant_agent::{AgentDefinition, Outcome, SPEC_TRUNCATION, TaskState};
 use serde_json::{Map, Value, json};
 
 use super::ReadCall;
@@ -28,7 +28,7 @@ pub fn error(state: TaskState, error: Option<&str>) -> Option<&str> {
 
 /// A text that may be long, under this name: cut as the source says, with the length of the whole beside it.
 pub fn put_text(answer: &mut Map<String, Value>, name: &str, text: &str) {
-    let shown = SPEC_VIEW.of(text);
+    let shown = SPEC_TRUNCATION.apply(text);
     answer.insert(name.to_owned(), json!(shown.text));
     if shown.truncated {
         answer.insert("truncated".to_owned(), json!(true));
@@ -42,7 +42,7 @@ pub(super) fn put_outcome(answer: &mut Map<String, Value>, outcome: &Outcome) {
         Outcome::Completed { result, summary } => {
             put_text(answer, "result", result);
             if let Some(summary) = summary {
-                answer.insert("summary".to_owned(), json!(SPEC_VIEW.of(summary).text));
+                answer.insert("summary".to_owned(), json!(SPEC_TRUNCATION.apply(summary).text));
             }
         }
         Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {
@@ -66,7 +66,7 @@ pub fn page(call: &ReadCall, text: &str, next_offset: Option<i64>, result_chars:
 
 /// An agent as `list_agents` shows it: never its prompt.
 pub fn agent(definition: &AgentDefinition, default_model: &str, max_turns_ceiling: i32) -> Value {
-    let spec = &definition.spec;
+    let spec = &definition.config;
     json!({
         "name": definition.name,
         "description": definition.description,

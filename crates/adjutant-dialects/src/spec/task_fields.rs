@@ -1,7 +1,7 @@
 //! How tasks are shown: the source's words for their states, and our own fields beside them.
 
 use super::render::{error, word};
-use adjutant_agent::moment::utc;
+use adjutant_agent::timestamp::utc;
 use adjutant_agent::{FailureKind, Spent, TaskState, TaskView, usd};
 use adjutant_store::Spawned;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-use adjutant_agent::{ActionForm, AgentSpec, Fields, Refusal, TaskNumber};
+use adjutant_agent::{ActionForm, AgentConfig, Fields, Refusal, TaskNumber};
 use serde_json::{Map, Value, json};
 
 use super::artifacts;
@@ -21,11 +21,11 @@ pub(super) const PROMPT_NS: &str = "prompt_ns";
 pub(super) const PROMPT_KEY: &str = "prompt_key";
 
 pub(super) const FORM: ActionForm = ActionForm {
-    needed: &["mode", PROMPT_NS, PROMPT_KEY, "instructions"],
+    required: &["mode", PROMPT_NS, PROMPT_KEY, "instructions"],
     optional: &["expected_artifacts", "plan_step_id", "snapshot_version", "task_id"],
 };
 
-adjutant_agent::words! {
+adjutant_agent::word_enum! {
     /// Why a child is dispatched.
     Mode {
         PlanStep = "plan_step",
@@ -56,13 +56,13 @@ pub struct Dispatch {
 impl Call {
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
-        fields.only(&[FORM])?;
+        fields.refuse_unknown(&[FORM])?;
         if let Some(task) = task_to_wait_for(&mut fields)? {
             return Ok(Self::WaitAgain(task));
         }
         let mode = mode(&mut fields)?;
-        let prompt_ns = fields.filled(PROMPT_NS)?.to_owned();
-        let prompt_key = fields.filled(PROMPT_KEY)?.to_owned();
+        let prompt_ns = fields.non_empty_text(PROMPT_NS)?.to_owned();
+        let prompt_key = fields.non_empty_text(PROMPT_KEY)?.to_owned();
         let instructions = ascii("instructions", fields.text("instructions")?, MAX_INSTRUCTIONS)?;
         let expected_artifacts = expected_artifacts(&mut fields)?;
         let plan_step_id = plan_step_id(&mut fields, mode)?;
@@ -103,7 +103,7 @@ fn expected_artifacts(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
 /// It counts in a step of a plan; elsewhere it only has to be one.
 fn plan_step_id(fields: &mut Fields, mode: Mode) -> Result<Option<String>, Refusal> {
     let step = fields
-        .text_if_any("plan_step_id")?
+        .optional_text("plan_step_id")?
         .map(|step| ascii("plan_step_id", step, MAX_STEP))
         .transpose()?;
     match (mode, step) {
@@ -116,7 +116,7 @@ fn plan_step_id(fields: &mut Fields, mode: Mode) -> Result<Option<String>, Refus
 }
 
 fn snapshot_version(fields: &mut Fields) -> Result<(), Refusal> {
-    match fields.text_if_any("snapshot_version")? {
+    match fields.optional_text("snapshot_version")? {
         None | Some(SNAPSHOT_VERSION) => Ok(()),
         Some(other) => {
             let start: String = other.chars().take(64).collect();
@@ -149,14 +149,14 @@ impl Dispatch {
     /// The child's configuration: the agent with every tool of its parent, and what it has to know of the dispatch.
     pub(super) fn spec(
         &self,
-        agent: AgentSpec,
+        agent: AgentConfig,
         parent_tools: Vec<String>,
         model: String,
         snapshot: &SnapshotSummary,
-    ) -> AgentSpec {
+    ) -> AgentConfig {
         let notes = self.notes(snapshot);
         let system_prompt = format!("{}\n\n{notes}", agent.system_prompt.trim_end());
-        AgentSpec { system_prompt, tools: parent_tools, model, private_context: true, ..agent }
+        AgentConfig { system_prompt, tools: parent_tools, model, private_context: true, ..agent }
     }
 
     fn notes(&self, snapshot: &SnapshotSummary) -> String {

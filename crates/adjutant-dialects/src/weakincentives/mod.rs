@@ -10,7 +10,9 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{AgentSpec, ErrorCode, Refusal, ToolDefinition, check_agent_name, tools_used};
+use adjutant_agent::{
+    AgentConfig, ErrorCode, Refusal, ToolDefinition, check_agent_name, tools_used,
+};
 use adjutant_store::{Agent, NewDelegation, NewTask, TaskContext, TaskView};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -69,7 +71,7 @@ impl Implementation for Tools {
         let key = CallKey::of(call, Self::NAME)?;
         let agent = prompt(context, session, new).await?;
         let on_worker_loss = agent.definition.on_worker_loss;
-        let spec = spec(context, session, new, agent.definition.spec).await?;
+        let spec = spec(context, session, new, agent.definition.config).await?;
         let task = NewTask {
             agent: new.agent(),
             agent_version: agent.version,
@@ -83,8 +85,12 @@ impl Implementation for Tools {
             ..NewTask::default()
         };
         let key = key.as_ref().map(CallKey::as_ref);
-        let new =
-            NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() };
+        let new = NewDelegation {
+            task,
+            config: Some(spec),
+            any_length: true,
+            ..NewDelegation::default()
+        };
         let spawned =
             context.store.delegate(session.id, &new, &context.policy.operator, key).await?;
         Ok(Started::Waiting(spawned.number))
@@ -100,7 +106,7 @@ impl Implementation for Tools {
         task: &TaskView,
     ) -> Result<Answer> {
         let record = context.store.task(session.tenant, task.id).await?;
-        let agent = AgentSpec::deserialize(&record.config).map_err(|error| bug(&error))?;
+        let agent = AgentConfig::deserialize(&record.config).map_err(|error| bug(&error))?;
         let turns = context.store.turns(record.entry.task.id).await?;
         Ok(answers::ended(&ended_task(&record)?, &tools_used(&agent, &turns)))
     }
@@ -161,8 +167,8 @@ async fn spec(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     new: &Dispatch,
-    agent: AgentSpec,
-) -> Result<AgentSpec> {
+    agent: AgentConfig,
+) -> Result<AgentConfig> {
     let parent = context.parent(session).await?;
     let model = if agent.model.is_empty() { parent.model } else { agent.model.clone() };
     let snapshot = SnapshotSummary::of(context, session.id).await?;

@@ -1,4 +1,4 @@
-use adjutant_agent::{AgentSpec, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber};
+use adjutant_agent::{AgentConfig, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber};
 use serde_json::json;
 
 use super::answers::*;
@@ -121,10 +121,10 @@ fn the_child_is_told_of_its_step_its_snapshot_and_what_it_is_to_deliver() {
     let mut arguments = with("mode", json!("plan_step"));
     arguments["plan_step_id"] = json!("step-3");
     arguments["expected_artifacts"] = json!(["report.md", "notes.txt"]);
-    let agent = AgentSpec {
+    let agent = AgentConfig {
         system_prompt: "You read.\n".to_owned(),
         tools: vec!["own".to_owned()],
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     };
     let key = |key: &str, tokens| SnapshotKey { key: key.to_owned(), value_size_tokens: tokens };
     let snapshot =

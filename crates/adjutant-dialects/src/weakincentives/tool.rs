@@ -25,7 +25,7 @@ pub(super) fn tool() -> ToolDefinition {
                 "snapshot_version": {"type": ["string", "null"], "description": format!("The form of snapshot that you count on; leave it out, or give {SNAPSHOT_VERSION:?}.")},
                 "task_id": {"type": ["string", "null"], "description": ABOUT_TASK_ID},
             },
-            "required": FORM.needed,
+            "required": FORM.required,
             "additionalProperties": false,
         }),
         replay: Replay::Unsafe,

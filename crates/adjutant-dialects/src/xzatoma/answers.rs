@@ -1,6 +1,6 @@
 //! What the source's tool returns: an object that says how it went.
 
-use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, View};
+use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, Truncation};
 use serde_json::{Map, Value, json};
 
 use super::Settings;
@@ -15,7 +15,7 @@ const TRUNCATED: &str = "[Output truncated]";
 pub fn ended(task: &EndedTask, settings: &Settings) -> Answer {
     match output(task) {
         Ok((output, completion)) => {
-            success(&view(settings.output_max_size).of(output).text, how_far(task, completion))
+            success(&view(settings.output_max_size).apply(output).text, how_far(task, completion))
         }
         Err(error) => failure(
             &format!("Subagent execution failed: {error}"),
@@ -117,7 +117,7 @@ fn failure(error: &str, metadata: Map<String, Value>) -> Answer {
 }
 
 /// How much of an output is shown.
-pub(super) fn view(output_max_size: usize) -> View {
+pub(super) fn view(output_max_size: usize) -> Truncation {
     let most = Length::Bytes(output_max_size);
-    View { longest: most, kept: most, notice: TRUNCATED }
+    Truncation { max: most, kept: most, notice: TRUNCATED }
 }

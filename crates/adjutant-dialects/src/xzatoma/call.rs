@@ -1,4 +1,4 @@
-use adjutant_agent::{ActionForm, AgentSpec, Fields, Refusal, TaskNumber};
+use adjutant_agent::{ActionForm, AgentConfig, Fields, Refusal, TaskNumber};
 use serde_json::{Map, Value, json};
 
 use super::{NAME, Settings};
@@ -14,7 +14,7 @@ pub(super) const MAX_TURNS: std::ops::RangeInclusive<i64> = 1..=50;
 const MAX_LABEL_CHARS: usize = 200;
 
 const FORM: ActionForm = ActionForm {
-    needed: &["label", "task_prompt"],
+    required: &["label", "task_prompt"],
     optional: &["summary_prompt", "allowed_tools", "max_turns", "task_id"],
 };
 
@@ -51,12 +51,12 @@ impl From<Refusal> for Wrong {
 impl Call {
     pub fn parse(arguments: &Value) -> Result<Self, Wrong> {
         let mut fields = Fields::of(arguments)?;
-        fields.only(&[FORM])?;
+        fields.refuse_unknown(&[FORM])?;
         if let Some(task) = task_to_wait_for(&mut fields)? {
             return Ok(Self::WaitAgain(task));
         }
-        let label = fields.text_if_any("label")?.ok_or_else(|| missing("label"))?;
-        let task_prompt = fields.text_if_any("task_prompt")?.unwrap_or_default();
+        let label = fields.optional_text("label")?.ok_or_else(|| missing("label"))?;
+        let task_prompt = fields.optional_text("task_prompt")?.unwrap_or_default();
         for (name, text) in [("label", label), ("task_prompt", task_prompt)] {
             if text.trim().is_empty() {
                 return Err(Wrong(format!("{name} cannot be empty")));
@@ -67,7 +67,7 @@ impl Call {
         }
         // A blank one would ask for nothing.
         let summary_prompt =
-            fields.text_if_any("summary_prompt")?.filter(|prompt| !prompt.trim().is_empty());
+            fields.optional_text("summary_prompt")?.filter(|prompt| !prompt.trim().is_empty());
         Ok(Self::New(Box::new(Delegation {
             label: label.to_owned(),
             task_prompt: task_prompt.to_owned(),
@@ -85,7 +85,7 @@ fn missing(field: &str) -> Wrong {
 }
 
 fn max_turns(fields: &mut Fields) -> Result<Option<i32>, Wrong> {
-    let Some(turns) = fields.whole("max_turns")? else { return Ok(None) };
+    let Some(turns) = fields.integer("max_turns")? else { return Ok(None) };
     let turns = Some(turns)
         .filter(|turns| MAX_TURNS.contains(turns))
         .and_then(|turns| turns.try_into().ok());
@@ -100,8 +100,8 @@ impl Delegation {
         parent_tools: &[String],
         model: String,
         settings: &Settings,
-    ) -> Result<AgentSpec, Wrong> {
-        Ok(AgentSpec {
+    ) -> Result<AgentConfig, Wrong> {
+        Ok(AgentConfig {
             tools: self.tools(parent_tools)?,
             model,
             max_turns: self.max_turns.unwrap_or(settings.default_max_turns),
@@ -110,7 +110,7 @@ impl Delegation {
             delegation: Some(NAME.to_owned()),
             max_depth: i16::try_from(settings.max_depth).ok(),
             telemetry: settings.telemetry(),
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         })
     }
 

@@ -1,6 +1,6 @@
 //! What the source tells of its subagents, as data.
 
-use adjutant_agent::{AgentSpec, EndedTask, Outcome};
+use adjutant_agent::{AgentConfig, EndedTask, Outcome};
 
 use super::answers::{output, tokens, user_messages, view};
 use super::telemetry::Telemetry;
@@ -42,7 +42,7 @@ pub enum Event {
 
 impl Event {
     /// A subagent of this depth, which has no more turns than the operator's ceiling.
-    pub fn of_spawn(spec: &AgentSpec, depth: i32, ceiling: i32) -> Self {
+    pub fn of_spawn(spec: &AgentConfig, depth: i32, ceiling: i32) -> Self {
         Self::Spawn {
             depth,
             max_turns: spec.max_turns.min(ceiling),
@@ -78,7 +78,7 @@ pub fn of_end(task: &EndedTask, max_turns: i32, telemetry: &Telemetry) -> Vec<Ev
         events.push(Event::MaxTurnsExceeded { depth, max_turns });
     }
     if text.len() > telemetry.output_max_size {
-        let kept = view(telemetry.output_max_size).kept.start_of(text);
+        let kept = view(telemetry.output_max_size).kept.prefix_of(text);
         events.push(Event::Truncation { original_size: text.len(), truncated_size: kept.len() });
     }
     events.push(Event::Complete {

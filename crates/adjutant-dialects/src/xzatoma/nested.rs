@@ -55,14 +55,18 @@ impl BlockingTool for NestedTool {
             quota: settings.quota.if_any(),
             ..NewTask::default()
         };
-        let delegation =
-            NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() };
+        let delegation = NewDelegation {
+            task,
+            config: Some(spec),
+            any_length: true,
+            ..NewDelegation::default()
+        };
         Ok(PlannedChild { delegation })
     }
 
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>) {
         let depth = i32::from(parent.depth) + 2;
-        let Some(spec) = &child.delegation.spec else { return };
+        let Some(spec) = &child.delegation.config else { return };
         let event = Event::of_spawn(spec, depth, parent.operator.max_turns_ceiling);
         log(&event, label_of(child), parent);
     }

@@ -34,7 +34,7 @@ async fn an_error_has_the_vendors_form_streaming_or_not() {
             }
             assert!(!error["error"]["message"].as_str().unwrap().is_empty());
         }
-        assert_eq!((server.tally().failed, server.tally().answered), (4, 0));
+        assert_eq!((server.request_counts().failed, server.request_counts().answered), (4, 0));
         server.finish();
     }
 }

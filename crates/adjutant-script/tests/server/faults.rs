@@ -28,7 +28,12 @@ async fn a_connection_dropped_before_the_headers_is_no_answer() {
             assert!(error.is_request(), "{error:?}");
         }
     }
-    assert_eq!((server.tally().failed, server.tally().requests), (4, 4), "{:?}", server.tally());
+    assert_eq!(
+        (server.request_counts().failed, server.request_counts().requests),
+        (4, 4),
+        "{:?}",
+        server.request_counts()
+    );
 }
 
 #[tokio::test]
@@ -45,7 +50,7 @@ async fn a_connection_dropped_half_way_leaves_half_an_answer() {
         assert!(events.len() >= 4, "what was sent before has arrived: {events:?}");
         assert!(events.iter().all(|event| event.data != "[DONE]" && event.name != "message_stop"));
     }
-    assert_eq!(server.tally().failed, 4);
+    assert_eq!(server.request_counts().failed, 4);
 }
 
 #[tokio::test]
@@ -128,13 +133,13 @@ async fn an_answer_that_hangs_does_so_until_the_client_goes_away() {
         }
         server.wait_until("it saw the client go", |tally| tally.hung_up == seen).await;
     }
-    assert!(server.requests().iter().all(adjutant_script::Recorded::hung_up));
+    assert!(server.requests().iter().all(adjutant_script::RecordedRequest::hung_up));
 
     let (server, client) = play(Script::new().answer(fault(Fault::HangHalfway))).await;
     for (wire, seen) in WIRES.into_iter().zip(1..) {
         let mut response = client.send(wire, &streaming()).await;
         assert!(response.chunk().await.unwrap().is_some());
-        assert_eq!(server.tally().hung_up, seen - 1);
+        assert_eq!(server.request_counts().hung_up, seen - 1);
         drop(response);
         server.wait_until("it saw the client go", |tally| tally.hung_up == seen).await;
     }

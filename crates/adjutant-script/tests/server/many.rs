@@ -42,7 +42,7 @@ async fn two_hundred_conversations_at_once_each_get_their_own_answers() {
     });
     join_all(loops).await;
     assert!(begun.elapsed() < delay * 40, "they wait side by side: {:?}", begun.elapsed());
-    assert_eq!((server.tally().requests, server.tally().answered), (400, 400));
+    assert_eq!((server.request_counts().requests, server.request_counts().answered), (400, 400));
     assert_eq!(server.turns().len(), 400);
     server.assert_nothing_answered_twice();
     server.finish();

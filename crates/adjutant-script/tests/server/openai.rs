@@ -104,7 +104,7 @@ async fn tool_calls_come_with_text_ids_and_arguments() {
 #[tokio::test]
 async fn tool_calls_stream_by_index_and_fragment() {
     let answer = tool_call("fetch", json!({"url": "http://example.com"}))
-        .and(adjutant_script::Call {
+        .and(adjutant_script::ToolCall {
             name: "f".to_owned(),
             id: None,
             arguments: adjutant_script::CallArguments::Raw("{\"half".to_owned()),

@@ -72,7 +72,7 @@ fn a_wrong_script_says_where_and_what() {
         ("[[rule]\n", 1, ""),
     ] {
         match Script::from_toml(toml).unwrap_err() {
-            ScriptError::Wrong { line: said, message, .. } => {
+            ScriptError::Invalid { line: said, message, .. } => {
                 assert!(message.contains(words), "{toml}: {message}");
                 assert_eq!(said, line, "{toml}: {message}");
             }

@@ -1,8 +1,8 @@
 //! The bodies of requests that create or change a session.
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, Parent, Permissions, Refusal, SUBAGENT, Skill,
-    Webhook, estimate_tokens, nanousd, text_in, whole_in,
+    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, OrchestratorConfig, Permissions, Refusal,
+    SUBAGENT, Skill, Webhook, estimate_tokens, integer_in, nanousd, text_in,
 };
 use adjutant_store::{NewSession, SessionChange};
 use serde_json::{Map, Value};
@@ -105,7 +105,7 @@ impl NewSessionBody {
                 max_cost_nanousd: max_cost_nanousd.transpose()?,
             },
             metadata: self.metadata,
-            parent: Parent {
+            parent: OrchestratorConfig {
                 system_prompt: self.system_prompt,
                 tools: self.tools,
                 skills: self.skills,
@@ -204,7 +204,7 @@ fn filled<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
 /// A limit that a session may lower; `most` if the body has none.
 fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(most) };
-    let wanted = whole_in(value).and_then(|wanted| i32::try_from(wanted).ok());
+    let wanted = integer_in(value).and_then(|wanted| i32::try_from(wanted).ok());
     wanted.filter(|wanted| (1..=most).contains(wanted)).ok_or_else(|| {
         Refusal::invalid(name, format_args!("must be a whole number from 1 to {most}"))
     })
@@ -212,7 +212,7 @@ fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusa
 
 fn tokens(fields: &mut Fields<'_>, name: &str) -> Result<Option<i64>, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(None) };
-    let wanted = whole_in(value).filter(|wanted| *wanted >= 0);
+    let wanted = integer_in(value).filter(|wanted| *wanted >= 0);
     wanted
         .map(Some)
         .ok_or_else(|| Refusal::invalid(name, "must be a whole number that is not negative"))

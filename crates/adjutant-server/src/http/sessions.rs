@@ -62,9 +62,9 @@ pub(super) struct Session {
     input_tokens: i64,
     output_tokens: i64,
     cost_usd: f64,
-    #[serde(serialize_with = "adjutant_store::moment::serialize")]
+    #[serde(serialize_with = "adjutant_store::timestamp::serialize")]
     created_at: DateTime<Utc>,
-    #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
+    #[serde(serialize_with = "adjutant_store::timestamp::serialize_option")]
     archived_at: Option<DateTime<Utc>>,
     /// Receives the ends of its tasks.
     webhook: Option<SessionWebhook>,
@@ -78,7 +78,7 @@ pub(super) struct SessionWebhook {
     #[schema(value_type = Vec<String>)]
     events: Vec<WebhookEvent>,
     /// Set when the receiver answered 410 Gone; nothing is sent after that.
-    #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
+    #[serde(serialize_with = "adjutant_store::timestamp::serialize_option")]
     disabled_at: Option<DateTime<Utc>>,
 }
 

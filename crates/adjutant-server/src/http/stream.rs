@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind, usd};
-use adjutant_store::{Event, EventPage, LiveText, moment};
+use adjutant_store::{Event, EventPage, LiveText, timestamp};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -219,7 +219,7 @@ impl EventStream {
             task_id: event.task_number.to_string(),
             id: event.task,
             kind: kind.as_str(),
-            at: moment::utc(at),
+            at: timestamp::utc(at),
             attempt: event.attempt,
             ..EventData::default()
         };
@@ -313,7 +313,7 @@ impl<'a> EventData<'a> {
             task_id: live.task_number.to_string(),
             id: live.task,
             kind: "text",
-            at: moment::utc(Utc::now()),
+            at: timestamp::utc(Utc::now()),
             turn: Some(live.turn),
             offset: Some(live.offset),
             text: Some(&live.text),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
-    AgentSpec, BudgetScope, FailureKind, OverBudget, Request, Spent, StoredTurn, ToolDefinition,
+    AgentConfig, BudgetScope, FailureKind, OverBudget, Request, Spent, StoredTurn, ToolDefinition,
     Turn, TurnKind, give_up,
 };
 use adjutant_store::Preflight;
@@ -27,7 +27,7 @@ pub(super) enum CallResult {
 
 /// One model call of an agent.
 pub(super) struct ModelCall<'a> {
-    pub(super) agent: &'a AgentSpec,
+    pub(super) agent: &'a AgentConfig,
     pub(super) kind: TurnKind,
     pub(super) request: &'a Request<'a>,
     pub(super) tools: &'a [ToolDefinition],

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use adjutant_agent::{
-    AgentSpec, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber, TaskState, TaskView,
-    ToolResult, ToolUse,
+    AgentConfig, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber, TaskState,
+    TaskView, ToolResult, ToolUse,
 };
 use adjutant_dialects::DialectSettings;
 use adjutant_dialects::nested::NestedCalls;
@@ -37,7 +37,7 @@ impl Default for Delegating {
 }
 
 impl Delegating {
-    pub(super) fn of(&self, agent: &AgentSpec, assignment: &Assignment) -> Delegation {
+    pub(super) fn of(&self, agent: &AgentConfig, assignment: &Assignment) -> Delegation {
         agent.delegation(assignment.depth, self.max_depth)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use adjutant_agent::{
-    AgentSpec, Arguments, ContextCall, Delegation, PendingCall, Refusal, SUBAGENT, ToolResult,
+    AgentConfig, Arguments, ContextCall, Delegation, PendingCall, Refusal, SUBAGENT, ToolResult,
     ToolUse, prompts,
 };
 use futures::future::try_join_all;
@@ -22,7 +22,7 @@ pub(super) const SHARED_CONTEXT: &str = "shared_context";
 pub(super) struct ToolRunner<'a> {
     pub(super) task: &'a Task,
     pub(super) toolbox: &'a Toolbox,
-    pub(super) agent: &'a AgentSpec,
+    pub(super) agent: &'a AgentConfig,
     pub(super) delegating: &'a Delegating,
     pub(super) delegation: Delegation,
 }
@@ -112,7 +112,7 @@ impl ToolRunner<'_> {
         }
         // An earlier attempt may have called a tool whose server is down now.
         let replay = self.toolbox.replay(&call.name).unwrap_or_default();
-        if let Some(instead) = pending.instead_of_running(replay) {
+        if let Some(instead) = pending.result_without_running(replay) {
             return self.store(call, instead).await;
         }
         let started = Instant::now();
@@ -134,7 +134,7 @@ impl ToolRunner<'_> {
     /// The arguments of the call, or the error for the model.
     fn arguments<'c>(&self, call: &'c ToolUse) -> Result<&'c Value, String> {
         if !self.has(&call.name) {
-            let delegates = (self.delegation == Delegation::Here).then_some(SUBAGENT);
+            let delegates = (self.delegation == Delegation::Allowed).then_some(SUBAGENT);
             let tools: Vec<&str> = self.agent.allowed_tools().chain(delegates).collect();
             return Err(match tools.as_slice() {
                 [] => format!("There is no tool {:?}; you have no tools.", call.name),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{NetworkPolicy, RetryRules, Verdict};
+use adjutant_agent::{DeliveryDecision, NetworkPolicy, RetryPolicy};
 use adjutant_store::{Delivery, Error};
 use rand::RngExt;
 use tokio::task::JoinSet;
@@ -35,7 +35,7 @@ pub struct WebhookSettings {
     pub network: NetworkPolicy,
     /// Of one attempt.
     pub timeout: Duration,
-    pub retries: RetryRules,
+    pub retries: RetryPolicy,
 }
 
 impl Default for WebhookSettings {
@@ -43,7 +43,7 @@ impl Default for WebhookSettings {
         Self {
             network: NetworkPolicy::Public,
             timeout: Duration::from_secs(15),
-            retries: RetryRules::default(),
+            retries: RetryPolicy::default(),
         }
     }
 }
@@ -135,7 +135,7 @@ async fn send(state: Arc<WorkerState>, sender: Arc<WebhookSender>, delivery: Del
     let (answered, seen) = sender.post(&delivery).await;
     fault::point("after_post");
     let jitter = rand::rng().random_range(0.0..=1.0);
-    let verdict = sender.settings.retries.verdict(delivery.tries, answered, jitter);
+    let verdict = sender.settings.retries.decide(delivery.tries, answered, jitter);
     let (id, task, tries) = (delivery.id, delivery.task.id, delivery.tries);
     tracing::info!(
         delivery.id = %id, task.id = %task, delivery.tries = tries, http.status = seen.status,
@@ -144,7 +144,7 @@ async fn send(state: Arc<WorkerState>, sender: Arc<WebhookSender>, delivery: Del
     for pause in backoff().take(10) {
         match state.store.settle_delivery(&delivery, verdict, &seen).await {
             Ok(_) => {
-                if let Verdict::Again(_) = verdict {
+                if let DeliveryDecision::Retry(_) = verdict {
                     // The retry may be due before the next poll.
                     state.poll_now.notify_one();
                 }

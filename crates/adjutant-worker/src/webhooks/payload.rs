@@ -1,8 +1,8 @@
 //! The payload of a webhook. It depends on the task alone, so that every attempt sends the same.
 
-use adjutant_agent::{SPEC_VIEW, TaskState, usd};
+use adjutant_agent::{SPEC_TRUNCATION, TaskState, usd};
 use adjutant_store::Delivery;
-use adjutant_store::moment::utc;
+use adjutant_store::timestamp::utc;
 use serde_json::{Map, Value, json};
 
 /// The body of a delivery.
@@ -20,7 +20,7 @@ pub(super) fn body(delivery: &Delivery) -> String {
     put("failure", json!(task.failure));
     put("error", json!(task.error));
     if let Some(said) = &task.text {
-        let shown = SPEC_VIEW.of(said);
+        let shown = SPEC_TRUNCATION.apply(said);
         put(
             if task.state == TaskState::Completed { "result" } else { "partial_result" },
             json!(shown.text),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use adjutant_agent::{Answered, NetworkPolicy, NotPublic};
+use adjutant_agent::{NetworkPolicy, NotPublic, PostResult};
 use adjutant_store::{Delivery, DeliveryResponse};
 use chrono::Utc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -30,27 +30,27 @@ impl WebhookSender {
     }
 
     /// The result of the attempt, for the retry decision and for the history.
-    pub(super) async fn post(&self, delivery: &Delivery) -> (Answered, DeliveryResponse) {
+    pub(super) async fn post(&self, delivery: &Delivery) -> (PostResult, DeliveryResponse) {
         let failed = |answered, error: String| {
             (answered, DeliveryResponse { status: None, error: Some(error) })
         };
         if delivery.secrets.is_empty() {
-            return failed(Answered::Nothing, NO_SECRET.to_owned());
+            return failed(PostResult::NoResponse, NO_SECRET.to_owned());
         }
         let url = match self.checked(&delivery.url) {
             Ok(url) => url,
-            Err(error) => return failed(Answered::OutOfReach, error),
+            Err(error) => return failed(PostResult::ForbiddenAddress, error),
         };
         let sending = self.send(url, delivery);
         match tokio::time::timeout(self.settings.timeout, sending).await {
             Err(_) => {
                 let seconds = self.settings.timeout.as_secs_f64();
-                failed(Answered::Nothing, format!("No answer within {seconds} s."))
+                failed(PostResult::NoResponse, format!("No answer within {seconds} s."))
             }
             Ok(Err(error)) if is_not_public(&error) => {
-                failed(Answered::OutOfReach, describe(error))
+                failed(PostResult::ForbiddenAddress, describe(error))
             }
-            Ok(Err(error)) => failed(Answered::Nothing, describe(error)),
+            Ok(Err(error)) => failed(PostResult::NoResponse, describe(error)),
             Ok(Ok(response)) => read(response).await,
         }
     }
@@ -81,7 +81,7 @@ impl WebhookSender {
     }
 }
 
-async fn read(mut response: Response) -> (Answered, DeliveryResponse) {
+async fn read(mut response: Response) -> (PostResult, DeliveryResponse) {
     let status = response.status();
     let after = retry_after(response.headers());
     let error = if status.is_success() {
@@ -94,7 +94,7 @@ async fn read(mut response: Response) -> (Answered, DeliveryResponse) {
     // The status is known, so an error while reading the body does not matter.
     let _ = tokio::time::timeout(Duration::from_secs(1), Body::read(&mut response, MAX_BODY)).await;
     (
-        Answered::Status(status.as_u16(), after),
+        PostResult::Status(status.as_u16(), after),
         DeliveryResponse { status: Some(status.as_u16()), error },
     )
 }

@@ -100,10 +100,10 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
                 "name": definition.name,
                 "source": agent.source.to_string(),
                 "description": definition.description,
-                "model": Some(&definition.spec.model).filter(|model| !model.is_empty()),
-                "max_turns": definition.spec.max_turns,
-                "tools": definition.spec.tools,
-                "skills": names_of(&definition.spec.skills),
+                "model": Some(&definition.config.model).filter(|model| !model.is_empty()),
+                "max_turns": definition.config.max_turns,
+                "tools": definition.config.tools,
+                "skills": names_of(&definition.config.skills),
             })
         })
         .collect();
@@ -176,7 +176,7 @@ fn as_text(config: &Config) -> String {
     }
     for agent in config.agents.values() {
         let definition = &agent.definition;
-        let spec = &definition.spec;
+        let spec = &definition.config;
         let model = if spec.model.is_empty() { "the session's model" } else { &spec.model };
         lines.push(format!(
             "agent   {}: {model}, {} turns, {} ({})",

@@ -113,7 +113,7 @@ async fn run_story(store: &Store, url: &str, output: &DemoOutput) -> anyhow::Res
 
 /// Starts a model that records the start and the end of every call.
 async fn start_model(calls: Arc<Mutex<CallTimes>>) -> anyhow::Result<ScriptServer> {
-    let record = move |request: &adjutant_script::Recorded| {
+    let record = move |request: &adjutant_script::RecordedRequest| {
         calls
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

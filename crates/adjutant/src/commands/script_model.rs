@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use adjutant_script::{EXAMPLE, End, Keep, Options, Recorded, Script, ScriptServer};
+use adjutant_script::{EXAMPLE, End, Keep, Options, RecordedRequest, Script, ScriptServer};
 use anyhow::Context;
 use clap::Args;
 
@@ -122,7 +122,7 @@ base_url = \"{anthropic}\""
     )
 }
 
-fn log(request: &Recorded) {
+fn log(request: &RecordedRequest) {
     let duration_ms = u64::try_from(request.arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
     let parsed = request.asked.as_ref();
     let (model, turn) = parsed.map_or(("-", 0), |parsed| (parsed.model.as_str(), parsed.turn));
@@ -137,7 +137,7 @@ fn log(request: &Recorded) {
     }
 }
 
-fn log_with_payload(request: &Recorded) {
+fn log_with_payload(request: &RecordedRequest) {
     log(request);
     if let Some(body) = &request.body {
         tracing::info!("body: {body}");

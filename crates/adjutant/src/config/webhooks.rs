@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{NetworkPolicy, RetryRules};
+use adjutant_agent::{NetworkPolicy, RetryPolicy};
 use adjutant_worker::WebhookSettings;
 
 use super::assemble::section;
@@ -26,15 +26,15 @@ pub fn read(table: &Table, findings: &mut Findings) -> WebhookSettings {
         given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(default)
     };
     let tries = setting("max_tries").and_then(|node| i32::try_from(node.as_integer()?).ok());
-    let retries = RetryRules {
+    let retries = RetryPolicy {
         max_tries: tries.unwrap_or(default.retries.max_tries),
-        first: seconds("retry_s", default.retries.first),
-        longest: seconds("retry_max_s", default.retries.longest),
+        first_pause: seconds("retry_s", default.retries.first_pause),
+        max_pause: seconds("retry_max_s", default.retries.max_pause),
     };
     if let Some(node) = setting("retry_s").or(setting("retry_max_s"))
-        && retries.first > retries.longest
+        && retries.first_pause > retries.max_pause
     {
-        let (first, longest) = (retries.first.as_secs_f64(), retries.longest.as_secs_f64());
+        let (first, longest) = (retries.first_pause.as_secs_f64(), retries.max_pause.as_secs_f64());
         let text = format!("must be at most webhooks.retry_max_s ({longest}), not {first}");
         findings.error(&node.location, "webhooks.retry_s", text);
     }

@@ -15,7 +15,7 @@ impl DefineCall {
         });
         let name = name.transpose()?.ok_or_else(|| Refusal::invalid("name", "is required"))?;
         check_agent_name(name)?;
-        let mut text = |field| fields.text_if_any(field).map(|text| text.map(str::to_owned));
+        let mut text = |field| fields.optional_text(field).map(|text| text.map(str::to_owned));
         let draft = AgentDraft {
             name: name.to_owned(),
             description: text("description")?,
@@ -27,20 +27,20 @@ impl DefineCall {
             tools: fields
                 .texts("tools")?
                 .map(|names| names.into_iter().map(str::to_owned).collect()),
-            max_turns: fields.whole("max_turns")?,
+            max_turns: fields.integer("max_turns")?,
             timeout_s: fields.number("timeout_s")?,
-            max_input_tokens: fields.whole("max_input_tokens")?,
-            max_output_tokens: fields.whole("max_output_tokens")?,
+            max_input_tokens: fields.integer("max_input_tokens")?,
+            max_output_tokens: fields.integer("max_output_tokens")?,
             max_cost_usd: fields.number("max_cost_usd")?,
             on_worker_loss: on_worker_loss(fields)?,
-            may_delegate: fields.flag("may_delegate")?,
+            may_delegate: fields.boolean("may_delegate")?,
             ..AgentDraft::default()
         };
-        Ok(Self { draft, replace: fields.flag("replace")?.unwrap_or(false) })
+        Ok(Self { draft, replace: fields.boolean("replace")?.unwrap_or(false) })
     }
 }
 
 fn on_worker_loss(fields: &mut Fields) -> Result<Option<OnWorkerLoss>, Refusal> {
-    let Some(word) = fields.text_if_any("on_worker_loss")? else { return Ok(None) };
+    let Some(word) = fields.optional_text("on_worker_loss")? else { return Ok(None) };
     word.parse().map(Some).map_err(|_| Refusal::invalid("on_worker_loss", "must be resume or fail"))
 }

@@ -66,11 +66,11 @@ impl CancelCall {
 impl ReadCall {
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         let task_id = task_id(fields)?;
-        let offset = fields.whole("offset")?.unwrap_or(0);
+        let offset = fields.integer("offset")?.unwrap_or(0);
         if offset < 0 {
             return Err(Refusal::invalid("offset", "must not be negative"));
         }
-        let limit = fields.whole("limit")?.unwrap_or(DEFAULT_PAGE_CHARS);
+        let limit = fields.integer("limit")?.unwrap_or(DEFAULT_PAGE_CHARS);
         if limit < 1 {
             return Err(Refusal::invalid("limit", "must be at least 1"));
         }
@@ -81,7 +81,7 @@ impl ReadCall {
 impl WaitCall {
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         let task_ids = fields.texts("task_ids")?.map(task_ids).transpose()?;
-        let mode = match fields.text_if_any("mode")? {
+        let mode = match fields.optional_text("mode")? {
             None => WaitMode::default(),
             Some(word) => {
                 word.parse().map_err(|_| Refusal::invalid("mode", "must be any or all"))?
@@ -116,7 +116,7 @@ fn task_ids(names: Vec<&str>) -> Result<Vec<TaskNumber>, Refusal> {
 }
 
 pub(super) fn task_id(fields: &mut Fields) -> Result<TaskNumber, Refusal> {
-    task_number("task_id", fields.filled("task_id")?)
+    task_number("task_id", fields.non_empty_text("task_id")?)
 }
 
 /// A text that is no task's name names no task: that is not a malformed call, since a name is whatever we made it.
@@ -135,7 +135,7 @@ pub(crate) fn task_number(field: &str, name: &str) -> Result<TaskNumber, Refusal
 }
 
 pub(super) fn idempotency_key(fields: &mut Fields) -> Result<Option<String>, Refusal> {
-    let key = fields.text_if_any("idempotency_key")?;
+    let key = fields.optional_text("idempotency_key")?;
     key.map(check_idempotency_key).transpose()?;
     Ok(key.map(str::to_owned))
 }

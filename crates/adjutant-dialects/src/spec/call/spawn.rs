@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, LONGEST_S, MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, Refusal, TaskNumber,
-    Webhook, check_agent_name, estimate_tokens, nanousd, not_negative, time_limit,
+    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, Refusal,
+    TaskNumber, Webhook, check_agent_name, estimate_tokens, nanousd, not_negative, time_limit,
 };
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
@@ -129,7 +129,7 @@ impl From<&BatchItem> for NewDelegation {
 
 impl SpawnCall {
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
-        let (agent, task) = (fields.filled("agent")?.to_owned(), task(fields)?);
+        let (agent, task) = (fields.non_empty_text("agent")?.to_owned(), task(fields)?);
         let names = depends_on(fields)?;
         Ok(Self {
             agent,
@@ -167,7 +167,7 @@ impl BatchCall {
                 format_args!("must be 1 to {MAX_BATCH} tasks, not {}", items.len()),
             ));
         }
-        let queue = fields.flag("queue")?.unwrap_or(false);
+        let queue = fields.boolean("queue")?.unwrap_or(false);
         let mut drafts = items.iter().enumerate().map(read_item).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<Option<&str>> = drafts.iter().map(|draft| draft.name).collect();
         for (place, name) in names.iter().enumerate() {
@@ -216,10 +216,10 @@ fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
     }
     let read = || {
         let mut fields = Fields::of(item)?;
-        fields.only(&[BATCH_ITEM])?;
+        fields.refuse_unknown(&[BATCH_ITEM])?;
         let draft = ItemDraft {
             name: local_name(&mut fields)?,
-            agent: fields.filled("agent")?.to_owned(),
+            agent: fields.non_empty_text("agent")?.to_owned(),
             task: task(&mut fields)?,
             depends_on: depends_on(&mut fields)?,
             options: TaskOptions::read(&mut fields)?,
@@ -232,7 +232,7 @@ fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
 
 /// What other tasks of the batch call it. It looks like an agent's name, and never like a task's.
 fn local_name<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a str>, Refusal> {
-    let Some(name) = fields.text_if_any("name")? else { return Ok(None) };
+    let Some(name) = fields.optional_text("name")? else { return Ok(None) };
     check_agent_name(name)
         .map_err(|_| Refusal::invalid("name", "must be 1 to 64 characters of a-z, 0-9, _ and -"))?;
     if name.parse::<TaskNumber>().is_ok() {
@@ -261,7 +261,7 @@ fn at(place: usize, refusal: &Refusal) -> Refusal {
 }
 
 fn task(fields: &mut Fields) -> Result<String, Refusal> {
-    let task = fields.filled("task")?;
+    let task = fields.non_empty_text("task")?;
     let tokens = estimate_tokens(task);
     if tokens > MAX_TASK_TOKENS {
         return Err(Refusal::new(
@@ -288,18 +288,18 @@ fn depends_on<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, Refusal> {
 impl TaskOptions {
     fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         Ok(Self {
-            queue: fields.flag("queue")?.unwrap_or(false),
+            queue: fields.boolean("queue")?.unwrap_or(false),
             priority: priority(fields)?,
             delay: delay(fields)?,
             timeout_s: timeout_s(fields)?,
             budget: Budget {
                 max_input_tokens: not_negative(
                     "max_input_tokens",
-                    fields.whole("max_input_tokens")?,
+                    fields.integer("max_input_tokens")?,
                 )?,
                 max_output_tokens: not_negative(
                     "max_output_tokens",
-                    fields.whole("max_output_tokens")?,
+                    fields.integer("max_output_tokens")?,
                 )?,
                 max_cost_nanousd: fields
                     .number("max_cost_usd")?
@@ -311,14 +311,14 @@ impl TaskOptions {
             metadata: metadata(fields)?,
             webhook: fields
                 .take("webhook")
-                .map(|webhook| Webhook::read("webhook", webhook))
+                .map(|webhook| Webhook::parse("webhook", webhook))
                 .transpose()?,
         })
     }
 }
 
 fn priority(fields: &mut Fields) -> Result<i16, Refusal> {
-    let priority = fields.whole("priority")?.unwrap_or(0);
+    let priority = fields.integer("priority")?.unwrap_or(0);
     i16::try_from(priority).ok().filter(|_| PRIORITIES.contains(&priority)).ok_or_else(|| {
         let (lowest, highest) = (PRIORITIES.start(), PRIORITIES.end());
         Refusal::invalid("priority", format_args!("must be from {lowest} to {highest}"))
@@ -327,10 +327,10 @@ fn priority(fields: &mut Fields) -> Result<i16, Refusal> {
 
 fn delay(fields: &mut Fields) -> Result<Option<Duration>, Refusal> {
     let Some(seconds) = fields.number("delay_s")? else { return Ok(None) };
-    if !(0.0..=LONGEST_S).contains(&seconds) {
+    if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return Err(Refusal::invalid(
             "delay_s",
-            format_args!("must be from 0 to {LONGEST_S} seconds"),
+            format_args!("must be from 0 to {MAX_SECONDS} seconds"),
         ));
     }
     Ok(Duration::try_from_secs_f64(seconds).ok().filter(|delay| !delay.is_zero()))
@@ -342,7 +342,7 @@ fn timeout_s(fields: &mut Fields) -> Result<Option<f64>, Refusal> {
 
 /// A blank one is none.
 fn summary_prompt(fields: &mut Fields) -> Result<Option<String>, Refusal> {
-    let Some(text) = fields.text_if_any("summary_prompt")?.filter(|text| !text.trim().is_empty())
+    let Some(text) = fields.optional_text("summary_prompt")?.filter(|text| !text.trim().is_empty())
     else {
         return Ok(None);
     };

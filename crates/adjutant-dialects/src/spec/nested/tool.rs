@@ -29,7 +29,7 @@ pub fn actions_tool() -> ToolDefinition {
 fn narrow(properties: &mut Map<String, Value>) {
     let forms = || ACTIONS.iter().flat_map(|action| action.forms());
     let is_used = |name: &str| {
-        forms().any(|form| form.needed.contains(&name) || form.optional.contains(&name))
+        forms().any(|form| form.required.contains(&name) || form.optional.contains(&name))
     };
     let is_left_out = |name: &str| ["idempotency_key", "webhook"].contains(&name);
     properties.retain(|name, _| name == "action" || (is_used(name) && !is_left_out(name)));

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, LONGEST_S, Refusal, TaskId, TaskNumber, TaskView, WaitMode};
+use adjutant_agent::{ErrorCode, MAX_SECONDS, Refusal, TaskId, TaskNumber, TaskView, WaitMode};
 use serde_json::{Value, json};
 
 use super::child_status;
@@ -30,10 +30,10 @@ impl ChildWait {
         let WaitCall { task_ids, mode, timeout: _ } = call;
         // The bound of the orchestrator's wait is not for us: nobody holds a connection open.
         let timeout = match arguments.get("timeout_s").and_then(Value::as_f64) {
-            Some(seconds) if seconds > LONGEST_S => {
+            Some(seconds) if seconds > MAX_SECONDS => {
                 return Err(Refusal::invalid(
                     "timeout_s",
-                    format_args!("must be at most {LONGEST_S} seconds"),
+                    format_args!("must be at most {MAX_SECONDS} seconds"),
                 ));
             }
             seconds => seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),

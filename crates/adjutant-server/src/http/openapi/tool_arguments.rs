@@ -1,7 +1,7 @@
 //! The arguments of the tools: one schema for each action, made from the schema that models see.
 
 use adjutant_agent::{
-    ActionForm, ContextAction, LONGEST_S, MAX_USD, SHARED_CONTEXT, SUBAGENT, ToolDefinition,
+    ActionForm, ContextAction, MAX_SECONDS, MAX_USD, SHARED_CONTEXT, SUBAGENT, ToolDefinition,
     shared_context_tool,
 };
 use adjutant_dialects::spec::{BATCH_ITEM, SubagentAction, subagent_tool};
@@ -96,9 +96,9 @@ fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
         schema
     };
     let mut properties = Map::new();
-    properties.extend(form.needed.iter().map(|name| ((*name).to_owned(), field(name))));
+    properties.extend(form.required.iter().map(|name| ((*name).to_owned(), field(name))));
     properties.extend(form.optional.iter().map(|name| ((*name).to_owned(), or_null(field(name)))));
-    object(properties, form.needed)
+    object(properties, form.required)
 }
 
 /// Narrows the webhook of a task, and those of the tasks of a batch.
@@ -148,8 +148,8 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
         (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": MAX_USD}),
         (SUBAGENT, "priority") => json!({"minimum": -100, "maximum": 100}),
         (SUBAGENT, "timeout_s") if action == "wait" => json!({"minimum": 0}),
-        (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": LONGEST_S}),
-        (SUBAGENT, "delay_s") => json!({"minimum": 0, "maximum": LONGEST_S}),
+        (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": MAX_SECONDS}),
+        (SUBAGENT, "delay_s") => json!({"minimum": 0, "maximum": MAX_SECONDS}),
         (SUBAGENT, "label") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 200}),
         (SUBAGENT, "idempotency_key") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 300}),
         (SHARED_CONTEXT, "key") => json!({"pattern": KEY}),
@@ -177,7 +177,7 @@ mod tests {
         let forms: [(_, Vec<&ActionForm>); 2] =
             [(subagent_tool(), subagent.collect()), (shared_context_tool(), context.collect())];
         let has = |form: &ActionForm, name: &str| {
-            form.needed.contains(&name) || form.optional.contains(&name)
+            form.required.contains(&name) || form.optional.contains(&name)
         };
         for (tool, forms) in forms {
             let properties = tool.input_schema["properties"].as_object().unwrap();
@@ -188,7 +188,7 @@ mod tests {
             for name in item.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
                 assert!(has(&BATCH_ITEM, name), "tasks: {name}");
             }
-            for name in forms.iter().flat_map(|form| form.needed.iter().chain(form.optional)) {
+            for name in forms.iter().flat_map(|form| form.required.iter().chain(form.optional)) {
                 assert!(properties.contains_key(*name), "{}: {name}", tool.name);
             }
         }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{AgentDefinition, AgentSpec, OnWorkerLoss};
+use adjutant_agent::{AgentConfig, AgentDefinition, OnWorkerLoss};
 use adjutant_store::{NewSession, Store};
 use anyhow::Context;
 use clap::Args;
@@ -262,10 +262,10 @@ fn agent() -> AgentDefinition {
         name: AGENT.to_owned(),
         description: "Takes part in a measurement".to_owned(),
         on_worker_loss: OnWorkerLoss::default(),
-        spec: AgentSpec {
+        config: AgentConfig {
             system_prompt: "You take part in a measurement.".to_owned(),
             model: "none".to_owned(),
-            ..AgentSpec::default()
+            ..AgentConfig::default()
         },
     }
 }

@@ -5,7 +5,7 @@ mod report;
 
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{AgentSpec, SessionId};
+use adjutant_agent::{AgentConfig, SessionId};
 use adjutant_store::{Insert, NewSession, NewTask, Store};
 use anyhow::ensure;
 use clap::Args;
@@ -265,10 +265,10 @@ fn name(pace: Pace, loops: usize) -> String {
 }
 
 fn task(name: &str, id: &str) -> NewTask {
-    let spec = AgentSpec {
+    let spec = AgentConfig {
         system_prompt: SYSTEM_PROMPT.to_owned(),
         model: model::NAME.to_owned(),
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     };
     let config: Map<String, Value> = serde_json::to_value(spec)
         .ok()

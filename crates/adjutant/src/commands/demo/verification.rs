@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use adjutant_agent::{Spent, StoredTurn};
-use adjutant_script::{ScriptServer, Tally, TurnCount};
+use adjutant_script::{RequestCounts, ScriptServer, TurnCount};
 use adjutant_store::Store;
 use anyhow::{Context, ensure};
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub async fn check(
     let resumed = check_tasks(story, &stored)?;
     check_findings(model, story)?;
     ensure!(model.unexpected().is_empty(), "the model received unexpected requests");
-    let usage = usage(model.tally(), &model.turns(), &story.kill, &stored)?;
+    let usage = usage(model.request_counts(), &model.turns(), &story.kill, &stored)?;
     let most_calls_at_once = max_overlap(calls);
     let cap = usize::try_from(CAP)?;
     ensure!(
@@ -148,7 +148,7 @@ fn check_findings(model: &ScriptServer, story: &StoryResult) -> anyhow::Result<(
 
 /// Fails if a stored answer was requested again or paid for twice.
 fn usage(
-    tally: Tally,
+    tally: RequestCounts,
     turns: &[TurnCount],
     kill: &Kill,
     stored: &BTreeMap<String, Vec<StoredTurn>>,

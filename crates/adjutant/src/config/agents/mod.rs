@@ -156,7 +156,7 @@ pub fn warn_of_idle_delegation(agents: &Agents, limits: &Limits, findings: &mut 
     if limits.max_depth > DEFAULT_MAX_DEPTH {
         return;
     }
-    for agent in agents.values().filter(|agent| agent.definition.spec.may_delegate) {
+    for agent in agents.values().filter(|agent| agent.definition.config.may_delegate) {
         let name = dotted(&dotted("agents", &agent.definition.name), "may_delegate");
         let text = "has no effect, because limits.max_depth is 1";
         findings.warning(&agent.source, name, text);

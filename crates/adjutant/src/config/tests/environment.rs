@@ -50,11 +50,11 @@ fn a_variable_overrides_the_file() {
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);
     let scout = &config.agents["scout"].definition;
     assert_eq!(
-        (scout.description.as_str(), scout.spec.system_prompt.as_str()),
+        (scout.description.as_str(), scout.config.system_prompt.as_str()),
         ("Looks: around", "[You] look around.")
     );
-    assert_eq!(scout.spec.tools, ["shared_context", "fetch"]);
-    assert_eq!(scout.spec.model, "main", "by the alias that catches all");
+    assert_eq!(scout.config.tools, ["shared_context", "fetch"]);
+    assert_eq!(scout.config.model, "main", "by the alias that catches all");
     assert!(config.tools.mcp.contains_key("files"));
 }
 

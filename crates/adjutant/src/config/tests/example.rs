@@ -28,7 +28,7 @@ fn the_example_loads_unchanged() {
     assert_eq!(dir.texts(&loaded.config.warnings), [""; 0]);
     assert_eq!(loaded.config.model_names.default.as_deref(), Some("main"));
     assert_eq!(
-        loaded.config.agents["researcher"].definition.spec.tools,
+        loaded.config.agents["researcher"].definition.config.tools,
         ["shared_context", "fetch"]
     );
 }
@@ -61,8 +61,8 @@ fn the_example_loads_with_every_setting() {
         config.agents.keys().collect::<Vec<_>>(),
         ["reader", "researcher", "tester", "writer"]
     );
-    assert_eq!(config.agents["writer"].definition.spec.system_prompt, "You write.");
-    let reader = &config.agents["reader"].definition.spec;
+    assert_eq!(config.agents["writer"].definition.config.system_prompt, "You write.");
+    let reader = &config.agents["reader"].definition.config;
     assert_eq!(
         (reader.model.as_str(), reader.tools.as_slice()),
         ("main", ["read_file".to_owned()].as_slice())

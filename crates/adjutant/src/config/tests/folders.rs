@@ -34,7 +34,7 @@ fn an_agent_of_a_file_may_delegate_within_the_limits() {
     let config = format!("agents_dir = './agents'\n{MODEL}[limits]\nmax_depth = 3\n");
     let dir = ConfigDir::new(&[("adjutant.toml", &config), ("agents/a.md", &file)]);
     assert_eq!(dir.warnings(), [""; 0]);
-    assert!(only(&dir).spec.may_delegate);
+    assert!(only(&dir).config.may_delegate);
     assert_eq!(dir.load().config.limits.max_depth, 3);
     for wrong in ["0", "11"] {
         let config = format!("{MODEL}[limits]\nmax_depth = {wrong}\n");
@@ -57,19 +57,19 @@ fn a_claude_agents_folder_loads_unchanged() {
     );
 
     let reviewer = &agents["code-reviewer"].definition;
-    assert_eq!(reviewer.spec.tools, ["read_file", "search_files", "list_files"]);
+    assert_eq!(reviewer.config.tools, ["read_file", "search_files", "list_files"]);
     assert_eq!(
-        (reviewer.spec.model.as_str(), reviewer.spec.max_turns),
+        (reviewer.config.model.as_str(), reviewer.config.max_turns),
         ("", 10),
         "the session decides"
     );
     assert!(
         reviewer
-            .spec
+            .config
             .system_prompt
             .starts_with("You are a senior code reviewer.\n\nWhen invoked:\n1. ")
     );
-    assert!(reviewer.spec.system_prompt.ends_with("suggestions."));
+    assert!(reviewer.config.system_prompt.ends_with("suggestions."));
 
     let tester = &agents["test-writer"].definition;
     assert!(
@@ -78,22 +78,22 @@ fn a_claude_agents_folder_loads_unchanged() {
             .starts_with("Use this agent when you need tests. Examples: <example> Context: ")
     );
     assert!(tester.description.ends_with("tests follow.</commentary> </example>"));
-    assert_eq!((tester.spec.model.as_str(), tester.spec.tools.len()), ("main", 0));
+    assert_eq!((tester.config.model.as_str(), tester.config.tools.len()), ("main", 0));
 
     let auditor = &agents["security-auditor"].definition;
     assert_eq!(auditor.description, "Audits code for vulnerabilities. Knows the OWASP list.");
-    assert_eq!(auditor.spec.tools, ["read_file", "fetch", "github__search_issues"]);
-    assert_eq!((auditor.spec.model.as_str(), auditor.spec.max_turns), ("main", 12));
-    assert_eq!(auditor.spec.timeout_s, Some(600.0));
-    assert_eq!(auditor.spec.budget.max_cost_nanousd, Some(500_000_000));
+    assert_eq!(auditor.config.tools, ["read_file", "fetch", "github__search_issues"]);
+    assert_eq!((auditor.config.model.as_str(), auditor.config.max_turns), ("main", 12));
+    assert_eq!(auditor.config.timeout_s, Some(600.0));
+    assert_eq!(auditor.config.budget.max_cost_nanousd, Some(500_000_000));
     assert_eq!(auditor.on_worker_loss, OnWorkerLoss::Fail);
 
     let writer = &agents["doc-writer"].definition;
     assert_eq!(
-        (writer.description.as_str(), writer.spec.system_prompt.as_str()),
+        (writer.description.as_str(), writer.config.system_prompt.as_str()),
         ("Writes docs: short ones", "You write docs.")
     );
-    assert_eq!(writer.spec.tools, ["read_file"]);
+    assert_eq!(writer.config.tools, ["read_file"]);
 
     assert_eq!(
         dir.texts(&loaded.config.warnings),
@@ -158,7 +158,7 @@ fn an_agent_without_a_name_is_named_after_its_file() {
 #[test]
 fn turns_above_the_ceiling_are_reduced_with_a_warning() {
     let dir = with(&agent("description: d\ntools: []\nmax_turns: 99"));
-    assert_eq!(only(&dir).spec.max_turns, 25);
+    assert_eq!(only(&dir).config.max_turns, 25);
     assert_eq!(
         dir.warnings(),
         ["agents/a.md:4:12: max_turns: is 99, reduced to limits.max_turns_ceiling (25)"]
@@ -169,7 +169,7 @@ fn turns_above_the_ceiling_are_reduced_with_a_warning() {
 fn a_long_prompt_in_the_config_is_only_a_warning() {
     let long = format!("---\ndescription: d\ntools: []\n---\n{}", "x".repeat(16_004));
     let dir = with(&long);
-    assert_eq!(only(&dir).spec.system_prompt.len(), 16_004);
+    assert_eq!(only(&dir).config.system_prompt.len(), 16_004);
     assert_eq!(
         dir.warnings(),
         ["agents/a.md:1:1: system_prompt: has about 4001 tokens, which every turn pays for"]
@@ -180,7 +180,7 @@ fn a_long_prompt_in_the_config_is_only_a_warning() {
 #[test]
 fn tools_that_delegate_are_removed_without_a_warning() {
     let dir = with(&agent("description: d\ntools: fetch, subagent, Task, shared_context, fetch"));
-    assert_eq!(only(&dir).spec.tools, ["fetch", "shared_context"]);
+    assert_eq!(only(&dir).config.tools, ["fetch", "shared_context"]);
     assert_eq!(dir.warnings(), [""; 0]);
 }
 
@@ -252,7 +252,7 @@ fn a_missing_folder_is_an_error() {
 fn an_unknown_tool_is_accepted_if_an_mcp_server_may_have_it() {
     let text = "[tools.mcp.m]\nurl = 'http://x'\n[agents.a]\ndescription = 'd'\nsystem_prompt = 'p'\ntools = ['anything', 'subagent']\n";
     let dir = ConfigDir::new(&[("adjutant.toml", text)]);
-    assert_eq!(only(&dir).spec.tools, ["anything"]);
+    assert_eq!(only(&dir).config.tools, ["anything"]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn prompts(reloader: &mut AgentReloader) -> Option<Vec<String>> {
         agents
             .values()
             .map(|agent| {
-                format!("{}: {}", agent.definition.name, agent.definition.spec.system_prompt)
+                format!("{}: {}", agent.definition.name, agent.definition.config.system_prompt)
             })
             .collect(),
     )
@@ -140,7 +140,7 @@ fn models_and_limits_change_only_at_a_restart() {
     assert_eq!(prompts(&mut reloader), None, "its model is not there before a restart");
     dir.write("agents/a.md", agent("one").replace("tools: []", "tools: []\nmax_turns: 9"));
     let agents = (0..2).find_map(|_| reloader.poll()).expect("a change");
-    assert_eq!(agents["a"].definition.spec.max_turns, 9);
+    assert_eq!(agents["a"].definition.config.max_turns, 9);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn agents_are_sent_until_the_receiver_is_dropped() {
     let running = tokio::spawn(reloader.run(std::time::Duration::from_millis(1), sender));
     dir.write("agents/a.md", agent("sent"));
     let sent = |agents: &Agents| {
-        agents.get("a").is_some_and(|agent| agent.definition.spec.system_prompt == "sent")
+        agents.get("a").is_some_and(|agent| agent.definition.config.system_prompt == "sent")
     };
     assert_eq!(receiver.wait_for(sent).await.unwrap().len(), 3);
     drop(receiver);

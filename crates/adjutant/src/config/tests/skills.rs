@@ -29,7 +29,7 @@ fn skills_come_from_tables_and_from_folders_and_agents_get_their_texts() {
         (pdf.description.as_str(), pdf.instructions.as_str()),
         ("Fills forms", "# Forms\n\nFill them.")
     );
-    let spec = &config.agents["reader"].definition.spec;
+    let spec = &config.agents["reader"].definition.config;
     assert_eq!(
         spec.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(),
         ["sql", "pdf-forms"]
@@ -82,9 +82,9 @@ fn an_agent_without_an_inheritance_table_has_no_policy() {
         missing_skill_policy: MissingSkill::Error,
         ..InheritancePolicy::default()
     };
-    assert_eq!(agents["reader"].definition.spec.inheritance, Some(expected));
+    assert_eq!(agents["reader"].definition.config.inheritance, Some(expected));
     let plain = ConfigDir::new(&[("adjutant.toml", &format!("{MODEL}{AGENT}"))]).load().config;
-    assert_eq!(plain.agents["reader"].definition.spec.inheritance, None);
+    assert_eq!(plain.agents["reader"].definition.config.inheritance, None);
     let wrong = format!(
         "{MODEL}{AGENT}[agents.reader.inheritance]\ntool_conflict_policy = 'skipp'\ninherits = true\n"
     );
@@ -105,9 +105,9 @@ fn free_form_agents_are_off_unless_enabled() {
     assert_eq!(with("enabled = false\nmax_turns = 3\n").config.free_form, None);
     let on = with("enabled = true\nskills = ['sql']\nmax_turns = 3\n").config.free_form.unwrap();
     assert!(
-        on.spec.system_prompt.contains("${_category}")
-            && on.spec.max_turns == 3
-            && on.spec.skills.len() == 1
+        on.config.system_prompt.contains("${_category}")
+            && on.config.max_turns == 3
+            && on.config.skills.len() == 1
     );
     assert_eq!(with("enabled = true\ntools = ['fly']\nskills = ['x']\n").errors.len(), 2);
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use adjutant_script::{Answer, End, Keep, Options, Recorded, Script, ScriptServer, When, text};
+use adjutant_script::{
+    Answer, End, Keep, Options, RecordedRequest, Script, ScriptServer, When, text,
+};
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
@@ -53,7 +55,7 @@ impl Model {
             paces.into_iter().fold(Script::new(), |script, (pace, time)| rule(script, pace, time));
         let answered: Arc<Mutex<HashMap<Turn, Instant>>> = Arc::default();
         let ends = answered.clone();
-        let on_end = move |request: &Recorded| {
+        let on_end = move |request: &RecordedRequest| {
             if let (Some(turn), Some(End::Answered)) = (turn(request), &request.end) {
                 ends.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, Instant::now());
             }
@@ -79,11 +81,11 @@ impl Model {
 
     /// The number of answers so far.
     pub fn answers(&self) -> usize {
-        self.server.tally().answered
+        self.server.request_counts().answered
     }
 
     pub fn unexpected(&self) -> usize {
-        self.server.tally().unexpected
+        self.server.request_counts().unexpected
     }
 
     /// The times from the end of an answer to the next request of the same conversation: the
@@ -91,7 +93,7 @@ impl Model {
     pub fn gaps(&self, assignment: &str) -> Vec<Duration> {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = self.server.requests_of(assignment);
-        let gap = |request: &Recorded| {
+        let gap = |request: &RecordedRequest| {
             let (conversation, turn) = turn(request)?;
             let before = answered.get(&(conversation, turn.checked_sub(1)?))?;
             Some(request.arrived.saturating_duration_since(*before))
@@ -100,7 +102,7 @@ impl Model {
     }
 }
 
-fn turn(request: &Recorded) -> Option<Turn> {
+fn turn(request: &RecordedRequest) -> Option<Turn> {
     request.asked.as_ref().map(|parsed| (parsed.conversation.id, parsed.turn))
 }
 

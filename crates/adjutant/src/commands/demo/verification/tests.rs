@@ -8,7 +8,7 @@ use super::*;
 
 /// A task whose worker died during its third answer.
 struct Case {
-    tally: Tally,
+    tally: RequestCounts,
     turns: Vec<TurnCount>,
     kill: Kill,
     stored: BTreeMap<String, Vec<StoredTurn>>,
@@ -20,7 +20,7 @@ fn count(turn: u32, asked: usize, answered: usize) -> TurnCount {
 }
 
 fn good() -> Case {
-    let tally = Tally { requests: 5, answered: 4, hung_up: 1, ..Tally::default() };
+    let tally = RequestCounts { requests: 5, answered: 4, hung_up: 1, ..RequestCounts::default() };
     let kill = Kill {
         held: vec![TaskId(uuid::Uuid::now_v7())],
         stored: BTreeMap::from([("prices".to_owned(), 2)]),

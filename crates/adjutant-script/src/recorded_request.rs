@@ -1,4 +1,4 @@
-//! What was asked and how it ended.
+//! Recorded requests and their ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use std::time::{Instant, SystemTime};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::asked::Wire;
+use crate::model_request::Wire;
 
-/// One request, as it came and as far as it got.
+/// A request, with the answer that it got so far.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// 0, 1, 2 ... in the order of arrival.
     pub number: usize,
     pub arrived: Instant,
     pub arrived_at: SystemTime,
     pub method: String,
     pub path: String,
-    /// Keys are masked. Empty if only outlines are kept.
+    /// With keys masked. Empty with [`Keep::Outlines`].
     pub headers: Vec<(String, String)>,
-    /// None if it is not JSON, or if only outlines are kept.
+    /// None if it is not JSON, or with [`Keep::Outlines`].
     pub body: Option<Arc<Value>>,
-    /// None if it is not a request that a model could answer.
+    /// None if it is not a valid model request.
     pub asked: Option<Outline>,
     /// The name of the rule that answered.
     pub rule: Option<String>,
-    /// None while it is under way.
+    /// None while the answer is being sent.
     pub end: Option<End>,
     pub(crate) key: Key,
 }
 
-/// What a script sees of a request.
+/// The parts of a request that rules are matched against.
 #[derive(Debug, Clone)]
 pub struct Outline {
     pub wire: Wire,
@@ -52,19 +52,19 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The whole answer was handed to the connection.
+    /// The whole answer was written to the connection.
     Answered,
-    /// The script said that it fails, and so it did.
+    /// The script injected an error or a fault.
     Failed,
-    /// The client went away before the end.
+    /// The client closed the connection before the end.
     HungUp,
-    /// The script has no answer, or the vendor would take no such request; and why.
+    /// The script has no answer, or the vendor's API would refuse the request; with the reason.
     Unexpected(String),
 }
 
-/// How many requests there were, and how those that are over ended.
+/// The number of requests, in total and by how they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct RequestCounts {
     pub requests: usize,
     pub answered: usize,
     pub failed: usize,
@@ -72,30 +72,30 @@ pub struct Tally {
     pub unexpected: usize,
 }
 
-/// How often one turn of one conversation was asked for, and how often it was answered in full.
+/// How often one turn of one conversation was requested, and how often it was answered in full.
 #[derive(Debug, Clone)]
 pub struct TurnCount {
     pub conversation: Arc<Conversation>,
     pub turn: u32,
-    /// That of the last answer.
+    /// The rule of the last answer.
     pub rule: String,
     pub asked: usize,
     pub answered: usize,
 }
 
-/// How much is remembered of each request.
+/// How much of each request is recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Keep {
     #[default]
     Everything,
-    /// Neither headers nor bodies: for many requests.
+    /// Neither headers nor bodies, to save memory.
     Outlines,
 }
 
-/// Called when a request is over.
-pub type OnEnd = Box<dyn Fn(&Recorded) + Send + Sync>;
+/// Called when a request has ended.
+pub type OnEnd = Box<dyn Fn(&RecordedRequest) + Send + Sync>;
 
-/// A key that came with a request: compared, never shown.
+/// The API key of a request. It can be compared, but is never displayed.
 #[derive(Clone, Default)]
 pub(crate) struct Key(pub(crate) Option<String>);
 
@@ -105,8 +105,8 @@ impl fmt::Debug for Key {
     }
 }
 
-impl Recorded {
-    /// Whether it came with this key, as its wire sends it.
+impl RecordedRequest {
+    /// Whether it has this API key.
     pub fn has_key(&self, key: &str) -> bool {
         self.key.0.as_deref() == Some(key)
     }
@@ -122,7 +122,7 @@ impl Recorded {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Empty if it is not a request that a model could answer.
+    /// Empty if it is not a valid model request.
     pub fn assignment(&self) -> &str {
         self.asked.as_ref().map_or("", |asked| &asked.conversation.assignment)
     }

@@ -1,67 +1,67 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{InheritancePolicy, Parent, Permissions, SUBAGENT, Skill};
+use crate::{Budget, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill};
 
-/// The turns that an agent has if nothing else is said.
+/// The default number of turns of an agent.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
 
-/// What a task's agent is: the snapshot that was taken when the task was spawned, and that no later change reaches.
+/// The configuration that a task runs with: a copy of its agent, taken when the task was spawned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AgentSpec {
-    /// As its author wrote it, without what we add.
+pub struct AgentConfig {
+    /// As its author wrote it, without the parts that are added when the task runs.
     pub system_prompt: String,
-    /// By name; those that do not exist any more are left out.
+    /// By name. Tools that no longer exist are ignored.
     pub tools: Vec<String>,
-    /// The name of a model of the config.
+    /// The name of a model in the config.
     pub model: String,
     pub max_turns: i32,
-    /// Asked when the loop is done; its answer becomes the summary.
+    /// Sent when the loop is done; the answer becomes the task's summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary_prompt: Option<String>,
-    /// The longest that it may run, over all attempts, in seconds.
+    /// The most running time in seconds, over all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
-    /// For the task and everything below it.
+    /// For the task and all of its descendants.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
     /// With their texts, as they were when the task was spawned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<Skill>,
-    /// None: nothing is inherited.
+    /// None if nothing is inherited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inheritance: Option<InheritancePolicy>,
-    /// What its session carried when the task was spawned, if it inherits.
+    /// The session's orchestrator when the task was spawned, if the agent inherits from it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
-    /// Of its session, when the task was spawned.
+    pub parent: Option<OrchestratorConfig>,
+    /// The permissions of its session when the task was spawned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
     /// The prompt ends with sections that name its tools and skills.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sections: bool,
-    /// It is told how to give its answer with a summary.
+    /// The prompt explains how to give an answer with a summary.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub envelope: bool,
-    /// Its shared context is a snapshot that is discarded with its task.
+    /// Its shared context is a snapshot that is deleted when the task ends.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub private_context: bool,
-    /// Whether it gets the tool to delegate further, where the operator's `max_depth` leaves room for it.
+    /// Whether it has the tool `subagent`, within the operator's `max_depth`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_delegate: bool,
-    /// The dialect in which it delegates further; none is the default dialect.
+    /// The dialect in which it delegates; none is the default dialect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation: Option<String>,
-    /// Of the dialect that it was spawned in, where that allows less than the operator.
+    /// The limit of the dialect that it was spawned in, if that is below the operator's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<i16>,
-    /// The settings with which the dialect of the task logs its end; none if that is not logged.
+    /// The settings with which the task's dialect logs its end; none if the end is not logged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Value>,
 }
 
-impl Default for AgentSpec {
+impl Default for AgentConfig {
     fn default() -> Self {
         Self {
             system_prompt: String::new(),
@@ -86,41 +86,24 @@ impl Default for AgentSpec {
     }
 }
 
-impl AgentSpec {
-    /// The tools that the agent may use, each once: those that its session permits. Never the one with which it could delegate
-    /// further: whether it has that depends on where its task is ([`AgentSpec::delegation`]), and no list of tools gives it.
+impl AgentConfig {
+    /// The tools that the agent may use: those of its list that the session permits, without
+    /// duplicates. Never `subagent`: whether the agent has that depends on the depth of its task
+    /// ([`AgentConfig::delegation`]).
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
         names.filter(|name| *name != SUBAGENT && self.permits(name))
     }
 
-    /// Whether its session lets it use a tool of this name.
+    /// Whether the session's permissions allow this tool.
     pub(crate) fn permits(&self, tool: &str) -> bool {
         self.permissions.as_ref().is_none_or(|permissions| permissions.allows(tool))
     }
 
-    /// What it is asked when its loop is done, unless that is blank.
+    /// The summary prompt, unless it is blank.
     pub fn summary_prompt(&self) -> Option<&str> {
         self.summary_prompt.as_deref().filter(|prompt| !prompt.trim().is_empty())
-    }
-}
-
-/// What may be spent; checked before each model call with what has been.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Budget {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_input_tokens: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_output_tokens: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_cost_nanousd: Option<i64>,
-}
-
-impl Budget {
-    pub fn is_unlimited(&self) -> bool {
-        *self == Self::default()
     }
 }
 
@@ -131,7 +114,7 @@ mod tests {
     #[test]
     fn no_list_of_tools_gives_an_agent_the_tool_to_delegate() {
         let tools = ["fetch", "subagent", "shared_context", "fetch"].map(str::to_owned).to_vec();
-        let spec = AgentSpec { tools, ..AgentSpec::default() };
-        assert_eq!(spec.allowed_tools().collect::<Vec<_>>(), ["fetch", "shared_context"]);
+        let config = AgentConfig { tools, ..AgentConfig::default() };
+        assert_eq!(config.allowed_tools().collect::<Vec<_>>(), ["fetch", "shared_context"]);
     }
 }

@@ -1,58 +1,60 @@
-//! Where requests are recorded and answers chosen: one lock, held for neither IO nor waiting.
+//! Records requests and chooses their answers, under one lock that is never held across an await.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::asked::{Asked, Wire};
-use crate::choose::{Chosen, Progress};
-use crate::play::Play;
-use crate::record::{Conversation, End, Keep, OnEnd, Outline, Recorded, Tally, TurnCount};
+use crate::model_request::{ModelRequest, Wire};
+use crate::recorded_request::{
+    Conversation, End, Keep, OnEnd, Outline, RecordedRequest, RequestCounts, TurnCount,
+};
+use crate::response_plan::ResponsePlan;
+use crate::rule_selection::{Chosen, Progress};
 use crate::script::Script;
 
-pub(crate) struct Records {
+pub(crate) struct Recorder {
     script: Script,
     pub(crate) keep: Keep,
     on_end: Option<OnEnd>,
     state: Mutex<State>,
-    pub(crate) tally: watch::Sender<Tally>,
+    pub(crate) counts: watch::Sender<RequestCounts>,
 }
 
 #[derive(Default)]
 struct State {
-    requests: Vec<Recorded>,
-    /// The count that each request belongs to.
+    requests: Vec<RecordedRequest>,
+    /// The key of `turns` for each request.
     turn_of: Vec<Option<TurnKey>>,
     conversations: HashMap<u64, Arc<Conversation>>,
     turns: HashMap<TurnKey, TurnCount>,
     progress: Progress,
 }
 
-/// Conversation, turn, and what the user said since the turn before.
+/// The conversation, the turn, and the hash of the user messages since the turn before.
 type TurnKey = (u64, u32, u64);
 
-impl Records {
+impl Recorder {
     pub(crate) fn new(script: Script, keep: Keep, on_end: Option<OnEnd>) -> Self {
-        let tally = watch::Sender::new(Tally::default());
-        Self { script, keep, on_end, state: Mutex::default(), tally }
+        let counts = watch::Sender::new(RequestCounts::default());
+        Self { script, keep, on_end, state: Mutex::default(), counts }
     }
 
-    /// Records a request and decides what becomes of it; what was not understood comes with the reason.
+    /// Records a request and plans its response.
     pub(crate) fn open(
         self: &Arc<Self>,
-        mut request: Recorded,
-        asked: Result<Asked, Misunderstood>,
-    ) -> (Play, Ending) {
+        mut request: RecordedRequest,
+        asked: Result<ModelRequest, InvalidRequest>,
+    ) -> (ResponsePlan, Ending) {
         let mut state = self.lock();
         let number = state.requests.len();
         let request_id = format!("req_script{number:08}");
         request.number = number;
         let mut turn = None;
-        let (play, end) = match asked {
-            Err(misunderstood) => {
-                let Misunderstood { wire, status, why } = misunderstood;
-                (Play::error(wire, status, &why, &request_id), Some(End::Unexpected(why)))
+        let (plan, end) = match asked {
+            Err(invalid) => {
+                let InvalidRequest { wire, status, why } = invalid;
+                (ResponsePlan::error(wire, status, &why, &request_id), Some(End::Unexpected(why)))
             }
             Ok(asked) => {
                 let key = (asked.conversation, asked.turn, asked.question);
@@ -62,12 +64,16 @@ impl Records {
                     Ok(chosen) => {
                         request.rule = Some(chosen.rule.to_owned());
                         state.count(&request, key);
-                        (Play::new(chosen.answer, &asked, &request_id), None)
+                        (ResponsePlan::new(chosen.answer, &asked, &request_id), None)
                     }
                     Err(why) => {
-                        let play =
-                            Play::error(Some(asked.wire), 400, &not_in_script(&asked), &request_id);
-                        (play, Some(End::Unexpected(why)))
+                        let plan = ResponsePlan::error(
+                            Some(asked.wire),
+                            400,
+                            &not_in_script(&asked),
+                            &request_id,
+                        );
+                        (plan, Some(End::Unexpected(why)))
                     }
                 }
             }
@@ -75,12 +81,12 @@ impl Records {
         state.requests.push(request);
         state.turn_of.push(turn);
         drop(state);
-        self.tally.send_modify(|tally| tally.requests += 1);
-        let mut ending = Ending { records: self.clone(), number, is_over: false };
+        self.counts.send_modify(|counts| counts.requests += 1);
+        let mut ending = Ending { records: self.clone(), number, is_recorded: false };
         if let Some(end) = end {
-            ending.is(end);
+            ending.record(end);
         }
-        (play, ending)
+        (plan, ending)
     }
 
     fn end(&self, number: usize, end: End) {
@@ -93,18 +99,21 @@ impl Records {
         state.requests[number].end = Some(end.clone());
         let shown = self.on_end.as_ref().map(|on_end| (on_end, state.requests[number].clone()));
         drop(state);
-        self.tally.send_modify(|tally| match end {
-            End::Answered => tally.answered += 1,
-            End::Failed => tally.failed += 1,
-            End::HungUp => tally.hung_up += 1,
-            End::Unexpected(_) => tally.unexpected += 1,
+        self.counts.send_modify(|counts| match end {
+            End::Answered => counts.answered += 1,
+            End::Failed => counts.failed += 1,
+            End::HungUp => counts.hung_up += 1,
+            End::Unexpected(_) => counts.unexpected += 1,
         });
         if let Some((on_end, request)) = shown {
             on_end(&request);
         }
     }
 
-    pub(crate) fn requests(&self, wanted: impl Fn(&Recorded) -> bool) -> Vec<Recorded> {
+    pub(crate) fn requests(
+        &self,
+        wanted: impl Fn(&RecordedRequest) -> bool,
+    ) -> Vec<RecordedRequest> {
         self.lock().requests.iter().filter(|request| wanted(request)).cloned().collect()
     }
 
@@ -129,7 +138,7 @@ impl State {
     fn choose<'a>(
         &mut self,
         script: &'a Script,
-        asked: &Asked,
+        asked: &ModelRequest,
         key: TurnKey,
     ) -> Result<Chosen<'a>, String> {
         if script.once && self.turns.get(&key).is_some_and(|count| count.answered > 0) {
@@ -141,7 +150,7 @@ impl State {
         self.progress.choose(script, asked)
     }
 
-    fn outline(&mut self, asked: &Asked) -> Outline {
+    fn outline(&mut self, asked: &ModelRequest) -> Outline {
         let conversation = self.conversations.entry(asked.conversation).or_insert_with(|| {
             Arc::new(Conversation { id: asked.conversation, assignment: asked.assignment.clone() })
         });
@@ -154,7 +163,7 @@ impl State {
         }
     }
 
-    fn count(&mut self, request: &Recorded, key: TurnKey) {
+    fn count(&mut self, request: &RecordedRequest, key: TurnKey) {
         let (Some(asked), Some(rule)) = (&request.asked, &request.rule) else { return };
         let count = self.turns.entry(key).or_insert_with(|| TurnCount {
             conversation: asked.conversation.clone(),
@@ -168,32 +177,33 @@ impl State {
     }
 }
 
-/// Why a request was not understood, and how that is answered.
-pub(crate) struct Misunderstood {
+/// A request that is no valid model request, with the status of its response and the reason.
+pub(crate) struct InvalidRequest {
     pub(crate) wire: Option<Wire>,
     pub(crate) status: u16,
     pub(crate) why: String,
 }
 
-/// The client logs this: it quotes nothing.
-fn not_in_script(asked: &Asked) -> String {
+/// Quotes nothing of the request, because clients log it.
+fn not_in_script(asked: &ModelRequest) -> String {
     format!(
         "The script has no answer for turn {} of this; GET /script/unexpected says why.",
         asked.turn
     )
 }
 
-/// Writes down how a request ended; dropped without having been told, the client went away.
+/// Records how a request ended. If it is dropped before, the client has closed the connection.
 pub(crate) struct Ending {
-    records: Arc<Records>,
+    records: Arc<Recorder>,
     number: usize,
-    is_over: bool,
+    is_recorded: bool,
 }
 
 impl Ending {
-    /// Before the last byte goes out, so that whoever has read it finds it recorded.
-    pub(crate) fn is(&mut self, end: End) {
-        if !std::mem::replace(&mut self.is_over, true) {
+    /// Call it before the last byte is sent, so that a client that has read the response finds it
+    /// recorded.
+    pub(crate) fn record(&mut self, end: End) {
+        if !std::mem::replace(&mut self.is_recorded, true) {
             self.records.end(self.number, end);
         }
     }
@@ -201,6 +211,6 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.is(End::HungUp);
+        self.record(End::HungUp);
     }
 }

@@ -1,4 +1,4 @@
-//! What a request asks for, in one form for both wires.
+//! A model request, parsed into one form for both wires.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -26,29 +26,30 @@ impl Wire {
 }
 
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ModelRequest {
     pub(crate) wire: Wire,
     pub(crate) model: String,
     pub(crate) system: String,
     /// The first user message.
     pub(crate) assignment: String,
-    /// All that came after the model's last answer.
+    /// The text of all messages after the model's last answer.
     pub(crate) last: String,
-    /// What tools gave after the model's last answer, in the order of its calls.
+    /// The tool results after the model's last answer, in the order of its calls.
     pub(crate) tool_results: Vec<String>,
-    /// 1, and 1 more for each answer of the model in the request.
+    /// 1 plus the number of the model's answers in the request.
     pub(crate) turn: u32,
-    /// The same for all requests of a conversation: the system prompt and the assignment, hashed.
+    /// A hash of the system prompt and the assignment: the same for all requests of a conversation.
     pub(crate) conversation: u64,
-    /// What users said since the model's last answer, hashed: an empty answer may be followed by a question of its own.
+    /// A hash of the user messages since the model's last answer: it tells the call that repeats
+    /// the request after an empty answer from the one before.
     pub(crate) question: u64,
     pub(crate) streams: bool,
     pub(crate) wants_usage: bool,
-    /// Of the body, in bytes.
+    /// The size of the body in bytes.
     pub(crate) size: usize,
 }
 
-/// One message, as far as a script looks at it.
+/// The parts of a message that rules are matched against.
 struct Message {
     role: Role,
     text: String,
@@ -62,9 +63,9 @@ enum Role {
     Assistant,
 }
 
-impl Asked {
-    /// An error is what no vendor would take either.
-    pub(crate) fn read(wire: Wire, body: &Value, size: usize) -> Result<Self, &'static str> {
+impl ModelRequest {
+    /// Fails for requests that the vendors' APIs refuse, too.
+    pub(crate) fn parse(wire: Wire, body: &Value, size: usize) -> Result<Self, &'static str> {
         let model = body["model"].as_str().ok_or("model: a text is required")?;
         let messages = body["messages"].as_array().ok_or("messages: a list is required")?;
         let messages: Vec<Message> = messages.iter().map(message).collect::<Result<_, _>>()?;
@@ -85,7 +86,7 @@ impl Asked {
             .map(|message| message.text.as_str())
             .filter(|text| !text.is_empty())
             .collect();
-        let said = last
+        let parts = last
             .iter()
             .flat_map(|message| message.tool_results.iter().chain([&message.text]))
             .filter(|text| !text.is_empty());
@@ -94,7 +95,7 @@ impl Asked {
             model: model.to_owned(),
             conversation: hash(&(&system, &assignment)),
             question: hash(&question),
-            last: said.map(String::as_str).collect::<Vec<_>>().join("\n"),
+            last: parts.map(String::as_str).collect::<Vec<_>>().join("\n"),
             tool_results: last.iter().flat_map(|message| message.tool_results.clone()).collect(),
             turn: u32::try_from(answers + 1).unwrap_or(u32::MAX),
             streams: body["stream"].as_bool().unwrap_or(false),
@@ -105,7 +106,7 @@ impl Asked {
         })
     }
 
-    /// Fills placeholders in, in one pass: what is filled in is not looked at again.
+    /// Fills in placeholders in one pass: a placeholder inside a value is left alone.
     pub(crate) fn fill(&self, template: &str) -> String {
         let mut filled = String::with_capacity(template.len());
         let mut rest = template;
@@ -139,12 +140,13 @@ impl Asked {
         }
     }
 
-    /// A value in a result that is JSON: the result's place, from 0, and the way to the value, as `0/tasks/1/task_id`.
+    /// A value in a JSON tool result, by the index of the result and a path, such as
+    /// `0/tasks/1/task_id`.
     fn in_results(&self, name: &str) -> Option<String> {
-        let (place, way) = name.split_once('/')?;
-        let result = self.tool_results.get(place.parse::<usize>().ok()?)?;
+        let (index, path) = name.split_once('/')?;
+        let result = self.tool_results.get(index.parse::<usize>().ok()?)?;
         let result: Value = serde_json::from_str(result).ok()?;
-        let found = result.pointer(&format!("/{way}"))?;
+        let found = result.pointer(&format!("/{path}"))?;
         Some(found.as_str().map_or_else(|| found.to_string(), str::to_owned))
     }
 }
@@ -159,7 +161,7 @@ fn message(message: &Value) -> Result<Message, &'static str> {
         Some("system" | "developer") => (Role::System, text_of(content), vec![]),
         Some("user") => (Role::User, text_of(content), tool_results(content)),
         Some("assistant") => (Role::Assistant, text_of(content), vec![]),
-        // A tool's result comes to the model as a user's word does.
+        // Tool results count as user messages.
         Some("tool") => (Role::User, String::new(), vec![text_of(content)]),
         Some(_) | None => {
             return Err("messages: each has the role system, user, assistant or tool");
@@ -168,7 +170,7 @@ fn message(message: &Value) -> Result<Message, &'static str> {
     Ok(Message { role, text, tool_results })
 }
 
-/// Of a plain text or of parts, those that are text.
+/// The text of a string, or of all text parts.
 fn text_of(content: &Value) -> String {
     match content.as_array() {
         Some(parts) => {
@@ -199,13 +201,13 @@ mod tests {
 
     use super::*;
 
-    fn asked(wire: Wire, body: Value) -> Asked {
-        Asked::read(wire, &body, 0).unwrap()
+    fn parsed(wire: Wire, body: Value) -> ModelRequest {
+        ModelRequest::parse(wire, &body, 0).unwrap()
     }
 
     #[test]
     fn both_wires_give_the_same_conversation_turn_and_last_words() {
-        let anthropic = asked(
+        let anthropic = parsed(
             Wire::Anthropic,
             json!({"model": "m", "max_tokens": 9, "system": [{"type": "text", "text": "You are x."}], "messages": [
                 {"role": "user", "content": [{"type": "text", "text": "Find it"}]},
@@ -215,7 +217,7 @@ mod tests {
                     {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": "two"}]}]},
             ]}),
         );
-        let openai = asked(
+        let openai = parsed(
             Wire::OpenAi,
             json!({"model": "m", "messages": [
                 {"role": "system", "content": "You are x."},
@@ -225,29 +227,32 @@ mod tests {
                 {"role": "tool", "tool_call_id": "b", "content": "two"},
             ]}),
         );
-        for asked in [&anthropic, &openai] {
-            assert_eq!((asked.turn, asked.assignment.as_str()), (2, "Find it"));
+        for request in [&anthropic, &openai] {
+            assert_eq!((request.turn, request.assignment.as_str()), (2, "Find it"));
             assert_eq!(
-                (asked.last.as_str(), asked.fill("{last_tool_result}").as_str()),
+                (request.last.as_str(), request.fill("{last_tool_result}").as_str()),
                 ("one\ntwo", "two")
             );
-            assert_eq!(asked.system, "You are x.");
+            assert_eq!(request.system, "You are x.");
         }
         assert_eq!(anthropic.conversation, openai.conversation);
     }
 
     #[test]
     fn placeholders_are_filled_in_once_and_other_braces_stay() {
-        let asked = asked(
+        let request = parsed(
             Wire::OpenAi,
             json!({"model": "m", "messages": [{"role": "user", "content": "say {turn}"}]}),
         );
-        assert_eq!(asked.fill("{assignment} {x} {\"a\": {turn}} {"), "say {turn} {x} {\"a\": 1} {");
+        assert_eq!(
+            request.fill("{assignment} {x} {\"a\": {turn}} {"),
+            "say {turn} {x} {\"a\": 1} {"
+        );
     }
 
     #[test]
     fn a_value_of_a_result_is_found_by_its_way() {
-        let asked = asked(
+        let request = parsed(
             Wire::OpenAi,
             json!({"model": "m", "messages": [
                 {"role": "user", "content": "Find it"},
@@ -256,9 +261,9 @@ mod tests {
                 {"role": "tool", "tool_call_id": "b", "content": "two"},
             ]}),
         );
-        assert_eq!(asked.fill("{results/0/tasks/0/id}, {results/0/tasks/1/id}"), "t_02, 3");
+        assert_eq!(request.fill("{results/0/tasks/0/id}, {results/0/tasks/1/id}"), "t_02, 3");
         for nothing in ["{results/0/tasks/2/id}", "{results/1/x}", "{results/2/x}", "{results/x}"] {
-            assert_eq!(asked.fill(nothing), nothing);
+            assert_eq!(request.fill(nothing), nothing);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An answer as what happens on the connection, one act after the other.
+//! The plan of a response: what is sent on the connection, step by step.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,26 +6,26 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::answer::{Answer, ErrorText, Fault, Headers, Pace};
-use crate::asked::{Asked, Wire};
-use crate::record::End;
-use crate::said::Said;
+use crate::filled_reply::FilledReply;
+use crate::model_request::{ModelRequest, Wire};
+use crate::recorded_request::End;
 use crate::{anthropic, openai};
 
-/// No more than this is known of an answer while it is under way.
-pub(crate) struct Play {
+/// A response to one request.
+pub(crate) struct ResponsePlan {
     /// Before the headers.
     pub(crate) delay: Duration,
-    /// There are no headers.
+    /// Replaces the whole response, headers included.
     pub(crate) broken: Option<Break>,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<Act>,
-    /// If the client stays for all of it.
+    pub(crate) body: Vec<Step>,
+    /// How the request ends, if the client reads all of it.
     pub(crate) end: End,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub(crate) enum Step {
     Send(String),
     Wait(Duration),
     Break(Break),
@@ -35,30 +35,32 @@ pub(crate) enum Act {
 pub(crate) enum Break {
     /// Closes the connection.
     Cut,
-    /// Until the client goes away.
+    /// Sends nothing more until the client closes the connection.
     Hang,
 }
 
-/// A body in pieces, and whether they are the events of a stream.
+/// A body in pieces: the events of a stream, or two halves.
 struct Body {
     pieces: Vec<String>,
     streams: bool,
 }
 
-impl Play {
-    pub(crate) fn new(answer: &Answer, asked: &Asked, request_id: &str) -> Self {
+impl ResponsePlan {
+    pub(crate) fn new(answer: &Answer, request: &ModelRequest, request_id: &str) -> Self {
         let status = match (answer.status, answer.fault) {
             (Some(status), _) => Some(status),
-            (None, Some(Fault::ErrorHalfway)) if !asked.streams => Some(overloaded(asked.wire)),
+            (None, Some(Fault::ErrorHalfway)) if !request.streams => Some(overloaded(request.wire)),
             (None, _) => None,
         };
         let body = match status {
-            Some(status) => Body::whole(error_body(asked.wire, status, &answer.error, request_id)),
-            None => Body::of_reply(answer, asked),
+            Some(status) => {
+                Body::whole(error_body(request.wire, status, &answer.error, request_id))
+            }
+            None => Body::of_reply(answer, request),
         };
-        let mut headers = rate_limit_headers(&answer.headers, asked.wire);
+        let mut headers = rate_limit_headers(&answer.headers, request.wire);
         headers.extend(body.headers(answer.fault));
-        headers.push((request_id_header(asked.wire).to_owned(), request_id.to_owned()));
+        headers.push((request_id_header(request.wire).to_owned(), request_id.to_owned()));
         let broken = match answer.fault {
             Some(Fault::DropBeforeHeaders) => Some(Break::Cut),
             Some(Fault::HangBeforeHeaders) => Some(Break::Hang),
@@ -69,7 +71,7 @@ impl Play {
             broken,
             status: status.unwrap_or(200),
             headers,
-            body: body.acts(&answer.pace, answer.fault, asked.wire, &answer.error),
+            body: body.steps(&answer.pace, answer.fault, request.wire, &answer.error),
             end: if status.is_none() && answer.fault.is_none() {
                 End::Answered
             } else {
@@ -78,7 +80,7 @@ impl Play {
         }
     }
 
-    /// A plain error, in the vendor's form.
+    /// An error in the vendor's format.
     pub(crate) fn error(wire: Option<Wire>, status: u16, message: &str, request_id: &str) -> Self {
         let text = ErrorText { message: Some(message.to_owned()), ..ErrorText::default() };
         let body = Body::whole(error_body(wire.unwrap_or(Wire::OpenAi), status, &text, request_id));
@@ -87,7 +89,7 @@ impl Play {
             broken: None,
             status,
             headers: body.headers(None),
-            body: body.pieces.into_iter().map(Act::Send).collect(),
+            body: body.pieces.into_iter().map(Step::Send).collect(),
             end: End::Failed,
         }
     }
@@ -104,17 +106,17 @@ impl Body {
         Self { pieces: vec![first.to_owned(), second.to_owned()], streams: false }
     }
 
-    fn of_reply(answer: &Answer, asked: &Asked) -> Self {
-        let said = Said::new(&answer.reply, asked, answer.pace.chunk_chars);
-        match (asked.wire, asked.streams) {
-            (Wire::OpenAi, false) => Self::whole(openai::body(&said)),
-            (Wire::Anthropic, false) => Self::whole(anthropic::body(&said)),
-            (Wire::OpenAi, true) => Self { pieces: openai::events(&said), streams: true },
-            (Wire::Anthropic, true) => Self { pieces: anthropic::events(&said), streams: true },
+    fn of_reply(answer: &Answer, request: &ModelRequest) -> Self {
+        let reply = FilledReply::new(&answer.reply, request, answer.pace.chunk_chars);
+        match (request.wire, request.streams) {
+            (Wire::OpenAi, false) => Self::whole(openai::body(&reply)),
+            (Wire::Anthropic, false) => Self::whole(anthropic::body(&reply)),
+            (Wire::OpenAi, true) => Self { pieces: openai::events(&reply), streams: true },
+            (Wire::Anthropic, true) => Self { pieces: anthropic::events(&reply), streams: true },
         }
     }
 
-    /// A body that is cut off says how long it should have been.
+    /// A body that is cut off has the content length of the whole body.
     fn headers(&self, fault: Option<Fault>) -> Vec<(String, String)> {
         let header = |name: &str, value: String| (name.to_owned(), value);
         if self.streams {
@@ -134,46 +136,46 @@ impl Body {
         ]
     }
 
-    fn acts(self, pace: &Pace, fault: Option<Fault>, wire: Wire, error: &ErrorText) -> Vec<Act> {
+    fn steps(self, pace: &Pace, fault: Option<Fault>, wire: Wire, error: &ErrorText) -> Vec<Step> {
         if fault == Some(Fault::MalformedJson) && !self.streams {
-            return vec![Act::Send(MALFORMED_BODY.to_owned())];
+            return vec![Step::Send(MALFORMED_BODY.to_owned())];
         }
         let half = self.pieces.len().div_ceil(2);
         let mut pieces = self.pieces.into_iter();
-        let mut acts = Vec::new();
-        let send = |acts: &mut Vec<Act>, piece: String| {
-            if !acts.is_empty() {
-                acts.extend(wait(pace.chunk_delay));
+        let mut steps = Vec::new();
+        let send = |steps: &mut Vec<Step>, piece: String| {
+            if !steps.is_empty() {
+                steps.extend(wait(pace.chunk_delay));
             }
-            acts.push(Act::Send(piece));
+            steps.push(Step::Send(piece));
         };
         for piece in pieces.by_ref().take(half) {
-            send(&mut acts, piece);
+            send(&mut steps, piece);
         }
-        acts.extend(wait(pace.pause));
+        steps.extend(wait(pace.pause));
         let malformed = match wire {
             Wire::OpenAi => openai::MALFORMED_EVENT,
             Wire::Anthropic => anthropic::MALFORMED_EVENT,
         };
         match fault {
-            Some(Fault::DropHalfway) => acts.push(Act::Break(Break::Cut)),
-            Some(Fault::HangHalfway) => acts.push(Act::Break(Break::Hang)),
+            Some(Fault::DropHalfway) => steps.push(Step::Break(Break::Cut)),
+            Some(Fault::HangHalfway) => steps.push(Step::Break(Break::Hang)),
             Some(Fault::EndHalfway) => {}
             Some(Fault::HalfJson) if !self.streams => {}
-            Some(Fault::HalfJson) => acts.extend(pieces.next().map(half_of).map(Act::Send)),
+            Some(Fault::HalfJson) => steps.extend(pieces.next().map(half_of).map(Step::Send)),
             Some(Fault::ErrorHalfway) if self.streams => {
-                acts.push(Act::Send(error_event(wire, error)))
+                steps.push(Step::Send(error_event(wire, error)))
             }
             Some(Fault::MalformedJson) => {
-                send(&mut acts, malformed.to_owned());
-                pieces.for_each(|piece| send(&mut acts, piece));
+                send(&mut steps, malformed.to_owned());
+                pieces.for_each(|piece| send(&mut steps, piece));
             }
             Some(Fault::ErrorHalfway | Fault::DropBeforeHeaders | Fault::HangBeforeHeaders)
             | None => {
-                pieces.for_each(|piece| send(&mut acts, piece));
+                pieces.for_each(|piece| send(&mut steps, piece));
             }
         }
-        acts
+        steps
     }
 }
 
@@ -188,8 +190,8 @@ fn half_of(mut event: String) -> String {
     event
 }
 
-fn wait(duration: Duration) -> impl Iterator<Item = Act> {
-    (!duration.is_zero()).then_some(Act::Wait(duration)).into_iter()
+fn wait(duration: Duration) -> impl Iterator<Item = Step> {
+    (!duration.is_zero()).then_some(Step::Wait(duration)).into_iter()
 }
 
 fn overloaded(wire: Wire) -> u16 {
@@ -255,7 +257,7 @@ fn rate_limit_headers(headers: &Headers, wire: Wire) -> Vec<(String, String)> {
     all
 }
 
-/// Rounded up, since dates on the wire have no fractions and a client must not come back early.
+/// Rounded up: HTTP dates have no fractions, and a client must not retry early.
 fn in_seconds(seconds: f64) -> DateTime<Utc> {
     let whole = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or_default();
     DateTime::from(SystemTime::now() + whole + Duration::from_millis(999))

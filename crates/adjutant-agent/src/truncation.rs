@@ -1,10 +1,10 @@
-//! What a reader is shown of a result. The whole text is always stored; only its view is cut.
+//! Truncation of long results in answers to clients. The whole text is always stored.
 
 use std::borrow::Cow;
 
 use crate::{Refusal, prompts};
 
-/// How long a text may be, or how much of it is kept.
+/// The length of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
     Chars(usize),
@@ -12,8 +12,8 @@ pub enum Length {
 }
 
 impl Length {
-    /// The longest start of `text` that is no longer than this and ends between two characters.
-    pub fn start_of(self, text: &str) -> &str {
+    /// The longest prefix of `text` within this length. No character is split.
+    pub fn prefix_of(self, text: &str) -> &str {
         let end = match self {
             Self::Chars(chars) => text.char_indices().nth(chars).map_or(text.len(), |(end, _)| end),
             Self::Bytes(bytes) => text.floor_char_boundary(bytes),
@@ -22,62 +22,67 @@ impl Length {
     }
 
     fn holds(self, text: &str) -> bool {
-        self.start_of(text).len() == text.len()
+        self.prefix_of(text).len() == text.len()
     }
 }
 
-/// How a dialect cuts what is too long for it.
+/// How a dialect truncates long results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    /// What is no longer than this is shown whole.
-    pub longest: Length,
-    /// Of anything longer, this much is shown, and the notice after it.
+pub struct Truncation {
+    /// A text up to this length is not truncated.
+    pub max: Length,
+    /// The length that is kept of a longer text, before the notice.
     pub kept: Length,
     pub notice: &'static str,
 }
 
-/// Over 1000 tokens, as the estimate counts them: from 4004 characters on.
-pub const SPEC_VIEW: View =
-    View { longest: Length::Chars(4_003), kept: Length::Chars(4_000), notice: prompts::TRUNCATED };
+/// Of the dialect `spec`: texts of more than 1000 estimated tokens, which is from 4004 characters
+/// on.
+pub const SPEC_TRUNCATION: Truncation = Truncation {
+    max: Length::Chars(4_003),
+    kept: Length::Chars(4_000),
+    notice: prompts::TRUNCATED,
+};
 
-/// A result as one dialect shows it.
+/// A result in an answer, truncated if it was too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown<'a> {
+pub struct TruncatedText<'a> {
     pub text: Cow<'a, str>,
     pub truncated: bool,
-    /// Of the whole text.
+    /// The length of the whole text.
     pub result_chars: usize,
 }
 
-impl View {
-    pub fn of<'a>(&self, text: &'a str) -> Shown<'a> {
-        let truncated = !self.longest.holds(text);
+impl Truncation {
+    /// Truncates a text that is too long.
+    pub fn apply<'a>(&self, text: &'a str) -> TruncatedText<'a> {
+        let truncated = !self.max.holds(text);
         let shown = if truncated {
-            Cow::Owned(format!("{}{}", self.kept.start_of(text), self.notice))
+            Cow::Owned(format!("{}{}", self.kept.prefix_of(text), self.notice))
         } else {
             Cow::Borrowed(text)
         };
-        Shown { text: shown, truncated, result_chars: text.chars().count() }
+        TruncatedText { text: shown, truncated, result_chars: text.chars().count() }
     }
 }
 
-/// Characters of a page if the reader asks for no other number.
+/// The default number of characters per page of a result.
 pub const DEFAULT_PAGE_CHARS: i64 = 4_000;
-/// A reader who asks for more gets this many, and the next offset.
+/// The most characters per page of a result.
 pub const MAX_PAGE_CHARS: i64 = 20_000;
 
-/// A part of a result; pages that follow each other's `next_offset` give all of it, once.
+/// A page of a result. The pages that follow `next_offset` make up the whole text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page<'a> {
     pub offset: usize,
     pub text: &'a str,
-    /// None at the end.
+    /// None on the last page.
     pub next_offset: Option<usize>,
     pub result_chars: usize,
 }
 
 impl<'a> Page<'a> {
-    /// The page of `text` that begins after `offset` characters; beyond the end it is empty.
+    /// The page of `text` from `offset` characters; empty beyond the end.
     pub fn of(text: &'a str, offset: Option<i64>, limit: Option<i64>) -> Result<Self, Refusal> {
         let offset = usize::try_from(offset.unwrap_or(0))
             .map_err(|_| Refusal::invalid("offset", "must not be negative"))?;
@@ -85,8 +90,8 @@ impl<'a> Page<'a> {
             .ok()
             .filter(|limit| *limit > 0)
             .ok_or_else(|| Refusal::invalid("limit", "must be at least 1"))?;
-        let rest = &text[Length::Chars(offset).start_of(text).len()..];
-        let page = Length::Chars(limit).start_of(rest);
+        let rest = &text[Length::Chars(offset).prefix_of(text).len()..];
+        let page = Length::Chars(limit).prefix_of(rest);
         let next_offset = (page.len() < rest.len()).then(|| offset + limit);
         Ok(Self { offset, text: page, next_offset, result_chars: text.chars().count() })
     }
@@ -103,26 +108,31 @@ mod tests {
         for letter in ["x", "é", "🦀"] {
             let whole = letter.repeat(4_003);
             assert_eq!(
-                SPEC_VIEW.of(&whole),
-                Shown { text: whole.as_str().into(), truncated: false, result_chars: 4_003 }
+                SPEC_TRUNCATION.apply(&whole),
+                TruncatedText {
+                    text: whole.as_str().into(),
+                    truncated: false,
+                    result_chars: 4_003
+                }
             );
             let cut =
                 letter.repeat(4_000) + "\n[truncated — full response exceeded 1000 token limit]";
             assert_eq!(
-                SPEC_VIEW.of(&letter.repeat(4_004)),
-                Shown { text: cut.into(), truncated: true, result_chars: 4_004 }
+                SPEC_TRUNCATION.apply(&letter.repeat(4_004)),
+                TruncatedText { text: cut.into(), truncated: true, result_chars: 4_004 }
             );
         }
-        assert_eq!(SPEC_VIEW.of("").text, "");
+        assert_eq!(SPEC_TRUNCATION.apply("").text, "");
     }
 
     #[test]
-    fn a_view_in_bytes_never_splits_a_character() {
-        let view = View { longest: Length::Bytes(5), kept: Length::Bytes(5), notice: "…" };
-        assert_eq!(view.of("12345").text, "12345");
-        assert_eq!(view.of("123456").text, "12345…");
-        assert_eq!(view.of("1234é").text, "1234…");
-        assert_eq!(view.of("ééé").text, "éé…");
+    fn a_truncation_in_bytes_never_splits_a_character() {
+        let truncation =
+            Truncation { max: Length::Bytes(5), kept: Length::Bytes(5), notice: "…" };
+        assert_eq!(truncation.apply("12345").text, "12345");
+        assert_eq!(truncation.apply("123456").text, "12345…");
+        assert_eq!(truncation.apply("1234é").text, "1234…");
+        assert_eq!(truncation.apply("ééé").text, "éé…");
     }
 
     #[test]
@@ -144,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_4000_characters_unless_told_and_20000_at_most() {
+    fn a_page_has_4000_characters_by_default_and_at_most_20000() {
         let text = "é".repeat(50_000);
         for (limit, chars) in [(None, 4_000), (Some(20_000), 20_000), (Some(i64::MAX), 20_000)] {
             let page = Page::of(&text, None, limit).unwrap();
@@ -166,8 +176,8 @@ mod tests {
         }
 
         #[test]
-        fn a_kept_start_is_as_long_as_it_may_be(text in ".{0,40}", bytes in 0..60_usize) {
-            let start = Length::Bytes(bytes).start_of(&text);
+        fn a_prefix_is_as_long_as_the_limit_allows(text in ".{0,40}", bytes in 0..60_usize) {
+            let start = Length::Bytes(bytes).prefix_of(&text);
             prop_assert!(start.len() <= bytes && text.starts_with(start));
             if let Some(next) = text[start.len()..].chars().next() {
                 prop_assert!(start.len() + next.len_utf8() > bytes);

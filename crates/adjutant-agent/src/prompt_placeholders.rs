@@ -1,6 +1,7 @@
-//! What a prompt tells of what its reader has: the placeholders of tools, skills and subagents, and the sections around them.
+//! The placeholders of a prompt for the tools, skills and subagents of its agent, and the sections
+//! that hold them.
 
-use crate::{Parent, Skill};
+use crate::{OrchestratorConfig, Skill};
 
 pub(crate) const TOOLS: &str = "${_installed_tools}";
 pub(crate) const SKILLS: &str = "${_installed_skills}";
@@ -8,7 +9,8 @@ pub(crate) const SUBAGENTS: &str = "${_installed_subagents}";
 
 const NONE: &str = "(none)";
 
-/// A prompt with the sections that it has no placeholder for. Skills are told of wherever there are any.
+/// Adds the sections for which the prompt has no placeholder. The section of skills is added
+/// whenever there are skills.
 pub(crate) fn with_sections(prompt: &str, sections: bool, skills: &[Skill]) -> String {
     let mut prompt = prompt.to_owned();
     if sections && !prompt.contains(TOOLS) {
@@ -20,38 +22,39 @@ pub(crate) fn with_sections(prompt: &str, sections: bool, skills: &[Skill]) -> S
     prompt.trim_start_matches('\n').to_owned()
 }
 
-/// Whether a prompt has a place for subagents.
-pub(crate) fn names_subagents(prompt: &str) -> bool {
+/// Whether a prompt has the placeholder of subagents.
+pub(crate) fn has_subagents_placeholder(prompt: &str) -> bool {
     prompt.contains(SUBAGENTS)
 }
 
-/// Subagents by their names and descriptions, a line each, as a prompt lists them.
+/// A list of subagents for a prompt, one per line, from names and descriptions.
 pub fn subagent_lines<'a>(agents: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let lines = agents.into_iter().map(|(name, description)| format!("- {name}: {description}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// An orchestrator's prompt with its placeholders filled in, and a section on its subagents if it has no place for them.
-pub fn render_for_orchestrator(parent: &Parent, subagents: &str) -> String {
+/// An orchestrator's prompt with its placeholders filled in, and with a section of subagents if it
+/// has no placeholder for them.
+pub fn fill_orchestrator_prompt(parent: &OrchestratorConfig, subagents: &str) -> String {
     let mut prompt = parent.system_prompt.clone().unwrap_or_default();
     if !prompt.contains(SUBAGENTS) {
         prompt = format!("{prompt}\n\n## Available Subagents\n{SUBAGENTS}").trim_start().to_owned();
     }
     let tools: Vec<&str> = parent.tools.iter().map(String::as_str).collect();
     let prompt = with_sections(&prompt, false, &parent.skills);
-    Inventory { tools: &tools, skills: &parent.skills, subagents }.fill(&prompt)
+    PlaceholderValues { tools: &tools, skills: &parent.skills, subagents }.fill(&prompt)
 }
 
-/// What a reader has.
-pub(crate) struct Inventory<'a> {
+/// The values of the placeholders.
+pub(crate) struct PlaceholderValues<'a> {
     pub tools: &'a [&'a str],
     pub skills: &'a [Skill],
-    /// A line each.
+    /// One per line.
     pub subagents: &'a str,
 }
 
-impl Inventory<'_> {
-    /// In one pass: a placeholder in what is filled in stays as it is.
+impl PlaceholderValues<'_> {
+    /// Fills in the placeholders in one pass: a placeholder inside a value is left alone.
     pub fn fill(&self, prompt: &str) -> String {
         let mut filled = String::with_capacity(prompt.len());
         let mut rest = prompt;
@@ -110,8 +113,8 @@ mod tests {
     }
 
     fn shown(prompt: &str, sections: bool, skills: &[Skill]) -> String {
-        let inventory = Inventory { tools: &["fetch", "query"], skills, subagents: "" };
-        inventory.fill(&with_sections(prompt, sections, skills))
+        let values = PlaceholderValues { tools: &["fetch", "query"], skills, subagents: "" };
+        values.fill(&with_sections(prompt, sections, skills))
     }
 
     #[test]
@@ -144,11 +147,11 @@ mod tests {
     #[test]
     fn row_2_34_without_subagents_there_are_none_and_other_dollars_stay() {
         let prompt = "${_installed_subagents} ${_installed_other} ${HOME} $";
-        let nothing = Inventory { tools: &[], skills: &[], subagents: "" };
+        let nothing = PlaceholderValues { tools: &[], skills: &[], subagents: "" };
         assert_eq!(nothing.fill(prompt), "(none) ${_installed_other} ${HOME} $");
         let subagents = "- researcher: Investigates";
         assert_eq!(
-            Inventory { tools: &[], skills: &[], subagents }.fill(prompt).lines().next(),
+            PlaceholderValues { tools: &[], skills: &[], subagents }.fill(prompt).lines().next(),
             Some("- researcher: Investigates ${_installed_other} ${HOME} $")
         );
     }

@@ -1,16 +1,16 @@
-//! What the vendors refuse, as far as a client can get it wrong: so that our clients are not taught bad manners.
+//! Checks that the vendors' APIs make, so that a client that passes here is also accepted there.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::asked::Wire;
+use crate::model_request::Wire;
 
-/// The most blocks with a cache marker that the Anthropic wire takes.
+/// The most blocks with `cache_control` on the Anthropic wire.
 const MAX_CACHE_MARKERS: usize = 4;
 
-/// Why the vendor would answer 400, if it would.
-pub(crate) fn refused(wire: Wire, body: &Value) -> Option<String> {
+/// The reason why the vendor's API would answer 400, if it would.
+pub(crate) fn vendor_error(wire: Wire, body: &Value) -> Option<String> {
     let messages = list(&body["messages"]);
     if messages.is_empty() {
         return Some("messages: at least one is required".to_owned());
@@ -141,7 +141,7 @@ mod tests {
         let assistant = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let tool = json!({"role": "tool", "tool_call_id": "c", "content": "y"});
         let says = |messages: &[&Value]| {
-            refused(Wire::OpenAi, &json!({"model": "m", "messages": messages}))
+            vendor_error(Wire::OpenAi, &json!({"model": "m", "messages": messages}))
         };
         assert_eq!(says(&[&user, &assistant, &tool]), None);
         assert!(says(&[&user, &assistant]).unwrap().contains("no tool message"));
@@ -159,7 +159,10 @@ mod tests {
         let result = json!({"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "c", "content": "y"}]});
         let says = |messages: &[&Value]| {
-            refused(Wire::Anthropic, &json!({"model": "m", "max_tokens": 1, "messages": messages}))
+            vendor_error(
+                Wire::Anthropic,
+                &json!({"model": "m", "max_tokens": 1, "messages": messages}),
+            )
         };
         assert_eq!(says(&[&user, &assistant, &result]), None);
         assert!(says(&[&user, &assistant]).unwrap().contains("no tool_result"));
@@ -172,7 +175,9 @@ mod tests {
         let marked = json!({"role": "user", "content": vec![marked; 5]});
         assert!(says(&[&marked]).unwrap().contains("5 have it"));
         assert!(
-            refused(Wire::Anthropic, &json!({"messages": [user]})).unwrap().contains("max_tokens")
+            vendor_error(Wire::Anthropic, &json!({"messages": [user]}))
+                .unwrap()
+                .contains("max_tokens")
         );
     }
 }

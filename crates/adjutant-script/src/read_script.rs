@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::form::ScriptForm;
 use crate::script::Script;
+use crate::script_format::ScriptForm;
 
-/// A script that cannot be played.
+/// An error in a script file.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
     /// Displays as `file:line: message`.
     #[error("{}:{line}: {message}", path.display())]
-    Wrong { path: PathBuf, line: usize, message: String },
+    Invalid { path: PathBuf, line: usize, message: String },
 }
 
 impl Script {
@@ -26,25 +26,25 @@ impl Script {
             } else {
                 from_toml(&text)
             };
-        parsed.map_err(|(line, message)| ScriptError::Wrong {
+        parsed.map_err(|(line, message)| ScriptError::Invalid {
             path: path.to_owned(),
             line,
             message,
         })
     }
 
-    /// Reads TOML that is part of a program.
+    /// Parses a script in TOML.
     pub fn from_toml(text: &str) -> Result<Self, ScriptError> {
-        from_toml(text).map_err(|(line, message)| ScriptError::Wrong {
+        from_toml(text).map_err(|(line, message)| ScriptError::Invalid {
             path: "script".into(),
             line,
             message,
         })
     }
 
-    /// Reads JSON that is part of a program.
+    /// Parses a script in JSON.
     pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        from_json(text).map_err(|(line, message)| ScriptError::Wrong {
+        from_json(text).map_err(|(line, message)| ScriptError::Invalid {
             path: "script".into(),
             line,
             message,

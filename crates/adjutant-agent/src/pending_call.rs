@@ -4,14 +4,14 @@ use crate::{Replay, StoredTurn, TaskId, ToolResult, ToolUse, prompts};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PendingCall<'a> {
     pub call: &'a ToolUse,
-    /// The number of the turn that asked for it.
+    /// The number of its turn.
     pub turn: i32,
-    /// An earlier attempt stored the turn, and may have made the call before it was lost.
+    /// An earlier attempt stored the turn and may have made the call.
     pub may_have_run: bool,
 }
 
 impl<'a> PendingCall<'a> {
-    /// The calls of a turn that have no result, in the order in which the model asked for them.
+    /// The calls of a turn that have no result, in order.
     pub(crate) fn of(stored: &'a StoredTurn, attempt: i32) -> Vec<Self> {
         let may_have_run = stored.attempt != attempt;
         stored
@@ -23,9 +23,9 @@ impl<'a> PendingCall<'a> {
             .collect()
     }
 
-    /// What the model gets instead of the call's result, if the call must not be made: it may have run already, and a
-    /// second time could do harm. None: make it.
-    pub fn instead_of_running(&self, replay: Replay) -> Option<ToolResult> {
+    /// The result for a call that must not be made, because it may have run already and is not safe
+    /// to repeat; none if the call may be made.
+    pub fn result_without_running(&self, replay: Replay) -> Option<ToolResult> {
         match replay {
             Replay::Unsafe if self.may_have_run => Some(ToolResult {
                 call: self.call.id.clone(),
@@ -37,7 +37,7 @@ impl<'a> PendingCall<'a> {
         }
     }
 
-    /// The same whenever the call is made again, and never the same for another one.
+    /// The same for every repetition of this call, and different for every other call.
     pub fn idempotency_key(&self, task: TaskId) -> String {
         format!("{task}:{}:{}", self.turn, self.call.id)
     }
@@ -67,7 +67,7 @@ mod tests {
             (true, Replay::Unsafe, false),
         ] {
             let pending = PendingCall { call: &call, turn: 1, may_have_run };
-            let instead = pending.instead_of_running(replay);
+            let instead = pending.result_without_running(replay);
             assert_eq!(instead.is_none(), made, "{may_have_run} {replay}");
             if let Some(result) = instead {
                 assert_eq!((result.call.as_str(), result.is_error), ("c1", true));

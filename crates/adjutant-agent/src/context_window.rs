@@ -1,43 +1,46 @@
-//! When a conversation nears its model's window, old tool results leave the request; the store keeps them.
+//! Fits a conversation into its model's context window: when it gets too long, old tool results are
+//! left out of the request. The store keeps them.
 //!
-//! Nothing remembers what has left: it is worked out anew for each request, by going through all the requests that were
-//! made before. So it is the same on every worker. And once something leaves, much does: the start of the conversation
-//! then stays as it is for many turns, and the provider's cache of it stays good.
+//! What is left out is not stored. It is computed again for each request by replaying all earlier
+//! requests, so that it is the same on every worker. The conversation is shortened by much at once,
+//! so that its start stays the same for many turns and the provider's prompt cache stays valid.
 
 use std::borrow::Cow;
 
-use crate::conversation::Said;
+use crate::conversation::ConversationTurn;
 use crate::{Answer, Arguments, Block, StoredTurn, prompts};
 
-/// What fits into a model.
+/// The context window of a model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// Of prompt and answer together.
+pub struct ContextWindow {
+    /// The limit of prompt and answer together.
     pub context_tokens: i64,
-    /// Of the answer at most.
+    /// The limit of the answer.
     pub max_output_tokens: i64,
 }
 
-/// Guesses a text's tokens rather too high: English has more bytes to a token, code and most other scripts as many.
+/// Overestimates the tokens of a text: English has more bytes per token, code and most other
+/// scripts have about as many.
 const BYTES_PER_TOKEN: usize = 3;
-/// What is shorter, in bytes, stays: the note in its place would hardly be less. A result is never cut to less either.
-const WORTH_LEAVING: usize = 600;
+/// A shorter result, in bytes, is not left out: the note in its place would hardly be shorter. No
+/// result is cut to less.
+const MIN_RESULT: usize = 600;
 
-impl Window {
-    /// The longest prompt: what the answer leaves, and a twentieth less since sizes are guessed. An answer that claims nearly
-    /// all of the window is not believed.
+impl ContextWindow {
+    /// The longest prompt: the window without the answer, and 5 % less because sizes are estimates.
+    /// At least a quarter of the window, whatever `max_output_tokens` is.
     fn limit(&self) -> i64 {
         let spare = self.context_tokens / 20;
         (self.context_tokens - self.max_output_tokens - spare).max(self.context_tokens / 4)
     }
 
-    /// How short the prompt is made once it is too long: half, so that the other half can fill before the next time.
+    /// The length to which old results are left out: half the limit, so that this is rarely needed.
     fn target(&self) -> i64 {
         self.limit() / 2
     }
 
-    /// How short it is made by cutting the latest results: three quarters, since they are the last that should suffer, and
-    /// since what is cut to the limit would have to be cut again on the next turn.
+    /// The length to which the latest results are cut: three quarters of the limit, because they
+    /// matter most; cut to the limit itself, they would have to be cut again in the next turn.
     fn cut_target(&self) -> i64 {
         self.limit() / 4 * 3
     }
@@ -47,48 +50,53 @@ impl Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Whole,
-    /// Start and end of it, so many bytes together.
+    /// Its start and its end, of so many bytes together.
     Cut(usize),
-    /// Only a note of how long it was.
+    /// Only a note with its length.
     Note,
 }
 
-/// The tool results of a conversation in the forms in which it fits its window; by turn, and by call in the turn.
-pub(crate) struct Room(Vec<Vec<Form>>);
+/// The form of each tool result of a conversation, by turn and by call in the turn.
+pub(crate) struct FittedResults(Vec<Vec<Form>>);
 
-impl Room {
-    /// Goes through all requests up to the one that is to be made now. Each is as long as the provider said that the one
-    /// before it was, with its answer, and a guess for what has come since; without a provider's figures all is guessed.
-    /// `opening` is in bytes: the system prompt and the first message.
-    pub fn make(window: Option<Window>, opening: usize, conversation: &[Said<'_>]) -> Self {
-        let calls = |said: &Said<'_>| said.stored.turn.answer.tool_uses().count();
-        let mut room =
-            Self(conversation.iter().map(|said| vec![Form::Whole; calls(said)]).collect());
-        let Some(window) = window else { return room };
+impl FittedResults {
+    /// Replays all requests up to the next one. The length of a request is the length that the
+    /// provider reported for the one before it, with its answer, plus an estimate of what was
+    /// added; without the provider's figures all of it is estimated. `opening` is the length of the
+    /// system prompt and the first message, in bytes.
+    pub fn new(
+        window: Option<ContextWindow>,
+        opening: usize,
+        conversation: &[ConversationTurn<'_>],
+    ) -> Self {
+        let calls = |turn: &ConversationTurn<'_>| turn.stored.turn.answer.tool_uses().count();
+        let mut fitted =
+            Self(conversation.iter().map(|turn| vec![Form::Whole; calls(turn)]).collect());
+        let Some(window) = window else { return fitted };
         let mut size = tokens(opening) + 1;
-        for (index, said) in conversation.iter().enumerate() {
-            let usage = &said.stored.turn.usage;
+        for (index, turn) in conversation.iter().enumerate() {
+            let usage = &turn.stored.turn.usage;
             size = if usage.input_tokens > 0 {
                 usage.input_tokens.saturating_add(usage.output_tokens)
             } else {
-                size.saturating_add(tokens(bytes_of(&said.stored.turn.answer)))
+                size.saturating_add(tokens(bytes_of(&turn.stored.turn.answer)))
             };
-            let results = said
+            let results = turn
                 .stored
                 .tool_results
                 .iter()
                 .map(|result| tokens(result.content.len()))
                 .sum::<i64>();
-            let then = said.then.map_or(0, |text| tokens(text.len()));
-            size = size.saturating_add(results).saturating_add(then);
+            let message = turn.user_message.map_or(0, |text| tokens(text.len()));
+            size = size.saturating_add(results).saturating_add(message);
             if size > window.limit() {
-                size = room.shrink(&conversation[..=index], size, &window);
+                size = fitted.shrink(&conversation[..=index], size, &window);
             }
         }
-        room
+        fitted
     }
 
-    /// The text that goes to the model for the `nth` call of a turn.
+    /// The text of the result of the `nth` call of a turn in the request.
     pub fn content<'a>(&self, turn: usize, nth: usize, whole: &'a str) -> Cow<'a, str> {
         match self.0[turn][nth] {
             Form::Whole if whole.trim().is_empty() => Cow::Borrowed(prompts::EMPTY_TOOL_RESULT),
@@ -102,18 +110,23 @@ impl Room {
         }
     }
 
-    /// Makes a conversation of so many tokens shorter, and says how long it is then.
-    fn shrink(&mut self, conversation: &[Said<'_>], mut size: i64, window: &Window) -> i64 {
-        let Some(latest) = conversation.iter().rposition(|said| said.stored.wants_tools()) else {
+    /// Shortens a conversation of `size` tokens, and returns its new length.
+    fn shrink(
+        &mut self,
+        conversation: &[ConversationTurn<'_>],
+        mut size: i64,
+        window: &ContextWindow,
+    ) -> i64 {
+        let Some(latest) = conversation.iter().rposition(|turn| turn.stored.wants_tools()) else {
             return size;
         };
-        for (index, said) in conversation[..latest].iter().enumerate() {
-            for (nth, bytes) in result_bytes(said.stored).enumerate() {
+        for (index, turn) in conversation[..latest].iter().enumerate() {
+            for (nth, bytes) in result_bytes(turn.stored).enumerate() {
                 if size <= window.target() {
                     return size;
                 }
-                let shown = self.shown(index, nth, bytes);
-                if shown > WORTH_LEAVING {
+                let shown = self.shown_bytes(index, nth, bytes);
+                if shown > MIN_RESULT {
                     size -= tokens(shown) - tokens(prompts::left_out(bytes).len());
                     self.0[index][nth] = Form::Note;
                 }
@@ -126,11 +139,18 @@ impl Room {
         }
     }
 
-    /// Cuts the longest of the latest results, which the model has not used yet, to one length: the longest that will do.
-    fn cut(&mut self, latest: usize, stored: &StoredTurn, size: i64, window: &Window) -> i64 {
+    /// Cuts the longest of the latest results, which the model has not seen yet, to one common
+    /// length: the greatest that is short enough.
+    fn cut(
+        &mut self,
+        latest: usize,
+        stored: &StoredTurn,
+        size: i64,
+        window: &ContextWindow,
+    ) -> i64 {
         let bytes: Vec<usize> = result_bytes(stored).collect();
         let shown: Vec<usize> =
-            (0..).zip(&bytes).map(|(nth, bytes)| self.shown(latest, nth, *bytes)).collect();
+            (0..).zip(&bytes).map(|(nth, bytes)| self.shown_bytes(latest, nth, *bytes)).collect();
         let length = common_length(&shown, size - window.cut_target());
         let mut size = size;
         for (nth, shown) in shown.into_iter().enumerate().filter(|(_, shown)| *shown > length) {
@@ -140,7 +160,7 @@ impl Room {
         size
     }
 
-    fn shown(&self, turn: usize, nth: usize, bytes: usize) -> usize {
+    fn shown_bytes(&self, turn: usize, nth: usize, bytes: usize) -> usize {
         match self.0[turn][nth] {
             Form::Whole => bytes,
             Form::Cut(kept) => kept,
@@ -149,7 +169,7 @@ impl Room {
     }
 }
 
-/// The length to which texts of these lengths must be cut to get rid of so many tokens.
+/// The greatest length to which texts of these lengths can be cut to save `excess` tokens.
 fn common_length(lengths: &[usize], excess: i64) -> usize {
     let excess = usize::try_from(excess).unwrap_or(0).saturating_mul(BYTES_PER_TOKEN);
     let mut longest_first = lengths.to_vec();
@@ -159,20 +179,20 @@ fn common_length(lengths: &[usize], excess: i64) -> usize {
         sum += length;
         let common = sum.saturating_sub(excess) / (nth + 1);
         if longest_first.get(nth + 1).is_none_or(|shorter| common >= *shorter) {
-            return common.max(WORTH_LEAVING);
+            return common.max(MIN_RESULT);
         }
     }
-    WORTH_LEAVING
+    MIN_RESULT
 }
 
-/// As many bytes of the start and of the end as were asked for together, or a little less: no character is split.
+/// The start and the end of a text, of at most `bytes` together. No character is split.
 fn ends(text: &str, bytes: usize) -> (&str, &str) {
     let start = text.floor_char_boundary(bytes / 2);
     let end = text.ceil_char_boundary(text.len() - (bytes / 2).min(text.len() - start));
     (&text[..start], &text[end..])
 }
 
-/// How long the results of a turn are, by call.
+/// The lengths of a turn's results, by call.
 fn result_bytes(stored: &StoredTurn) -> impl Iterator<Item = usize> {
     let calls = stored.turn.answer.tool_uses();
     calls.map(|call| stored.result_of(call).map_or(0, |result| result.content.len()))

@@ -2,17 +2,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sample::says;
-use crate::{AgentSpec, Conversation, Message, ToolOutput, TurnKind};
+use crate::test_turns::says;
+use crate::{AgentConfig, Conversation, Message, ToolOutput, TurnKind};
 
 /// A limit of 7000 tokens, a target of 3500.
-const WINDOW: Window = Window { context_tokens: 10_000, max_output_tokens: 2_500 };
+const WINDOW: ContextWindow = ContextWindow { context_tokens: 10_000, max_output_tokens: 2_500 };
 
-fn agent() -> AgentSpec {
-    AgentSpec {
+fn agent() -> AgentConfig {
+    AgentConfig {
         system_prompt: "You look things up.".into(),
         max_turns: 100,
-        ..AgentSpec::default()
+        ..AgentConfig::default()
     }
 }
 
@@ -22,8 +22,8 @@ fn looked(bytes: usize) -> StoredTurn {
 }
 
 fn outputs<'a>(
-    window: Option<Window>,
-    agent: &'a AgentSpec,
+    window: Option<ContextWindow>,
+    agent: &'a AgentConfig,
     turns: &'a [StoredTurn],
 ) -> Vec<ToolOutput<'a>> {
     let conversation =
@@ -36,7 +36,7 @@ fn outputs<'a>(
     results.flatten().collect()
 }
 
-fn lengths(window: Option<Window>, turns: &[StoredTurn]) -> Vec<usize> {
+fn lengths(window: Option<ContextWindow>, turns: &[StoredTurn]) -> Vec<usize> {
     outputs(window, &agent(), turns).iter().map(|output| output.content.len()).collect()
 }
 
@@ -146,8 +146,8 @@ fn the_longest_are_cut_to_one_length() {
         (&[3_000, 9_000, 6_000], 2_000, 4_500),
         (&[3_000, 9_000, 6_000], 3_000, 3_000),
         (&[3_000, 9_000, 6_000], 4_000, 2_000),
-        (&[3_000, 9_000, 6_000], 100_000, WORTH_LEAVING),
-        (&[], 10, WORTH_LEAVING),
+        (&[3_000, 9_000, 6_000], 100_000, MIN_RESULT),
+        (&[], 10, MIN_RESULT),
     ] {
         assert_eq!(common_length(lengths, excess), common, "{lengths:?} less {excess} tokens");
     }
@@ -155,7 +155,7 @@ fn the_longest_are_cut_to_one_length() {
 
 #[test]
 fn an_answer_that_claims_all_of_the_window_is_not_believed() {
-    let window = Window { context_tokens: 8_000, max_output_tokens: 8_000 };
+    let window = ContextWindow { context_tokens: 8_000, max_output_tokens: 8_000 };
     assert_eq!((window.limit(), window.target()), (2_000, 1_000));
     assert_eq!((WINDOW.limit(), WINDOW.target()), (7_000, 3_500));
 }
@@ -174,9 +174,9 @@ proptest! {
         let lengths = lengths(Some(WINDOW), &turns);
         let (older, latest) = lengths.split_at(lengths.len() - results[results.len() - 1].len());
         let fits = tokens(lengths.iter().sum()) <= WINDOW.limit();
-        let least = |length: &usize| *length <= WORTH_LEAVING + 100;
+        let least = |length: &usize| *length <= MIN_RESULT + 100;
         prop_assert!(fits || older.iter().all(least) && latest.iter().all(least), "{lengths:?}");
         let given: Vec<_> = results.concat();
-        prop_assert!(lengths.iter().zip(&given).all(|(now, then)| *now <= (*then).max(WORTH_LEAVING) + 100));
+        prop_assert!(lengths.iter().zip(&given).all(|(now, then)| *now <= (*then).max(MIN_RESULT) + 100));
     }
 }

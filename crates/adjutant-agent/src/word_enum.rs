@@ -1,4 +1,4 @@
-/// A word that is none of an enum's.
+/// A word that no variant of the enum has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind} {word:?}; expected one of: {expected}")]
 pub struct UnknownWord {
@@ -7,9 +7,10 @@ pub struct UnknownWord {
     pub expected: String,
 }
 
-/// Defines an enum whose variants are words on the wire and in the database: one list, no second spelling.
+/// Defines an enum whose variants are written as words on the wire and in the database, each word
+/// in one place.
 #[macro_export]
-macro_rules! words {
+macro_rules! word_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -47,7 +48,7 @@ macro_rules! words {
     };
 }
 
-/// Describes such an enum to OpenAPI.
+/// Implements the OpenAPI schema of such an enum.
 macro_rules! word_schema {
     ($name:ident) => {
         impl utoipa::PartialSchema for $name {
@@ -64,5 +65,5 @@ macro_rules! word_schema {
     };
 }
 
+pub use word_enum;
 pub(crate) use word_schema;
-pub use words;

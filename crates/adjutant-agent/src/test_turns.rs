@@ -1,4 +1,4 @@
-//! Turns for tests, short to write.
+//! Turns for tests.
 
 use serde_json::json;
 

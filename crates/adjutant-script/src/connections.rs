@@ -1,4 +1,4 @@
-//! Connections that a script can cut.
+//! TCP connections that a script can close at any time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,39 +12,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Cuts the connection of the request that has it.
+/// Closes the connection of a request.
 #[derive(Clone)]
 pub(crate) struct Cut(pub(crate) CancellationToken);
 
-/// Accepts connections; all of them are cut with the token.
-pub(crate) struct Lines {
+/// Accepts connections. Cancelling the token closes all of them.
+pub(crate) struct ConnectionListener {
     pub(crate) listener: TcpListener,
     pub(crate) all: CancellationToken,
 }
 
-pub(crate) struct Line {
+pub(crate) struct Connection {
     stream: TcpStream,
     cut: CancellationToken,
     is_cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl Listener for Lines {
-    type Io = Line;
+impl Listener for ConnectionListener {
+    type Io = Connection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Line, SocketAddr) {
+    async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, from)) => {
-                    // An event is sent when it is due, not when there are more of them.
+                    // Events must be sent when they are due.
                     let _ = stream.set_nodelay(true);
                     let cut = self.all.child_token();
                     return (
-                        Line { stream, is_cut: Box::pin(cut.clone().cancelled_owned()), cut },
+                        Connection { stream, is_cut: Box::pin(cut.clone().cancelled_owned()), cut },
                         from,
                     );
                 }
-                // Out of file descriptors: some will be free again.
+                // Out of file descriptors: retry until some are free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
@@ -55,13 +55,13 @@ impl Listener for Lines {
     }
 }
 
-impl Connected<IncomingStream<'_, Lines>> for Cut {
-    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+impl Connected<IncomingStream<'_, ConnectionListener>> for Cut {
+    fn connect_info(stream: IncomingStream<'_, ConnectionListener>) -> Self {
         Self(stream.io().cut.clone())
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -74,7 +74,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! The script as people write it: flat, with short forms, and checked where it stands, so that an error has a line.
+//! The file format of a script: flat, with short forms. It is checked during deserialization, so
+//! that errors have line numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use serde::{Deserialize, de};
 use serde_json::Value;
 
 use crate::answer::{
-    Answer, Answers, Call, CallArguments, ErrorText, Fault, Headers, Pace, Reply, Usage, text,
+    Answer, Answers, CallArguments, ErrorText, Fault, Headers, Pace, Reply, ToolCall, Usage, text,
 };
 use crate::script::{Rule, Script, When};
 
@@ -77,7 +78,7 @@ impl RuleForm {
     }
 }
 
-/// Checked inside the visit, as answers are: only there does an error get the place of its table.
+/// Checked inside the visitor, as answers are: only there does an error get the line of its table.
 impl<'de> Deserialize<'de> for Rule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Table;
@@ -100,7 +101,7 @@ impl<'de> Deserialize<'de> for Rule {
     }
 }
 
-/// A text, a table, or a list of them for the first, the second ... time.
+/// A text, a table, or a list of them for the first, the second ... request.
 impl<'de> Deserialize<'de> for Answers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OneOrMore;
@@ -292,7 +293,7 @@ fn check_headers(headers: &Headers) -> Result<(), String> {
             .map_err(|_| format!("header {name}: not a header's value"))?;
     }
     let times = [headers.retry_after_s, headers.retry_after_date_s, headers.reset_after_s];
-    // A day is more than any test waits for.
+    // A day is longer than any test waits.
     if times.into_iter().flatten().all(|seconds| (0.0..=86_400.0).contains(&seconds)) {
         Ok(())
     } else {
@@ -302,7 +303,7 @@ fn check_headers(headers: &Headers) -> Result<(), String> {
 }
 
 impl CallForm {
-    fn into_call(self) -> Result<Call, String> {
+    fn into_call(self) -> Result<ToolCall, String> {
         let arguments = match (self.arguments, self.raw_arguments) {
             (Some(_), Some(_)) => {
                 return Err(format!(
@@ -314,6 +315,6 @@ impl CallForm {
             (Some(json), None) => CallArguments::Json(json),
             (None, None) => CallArguments::Json(Value::Object(serde_json::Map::new())),
         };
-        Ok(Call { name: self.name, id: self.id, arguments })
+        Ok(ToolCall { name: self.name, id: self.id, arguments })
     }
 }

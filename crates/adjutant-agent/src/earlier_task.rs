@@ -1,17 +1,18 @@
 use crate::next::{max_turns, turns_used};
-use crate::{AgentSpec, StoredTurn};
+use crate::{AgentConfig, StoredTurn};
 
-/// A task that has ended, and whose conversation another one goes on with.
+/// An ended task whose conversation another task continues.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EarlierTask {
-    /// As it was then: what it was asked besides its assignment depends on it.
-    pub agent: AgentSpec,
+    /// Its configuration at that time, which determines its other user messages.
+    pub agent: AgentConfig,
     pub assignment: String,
     pub turns: Vec<StoredTurn>,
 }
 
 impl EarlierTask {
-    /// Then the tools of its last turn were never called; otherwise those without a result may have been.
+    /// Whether it ended at its turn limit. Then the tool calls of its last turn were not made;
+    /// otherwise those without a result may have been.
     pub(crate) fn ran_out_of_turns(&self) -> bool {
         turns_used(&self.turns) >= max_turns(&self.agent)
     }
@@ -20,19 +21,23 @@ impl EarlierTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::says;
-    use crate::window::Window;
+    use crate::context_window::ContextWindow;
+    use crate::test_turns::says;
     use crate::{Conversation, Message, Next, TurnKind, next, prompts};
 
     fn earlier(max_turns: i32, turns: Vec<StoredTurn>) -> EarlierTask {
         let summary_prompt = Some("Sum up.".to_owned());
-        let agent = AgentSpec { max_turns, summary_prompt, ..AgentSpec::default() };
+        let agent = AgentConfig { max_turns, summary_prompt, ..AgentConfig::default() };
         EarlierTask { agent, assignment: "Begin.".to_owned(), turns }
     }
 
-    /// What the model is asked: who says what, results of tools among it.
-    fn asked(earlier: &[EarlierTask], turns: &[StoredTurn], window: Option<Window>) -> Vec<String> {
-        let agent = AgentSpec { max_turns: 1, ..AgentSpec::default() };
+    /// The messages of the next model call, as text.
+    fn messages(
+        earlier: &[EarlierTask],
+        turns: &[StoredTurn],
+        window: Option<ContextWindow>,
+    ) -> Vec<String> {
+        let agent = AgentConfig { max_turns: 1, ..AgentConfig::default() };
         let conversation = Conversation {
             agent: &agent,
             earlier,
@@ -72,13 +77,13 @@ mod tests {
             "model: All right.",
             "user: Go on.",
         ];
-        assert_eq!(asked(&[first, second], &[], None), expected);
+        assert_eq!(messages(&[first, second], &[], None), expected);
     }
 
     #[test]
     fn the_turn_limit_counts_the_tasks_own_turns() {
         let first = earlier(2, vec![says("One."), says("Two.")]);
-        let agent = AgentSpec { max_turns: 1, ..AgentSpec::default() };
+        let agent = AgentConfig { max_turns: 1, ..AgentConfig::default() };
         let earlier = [first];
         let conversation = Conversation {
             agent: &agent,
@@ -95,25 +100,25 @@ mod tests {
     #[test]
     fn a_call_without_a_result_is_answered_with_what_is_known_of_it() {
         let open = || says("Looking.").calling(&["a", "b"]).with_result("b", "found");
-        let never = asked(&[earlier(1, vec![open()])], &[], None);
+        let never = messages(&[earlier(1, vec![open()])], &[], None);
         assert_eq!(never[2], format!("a: {}b: found", prompts::NOT_MADE));
-        let perhaps = asked(&[earlier(10, vec![open()])], &[], None);
+        let perhaps = messages(&[earlier(10, vec![open()])], &[], None);
         assert_eq!(perhaps[2], format!("a: {}b: found", prompts::UNFINISHED));
     }
 
     #[test]
     fn a_task_without_turns_leaves_its_assignment_and_an_empty_answer() {
-        let asked = asked(&[earlier(10, vec![])], &[], None);
-        assert_eq!(asked, ["user: Begin.", "model: (no text)", "user: Go on."]);
+        let messages = messages(&[earlier(10, vec![])], &[], None);
+        assert_eq!(messages, ["user: Begin.", "model: (no text)", "user: Go on."]);
     }
 
     #[test]
     fn old_results_of_earlier_tasks_leave_too_when_room_runs_short() {
-        let window = Window { context_tokens: 10_000, max_output_tokens: 2_500 };
+        let window = ContextWindow { context_tokens: 10_000, max_output_tokens: 2_500 };
         let looked = |bytes| says("Looking.").calling(&["a"]).with_result("a", "x".repeat(bytes));
         let first = earlier(10, vec![looked(12_000), looked(12_000), says("Done.")]);
-        let asked = asked(&[first], &[], Some(window));
-        assert!(asked[2].contains("A result of 12000 characters stood here"), "{}", asked[2]);
-        assert_eq!(asked.last().map(String::as_str), Some("user: Go on."));
+        let messages = messages(&[first], &[], Some(window));
+        assert!(messages[2].contains("A result of 12000 characters stood here"), "{}", messages[2]);
+        assert_eq!(messages.last().map(String::as_str), Some("user: Go on."));
     }
 }

@@ -1,51 +1,51 @@
-//! A reply made ready for one request: placeholders filled in, ids given, figures counted.
+//! A reply for one request: with placeholders filled in, ids assigned and tokens counted.
 
 use serde_json::Value;
 
-use crate::answer::{Call, CallArguments, Reply, Usage};
-use crate::asked::{Asked, Wire};
+use crate::answer::{CallArguments, Reply, ToolCall, Usage};
+use crate::model_request::{ModelRequest, Wire};
 
-/// The characters of an event's text if the answer does not say.
+/// The default number of characters of text per event.
 const CHUNK_CHARS: usize = 48;
 
-pub(crate) struct Said {
+pub(crate) struct FilledReply {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) thinking: Option<String>,
     /// None if it is empty.
     pub(crate) text: Option<String>,
     pub(crate) refusal: Option<String>,
-    pub(crate) calls: Vec<SaidCall>,
+    pub(crate) calls: Vec<FilledToolCall>,
     pub(crate) stop: Option<String>,
     pub(crate) usage: Usage,
     pub(crate) wants_usage: bool,
     chunk_chars: usize,
 }
 
-pub(crate) struct SaidCall {
+pub(crate) struct FilledToolCall {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// As text: not JSON if the script wants it so.
+    /// A text that may be invalid JSON.
     pub(crate) arguments: String,
 }
 
-impl Said {
-    pub(crate) fn new(reply: &Reply, asked: &Asked, chunk_chars: Option<usize>) -> Self {
-        // The same for the same turn: a conversation with a crash in it ends up like one without.
-        let tail = format!("{:016x}{:04}", asked.conversation, asked.turn);
-        let (message, call) = match asked.wire {
+impl FilledReply {
+    pub(crate) fn new(reply: &Reply, request: &ModelRequest, chunk_chars: Option<usize>) -> Self {
+        // The same ids for the same turn: a conversation with a crash ends up equal to one without.
+        let tail = format!("{:016x}{:04}", request.conversation, request.turn);
+        let (message, call) = match request.wire {
             Wire::OpenAi => ("chatcmpl-", "call_"),
             Wire::Anthropic => ("msg_", "toolu_"),
         };
-        let fill = |text: &Option<String>| text.as_deref().map(|text| asked.fill(text));
-        let calls: Vec<SaidCall> = reply
+        let fill = |text: &Option<String>| text.as_deref().map(|text| request.fill(text));
+        let calls: Vec<FilledToolCall> = reply
             .calls
             .iter()
             .enumerate()
-            .map(|(index, given)| SaidCall {
+            .map(|(index, given)| FilledToolCall {
                 id: given.id.clone().unwrap_or_else(|| format!("{call}{tail}{index:02}")),
                 name: given.name.clone(),
-                arguments: arguments(given, asked),
+                arguments: arguments(given, request),
             })
             .collect();
         let (thinking, text, refusal) =
@@ -55,25 +55,25 @@ impl Said {
         let chars =
             chars.chain(calls.iter().map(|call| call.name.len() + call.arguments.len())).sum();
         let estimate = || Usage {
-            input_tokens: tokens(asked.size),
+            input_tokens: tokens(request.size),
             output_tokens: tokens(chars),
             ..Usage::default()
         };
         Self {
             id: format!("{message}{tail}"),
-            model: asked.model.clone(),
+            model: request.model.clone(),
             usage: reply.usage.unwrap_or_else(estimate),
             thinking,
             text: text.filter(|text| !text.is_empty()),
             refusal,
             calls,
             stop: reply.stop.clone(),
-            wants_usage: asked.wants_usage,
+            wants_usage: request.wants_usage,
             chunk_chars: chunk_chars.unwrap_or(CHUNK_CHARS),
         }
     }
 
-    /// A text in the pieces in which a stream has it.
+    /// Splits a text into the chunks of a stream.
     pub(crate) fn chunks<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
         let chars = self.chunk_chars.max(1);
         let mut rest = text;
@@ -90,19 +90,19 @@ fn tokens(chars: usize) -> u64 {
     u64::try_from(chars / 4).unwrap_or(u64::MAX).max(1)
 }
 
-fn arguments(call: &Call, asked: &Asked) -> String {
+fn arguments(call: &ToolCall, request: &ModelRequest) -> String {
     match &call.arguments {
         CallArguments::Raw(raw) => raw.clone(),
-        CallArguments::Json(json) => filled(json, asked).to_string(),
+        CallArguments::Json(json) => filled(json, request).to_string(),
     }
 }
 
-fn filled(value: &Value, asked: &Asked) -> Value {
+fn filled(value: &Value, request: &ModelRequest) -> Value {
     match value {
-        Value::String(text) => asked.fill(text).into(),
-        Value::Array(values) => values.iter().map(|value| filled(value, asked)).collect(),
+        Value::String(text) => request.fill(text).into(),
+        Value::Array(values) => values.iter().map(|value| filled(value, request)).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), filled(value, asked))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), filled(value, request))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
