@@ -31,6 +31,37 @@ pub struct Event {
     pub agent: String,
     /// The W3C trace that the task belongs to.
     pub traceparent: Option<String>,
+    /// The assignment of the task.
+    pub assignment: TextRef,
+    /// The result of a completed task, in its end event.
+    pub result: Option<TextRef>,
+}
+
+/// A text of a task: its size, and the text itself if the reader wants texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextRef {
+    pub bytes: i32,
+    pub text: Option<String>,
+}
+
+/// Whether events contain the texts of their tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EventTexts {
+    /// Only their sizes.
+    #[default]
+    Omitted,
+    Included,
+}
+
+/// Which events of a session to read.
+#[derive(Debug, Clone, Copy)]
+pub struct EventQuery {
+    /// Only the events of this task.
+    pub task: Option<TaskId>,
+    /// Only events with greater numbers.
+    pub after: i64,
+    pub limit: i64,
+    pub texts: EventTexts,
 }
 
 /// What a `turn` event tells of its turn.
@@ -67,18 +98,14 @@ pub struct TaskPlace {
 impl Store {
     /// What happened in a session after the event `after`, in order and without a gap.
     pub async fn events(&self, session: SessionId, after: i64, limit: i64) -> Result<Vec<Event>> {
-        Ok(self.event_page(session, None, after, limit).await?.events)
+        let query = EventQuery { task: None, after, limit, texts: EventTexts::Omitted };
+        Ok(self.event_page(session, query).await?.events)
     }
 
     /// As [`Store::events`], of one task if it is named, with the place to go on from. Numbers are given under the session's
     /// lock, and commit with their rows: whatever is below the session's next number is there.
-    pub async fn event_page(
-        &self,
-        session: SessionId,
-        task: Option<TaskId>,
-        after: i64,
-        limit: i64,
-    ) -> Result<EventPage> {
+    pub async fn event_page(&self, session: SessionId, query: EventQuery) -> Result<EventPage> {
+        let EventQuery { task, after, limit, texts } = query;
         let rows = self
             .call(async |connection| {
                 // The session's age prunes the partitions; a day's slack forgives a clock that was set back. A turn and its
@@ -92,7 +119,9 @@ impl Store {
                         u.output_tokens as "turn_output?", u.cost_nanousd as "turn_cost?", u.duration_ms as "duration_ms?",
                         t.failure as "failure?", t.error as "error?", t.input_tokens as "task_input?",
                         t.output_tokens as "task_output?", t.cost_nanousd as "task_cost?", t.agent as "agent?",
-                        t.traceparent as "traceparent?"
+                        t.traceparent as "traceparent?", octet_length(t.assignment) as "assignment_bytes?",
+                        octet_length(t.result) as "result_bytes?", case when $5 then t.assignment end as "assignment?",
+                        case when $5 then t.result end as "result?"
                        from session s
                        left join lateral (
                            select *
@@ -109,7 +138,8 @@ impl Store {
                     session.0,
                     after,
                     task.map(|task| task.0),
-                    limit
+                    limit,
+                    texts == EventTexts::Included
                 )
                 .fetch_all(connection)
                 .await
@@ -151,6 +181,14 @@ impl Store {
                     .then(|| spent(row.task_input, row.task_output, row.task_cost)),
                 agent: row.agent.unwrap_or_default(),
                 traceparent: row.traceparent,
+                assignment: TextRef {
+                    bytes: row.assignment_bytes.unwrap_or_default(),
+                    text: row.assignment,
+                },
+                result: row
+                    .result_bytes
+                    .filter(|_| kind == EventKind::Completed)
+                    .map(|bytes| TextRef { bytes, text: row.result }),
             });
         }
         let is_whole = i64::try_from(events.len()).is_ok_and(|length| length < limit);

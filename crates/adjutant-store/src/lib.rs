@@ -38,6 +38,7 @@ mod claim;
 mod collect;
 mod delegate;
 mod delegate_together;
+mod delegate_unless_strict;
 mod deliver;
 mod deliveries;
 mod descend;
@@ -98,6 +99,7 @@ pub use checkup::Checkup;
 pub use claim::{Assignment, Claim};
 pub use collect::Collected;
 pub use delegate::{NewDelegation, Operator};
+pub use delegate_unless_strict::Delegated;
 pub use deliver::{Delivery, EndedTask, Seen};
 pub use deliveries::{DeliveryFilter, DeliveryRecord};
 pub use draft::Draft;
@@ -106,7 +108,9 @@ pub use end_and_claim::EndAndClaim;
 pub use ended_tasks::LoggedEnd;
 pub use error::Error;
 pub use event_notifier::{LiveText, TextOf, Watching};
-pub use events::{Event, EventPage, StoredAnswer, TaskPlace, UsedTool};
+pub use events::{
+    Event, EventPage, EventQuery, EventTexts, StoredAnswer, TaskPlace, TextRef, UsedTool,
+};
 pub use fleet::{Fleet, PoolStanding};
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};
 pub use idempotency::IdempotencyKey;

@@ -23,6 +23,11 @@ pub(crate) fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
 }
 
+/// The text, if payloads are logged.
+pub(crate) fn if_enabled(text: &str) -> Option<&str> {
+    is_enabled().then_some(text)
+}
+
 pub(crate) fn log_request(task: TaskId, request: &Request<'_>) {
     if is_enabled() {
         let messages = Value::from_iter(request.messages.iter().map(message)).to_string();

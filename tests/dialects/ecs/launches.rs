@@ -1,10 +1,16 @@
 //! `subagent`: in the foreground and in the background, and what is refused.
 
+use std::sync::Arc;
+
 use adjutant_agent::{AgentSpec, FailureKind};
+use adjutant_server::Dialect;
 use serde_json::{Value, json};
 
-use crate::dialects::ecs::orchestrator::EcsOrchestrator;
-use crate::support::world::until;
+use crate::dialects::ecs::orchestrator::{CONFIG, EcsOrchestrator};
+use crate::support::proxy::Proxy;
+use crate::support::test_server::TestServer;
+use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::world::{World, until};
 
 async fn claimed(orchestrator: &EcsOrchestrator) -> adjutant_store::Claim {
     until("the task can be claimed", async || {
@@ -95,6 +101,41 @@ async fn row_2_4_a_background_call_answers_at_once_that_it_is_queued() {
         json!({"session_id": "t_01", "status": "queued", "category": "researcher", "lifecycle_status": "queued",
             "timeout": 30.0})
     );
+}
+
+/// Calls in a row, so many that a few queries of the server's own do not matter.
+const CALLS: u64 = 40;
+
+/// The number of queries for [`CALLS`] calls with these arguments, each with a key of its own.
+async fn queries(proxy: &Proxy, client: &ToolClient, arguments: &Value) -> u64 {
+    let call = async |key: String| {
+        client.with_key(&key).delegate(arguments.clone()).await;
+    };
+    // The connections are open, and the statements prepared.
+    for number in 0..CALLS {
+        call(format!("{:?} first {number}", client.dialect)).await;
+    }
+    let before = proxy.sent();
+    for number in 0..CALLS {
+        call(format!("{:?} second {number}", client.dialect)).await;
+    }
+    proxy.sent() - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_2_4_a_background_call_costs_as_many_queries_as_a_spawn_of_spec() {
+    let world = World::new().await;
+    let proxy = Proxy::before(&world).await;
+    let server = Arc::new(TestServer::at(&proxy.url(), CONFIG));
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let client =
+        async |dialect| ToolClient::connect(server.clone(), Wire::Http, dialect, None, "s").await;
+    let spawn = json!({"action": "spawn", "agent": "writer", "task": "Write.", "queue": true});
+    let spawns = queries(&proxy, &client(Dialect::Spec).await, &spawn).await;
+    let launch = json!({"category": "writer", "prompt": "Write.", "background": true});
+    let launches = queries(&proxy, &client(Dialect::Ecs).await, &launch).await;
+    assert!(launches < spawns + CALLS / 2, "{launches} queries for launches, {spawns} for spawns");
+    assert_eq!(world.count("select count(*) from task").await, 160, "each call has spawned");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,35 @@ impl Lifecycle {
     }
 }
 
+/// A task that a background call has just spawned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Launched<'a> {
+    pub number: TaskNumber,
+    pub category: &'a str,
+    pub timeout_s: Option<f64>,
+}
+
+impl Launched<'_> {
+    /// The answer of the call, which comes at once.
+    pub fn answer(&self, missing_skills: &[String]) -> Answer {
+        let mut answer = json!({
+            "session_id": self.number.to_string(), "status": "queued", "category": self.category,
+            "lifecycle_status": Lifecycle::Queued,
+        });
+        add_timeout(&mut answer, self.timeout_s);
+        if !missing_skills.is_empty() {
+            answer["missing_skills"] = json!(missing_skills);
+        }
+        Answer::json(answer).of_running_task()
+    }
+}
+
+fn add_timeout(answer: &mut Value, timeout_s: Option<f64>) {
+    if let Some(seconds) = timeout_s {
+        answer["timeout"] = json!(seconds);
+    }
+}
+
 /// A task with all that an answer is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -66,19 +95,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// What a background call answers at once.
-    pub fn launched(&self, missing_skills: &[String]) -> Answer {
-        let mut answer = json!({
-            "session_id": self.number.to_string(), "status": "queued", "category": self.category,
-            "lifecycle_status": Lifecycle::Queued,
-        });
-        self.with_timeout(&mut answer);
-        if !missing_skills.is_empty() {
-            answer["missing_skills"] = json!(missing_skills);
-        }
-        Answer::json(answer).of_running_task()
-    }
-
     /// What a call in the foreground answers when its task has ended.
     pub fn ended(&self) -> Answer {
         match (self.lifecycle, &self.result) {
@@ -101,7 +117,7 @@ impl Record {
             "session_id": id.to_string(), "status": self.lifecycle, "category": self.category,
             "lifecycle_status": self.lifecycle, "message": message,
         });
-        self.with_timeout(&mut answer);
+        add_timeout(&mut answer, self.timeout_s);
         Answer::json(answer).of_running_task()
     }
 
@@ -200,12 +216,6 @@ impl Record {
             answer["queue_position"] = json!(place);
         }
         answer
-    }
-
-    fn with_timeout(&self, answer: &mut Value) {
-        if let Some(seconds) = self.timeout_s {
-            answer["timeout"] = json!(seconds);
-        }
     }
 
     fn error(&self) -> Option<String> {

@@ -1,8 +1,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentSpec, Equipment, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill,
-    TaskNumber, ToolConflict,
+    Equipment, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill, TaskNumber,
 };
 use adjutant_store::{Check, NewDelegation, NewTask, NotificationWait, Operator, TaskView};
 use serde_json::{Map, json};
@@ -11,7 +10,7 @@ use uuid::Uuid;
 use super::Tools;
 use super::call::{Call, Delegation, Named, ReadMethod, ResultCall, Wait};
 use super::lists;
-use super::record::{Lifecycle, Record, bad_read_method, no_session};
+use super::record::{Launched, Lifecycle, Record, bad_read_method, no_session};
 use crate::idempotency::CallKey;
 use crate::implementation::Implementation;
 use crate::{Answer, Context, Error, METADATA_DIALECT, Result, SessionRef, Started, ToolCall};
@@ -63,9 +62,6 @@ async fn launch(
         sections: true,
         envelope: new.background,
     };
-    let agent = context.store.agent_for(session.id, &new.category, &operator).await?;
-    check(context, session, equipment.add_to(agent.definition.spec), &missing_skills).await?;
-    let key = CallKey::of(call, Tools::NAME)?;
     let delegation = NewDelegation {
         task: NewTask {
             agent: new.category.clone(),
@@ -80,13 +76,28 @@ async fn launch(
         any_length: true,
         ..NewDelegation::default()
     };
+    let key = CallKey::of(call, Tools::NAME)?;
     let key = key.as_ref().map(CallKey::as_ref);
-    let spawned = context.store.delegate(session.id, &delegation, &operator, key).await?;
+    let store = context.store;
+    let (number, timeout_s) =
+        match store.delegate_unless_strict(session.id, &delegation, &operator, key).await? {
+            Some(delegated) => {
+                warn_of_missing(session, &missing_skills);
+                (delegated.spawned.number, delegated.timeout_s)
+            }
+            None => {
+                check_inheritance(context, session, &delegation, &operator, &missing_skills)
+                    .await?;
+                let spawned = store.delegate(session.id, &delegation, &operator, key).await?;
+                let task = store.task_details(session.id, spawned.number).await?;
+                (spawned.number, task.details.and_then(|details| details.timeout_s))
+            }
+        };
     if !new.background {
-        return Ok(Started::Waiting(spawned.number));
+        return Ok(Started::Waiting(number));
     }
-    let record = record(context.store.task_details(session.id, spawned.number).await?);
-    Ok(Started::Answered(record.launched(&missing_skills)))
+    let launched = Launched { number, category: &new.category, timeout_s };
+    Ok(Started::Answered(launched.answer(&missing_skills)))
 }
 
 /// Those that the operator has, and the names of those that nobody has.
@@ -101,34 +112,36 @@ fn skills(context: &Context<'_>, names: &[String]) -> (Vec<Skill>, Vec<String>) 
     (skills, missing)
 }
 
-/// Refuses what the agent's policy calls an error now, instead of failing the task later.
-async fn check(
+/// Refuses now what a strict inheritance policy calls an error, instead of failing the task later.
+async fn check_inheritance(
     context: &Context<'_>,
     session: &SessionRef<'_>,
-    mut spec: AgentSpec,
+    new: &NewDelegation,
+    operator: &Operator,
     missing_skills: &[String],
 ) -> Result<()> {
+    let agent = context.store.agent_for(session.id, &new.task.agent, operator).await?;
+    let mut spec = new.equipment.add_to(agent.definition.spec);
     let policy = spec.inheritance.clone().unwrap_or_default();
-    let is_strict = policy.missing_skill_policy == MissingSkill::Error;
-    if let Some(name) = missing_skills.first() {
-        if is_strict {
-            let start: String = name.chars().take(64).collect();
-            return Err(
-                Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into()
-            );
-        }
+    if let (Some(name), MissingSkill::Error) = (missing_skills.first(), policy.missing_skill_policy)
+    {
+        let start: String = name.chars().take(64).collect();
+        return Err(Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into());
+    }
+    warn_of_missing(session, missing_skills);
+    spec.parent = Some(context.store.session_details(session.tenant, session.name).await?.parent);
+    spec.equipped()?;
+    Ok(())
+}
+
+fn warn_of_missing(session: &SessionRef<'_>, skills: &[String]) {
+    if !skills.is_empty() {
         tracing::warn!(
             session.id = session.name,
-            skills.missing = missing_skills.len(),
-            "a call names skills that nobody has"
+            skills.missing = skills.len(),
+            "a call names skills that do not exist"
         );
     }
-    if is_strict || policy.tool_conflict_policy == ToolConflict::Error {
-        spec.parent =
-            Some(context.store.session_details(session.tenant, session.name).await?.parent);
-        spec.equipped()?;
-    }
-    Ok(())
 }
 
 /// The trace of the caller, or one of its own: both ends of a delegation tell the same.

@@ -133,13 +133,14 @@ fn row_g_map_states_have_the_words_of_the_source() {
 
 #[test]
 fn row_2_4_a_launch_says_its_session_and_that_it_is_queued() {
-    let launched = Record { timeout_s: Some(30.0), ..record(Lifecycle::Running) }.launched(&[]);
+    let launched =
+        Launched { number: TaskNumber(7), category: "researcher", timeout_s: Some(30.0) };
     assert_eq!(
-        launched.value,
+        launched.answer(&[]).value,
         json!({"session_id": "t_07", "status": "queued", "category": "researcher", "lifecycle_status": "queued",
             "timeout": 30.0})
     );
-    let missing = record(Lifecycle::Queued).launched(&["cooking".to_owned()]).value;
+    let missing = Launched { timeout_s: None, ..launched }.answer(&["cooking".to_owned()]).value;
     assert_eq!((&missing["missing_skills"], missing.get("timeout")), (&json!(["cooking"]), None));
 }
 
