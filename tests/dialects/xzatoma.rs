@@ -404,7 +404,7 @@ async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(wire
     let task = orchestrator.server.get(&format!("/v1/tasks/{id}")).await.ok(200);
     assert_eq!(
         (&task["label"], &task["depth"], &task["parent"]),
-        (&json!("look"), &json!(0), &Value::Null)
+        (&json!("look"), &json!(1), &Value::Null)
     );
     assert_eq!(
         (&task["assignment"], &task["metadata"]["dialect"]),

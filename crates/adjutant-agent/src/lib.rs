@@ -10,6 +10,7 @@ mod context_call;
 mod conversation;
 mod definition;
 mod delegation;
+mod depth;
 mod earlier;
 mod ended_task;
 mod envelope;
@@ -55,6 +56,7 @@ pub use definition::{
     OnWorkerLoss, nanousd, not_negative, time_limit, usd,
 };
 pub use delegation::{DEFAULT_MAX_DEPTH, Delegation};
+pub use depth::Depth;
 pub use earlier::EarlierTask;
 pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};

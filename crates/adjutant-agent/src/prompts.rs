@@ -1,5 +1,7 @@
 //! Every text that we say to a model, and every error that a task's caller reads word by word.
 
+use crate::Depth;
+
 /// The end of every agent's system prompt.
 pub const SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Write detailed findings to shared context rather than including them in your response. Your response will be returned to the orchestrator as a summary of your work.";
 
@@ -51,8 +53,8 @@ pub fn tool_error(turn: i32, details: impl std::fmt::Display) -> String {
     format!("Tool execution error in turn {turn}: {details}")
 }
 
-/// What an agent is told that may delegate, but not so deep. An orchestrator's task has depth 1, its children 2.
-pub fn too_deep(max_depth: i16, depth: i16) -> String {
+/// The refusal of a call to delegate by an agent of the last level.
+pub fn too_deep(max_depth: i16, depth: Depth) -> String {
     format!(
         "Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {depth}. Cannot spawn nested subagent."
     )

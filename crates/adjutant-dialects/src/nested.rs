@@ -1,7 +1,7 @@
 //! Agents that delegate further. A worker runs their calls under the lease of their own task.
 
 use adjutant_agent::{
-    AgentSpec, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
+    AgentSpec, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
 };
 use adjutant_store::{NewTask, Operator};
 use serde_json::Value;
@@ -43,8 +43,7 @@ pub trait BlockingTool: Sync {
 #[derive(Clone, Copy)]
 pub struct NestedParent<'a> {
     pub agent: &'a AgentSpec,
-    /// 0 for a task of the orchestrator's own.
-    pub depth: i16,
+    pub depth: Depth,
     pub pool: &'a str,
     pub delegation: Delegation,
     pub operator: &'a Operator,

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, SessionId, TaskId, TaskNumber};
+use adjutant_agent::{Depth, FailureKind, SessionId, TaskId, TaskNumber};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -40,7 +40,8 @@ pub struct AttemptInfo {
     /// Starts at 1, and grows when a task was released, waited or lost its worker.
     pub attempt: i32,
     pub parent: Option<TaskId>,
-    pub depth: i16,
+    /// 1 for a task of an orchestrator, 2 for its children.
+    pub depth: Depth,
     pub traceparent: Option<String>,
 }
 

@@ -1,4 +1,6 @@
-use adjutant_agent::{AgentSpec, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber};
+use adjutant_agent::{
+    AgentSpec, Depth, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber,
+};
 use serde_json::json;
 
 use super::answers::*;
@@ -157,7 +159,7 @@ fn task(outcome: Outcome) -> EndedTask {
         number: TaskNumber(1),
         agent: "research--logs".to_owned(),
         label: None,
-        depth: 0,
+        depth: Depth::TOP,
         metadata: granted(&with("plan_step_id", Value::Null)).metadata(),
         outcome,
         turns_used: 1,

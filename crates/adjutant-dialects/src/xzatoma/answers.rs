@@ -1,6 +1,6 @@
 //! What the source's tool returns: an object that says how it went.
 
-use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, View};
+use adjutant_agent::{Depth, EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, View};
 use serde_json::{Map, Value, json};
 
 use super::Settings;
@@ -45,7 +45,7 @@ pub fn over_quota(task: &EndedTask, wrong: &str) -> Answer {
 
 /// The answer after the longest time that a call may take.
 pub fn still_running(task: TaskNumber, label: Option<&str>) -> Answer {
-    let mut metadata = who(label, 0);
+    let mut metadata = who(label, Depth::TOP);
     metadata.insert("completion_status".to_owned(), json!(Completion::Incomplete.as_str()));
     metadata.insert("task_id".to_owned(), json!(task.to_string()));
     let label = label.filter(|label| !label.is_empty()).unwrap_or("wait");
@@ -76,11 +76,10 @@ impl Completion {
     }
 }
 
-/// The source counts an orchestrator as 0.
-fn who(label: Option<&str>, depth: i16) -> Map<String, Value> {
+fn who(label: Option<&str>, depth: Depth) -> Map<String, Value> {
     Map::from_iter([
         ("subagent_label".to_owned(), json!(label.unwrap_or_default())),
-        ("recursion_depth".to_owned(), json!((depth + 1).to_string())),
+        ("recursion_depth".to_owned(), json!(depth.to_string())),
     ])
 }
 

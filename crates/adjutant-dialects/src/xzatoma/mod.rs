@@ -11,7 +11,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{ErrorCode, Refusal, SUBAGENT, ToolDefinition};
+use adjutant_agent::{Depth, ErrorCode, Refusal, SUBAGENT, ToolDefinition};
 use adjutant_store::{LoggedEnd, QUOTA_EXCEEDED, Store, TaskView};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ impl Implementation for Tools {
         let settings = &context.policy.dialects.xzatoma;
         let Parent { tools, model } = context.parent(session).await?;
         let spec = new.spec(&tools, model, settings).map_err(Refusal::from)?;
-        let event = Event::of_spawn(&spec, 1, context.policy.operator.max_turns_ceiling);
+        let event = Event::of_spawn(&spec, Depth::TOP, context.policy.operator.max_turns_ceiling);
         let task = UnnamedTask {
             agent: AGENT,
             spec,

@@ -27,8 +27,7 @@ impl BlockingTool for NestedTool {
         if let Delegation::TooDeep { depth, max_depth } = parent.delegation {
             // Without a valid call, the label is arbitrary text of the model, which is not logged.
             let label = if let Ok(Call::New(new)) = &parsed { &new.label } else { "" };
-            let (current_depth, max_depth) = (depth.into(), max_depth.into());
-            log(&Event::DepthLimit { current_depth, max_depth }, label, parent);
+            log(&Event::DepthLimit { current_depth: depth, max_depth }, label, parent);
         }
         if let Some(why) = parent.delegation.refusal() {
             return Err(answers::refused(&Wrong(why), label));
@@ -62,7 +61,7 @@ impl BlockingTool for NestedTool {
     }
 
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>) {
-        let depth = i32::from(parent.depth) + 2;
+        let depth = parent.depth.of_children();
         let event = Event::of_spawn(&child.spec, depth, parent.operator.max_turns_ceiling);
         log(&event, label_of(child), parent);
     }

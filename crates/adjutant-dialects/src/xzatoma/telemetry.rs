@@ -62,23 +62,23 @@ impl Event {
         match self {
             Self::Spawn { depth, max_turns, allowed_tools } => log!(
                 "a subagent begins",
-                "subagent.depth" = depth,
+                "subagent.depth" = depth.0,
                 "subagent.max_turns" = max_turns,
                 "subagent.allowed_tools" = allowed_tools.join(",")
             ),
             Self::Complete { depth, turns_used, tokens_consumed, status } => log!(
                 "a subagent is done",
-                "subagent.depth" = depth,
+                "subagent.depth" = depth.0,
                 "subagent.turns_used" = turns_used,
                 "subagent.tokens_consumed" = tokens_consumed,
                 "subagent.status" = status
             ),
             Self::Error { depth, error } => {
-                log!("a subagent failed", "subagent.depth" = depth, "subagent.error" = error);
+                log!("a subagent failed", "subagent.depth" = depth.0, "subagent.error" = error);
             }
             Self::MaxTurnsExceeded { depth, max_turns } => log!(
                 "a subagent has used up its turns",
-                "subagent.depth" = depth,
+                "subagent.depth" = depth.0,
                 "subagent.max_turns" = max_turns
             ),
             Self::Truncation { original_size, truncated_size } => log!(
@@ -88,7 +88,7 @@ impl Event {
             ),
             Self::DepthLimit { current_depth, max_depth } => log!(
                 "a subagent may not delegate further",
-                "subagent.current_depth" = current_depth,
+                "subagent.current_depth" = current_depth.0,
                 "subagent.max_depth" = max_depth
             ),
             Self::QuotaExceeded => log!("the subagents of a session have used what they may"),

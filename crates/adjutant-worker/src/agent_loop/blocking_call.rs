@@ -76,7 +76,7 @@ impl ToolRunner<'_> {
             number: child.number,
             agent: child.agent,
             label: child.label,
-            depth: self.task.assignment().depth.saturating_add(1),
+            depth: self.task.assignment().depth.of_children(),
             metadata: Map::new(),
             outcome,
             turns_used: child.turns_used,
