@@ -25,6 +25,7 @@ mod parsed_call;
 mod policy;
 mod settings;
 mod task_handle;
+mod task_number;
 mod tool_call;
 mod wait_loop;
 
@@ -60,7 +61,9 @@ pub use context::{Context, SessionRef, SessionWatch, SessionWatcher, Started};
 pub use end_log::log_ends;
 pub use parsed_call::{ParsedCall, RefusedCall};
 pub use policy::{Policy, SessionLimits};
-pub use settings::{NoSettings, OnClientCancel, Setting, SettingKind, SettingRole, settings};
+pub use settings::{
+    LONGEST_WAIT, NoSettings, OnClientCancel, Setting, SettingKind, SettingRole, settings,
+};
 pub use tool_call::ToolCall;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

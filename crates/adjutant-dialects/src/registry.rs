@@ -172,7 +172,7 @@ macro_rules! dialects {
         impl Default for DialectSettings {
             fn default() -> Self {
                 Self {
-                    longest_wait: spec::LONGEST_WAIT,
+                    longest_wait: LONGEST_WAIT,
                     on_client_cancel: OnClientCancel::default(),
                     $($module: $module::Settings::default(),)+
                 }

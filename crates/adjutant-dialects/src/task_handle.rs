@@ -1,7 +1,7 @@
 use adjutant_agent::{Fields, Refusal, TaskNumber, text_in};
 use serde_json::{Value, json};
 
-use crate::spec::task_number;
+use crate::task_number::task_number;
 
 /// The argument with which a blocking tool waits again for the task of an earlier call.
 pub(crate) const TASK_ID: &str = "task_id";

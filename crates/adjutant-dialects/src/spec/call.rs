@@ -11,12 +11,10 @@ use adjutant_agent::{ErrorCode, Fields, Refusal};
 use serde_json::Value;
 
 pub use define::DefineCall;
-pub use follow::{CancelCall, CollectCall, LONGEST_WAIT, ReadCall, StatusCall, WaitCall};
+pub use follow::{CancelCall, CollectCall, ReadCall, StatusCall, WaitCall};
 pub use spawn::{
     BatchCall, BatchItem, ContinueCall, ItemDependency, SpawnCall, TaskOptions, new_delegation,
 };
-
-pub(crate) use follow::task_number;
 
 adjutant_agent::words! {
     /// What `subagent` can do: the five of the source, and what we add.

@@ -23,13 +23,12 @@ use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool};
 pub use action_forms::BATCH_ITEM;
 pub use call::{
     BatchCall, BatchItem, CancelCall, CollectCall, ContinueCall, DefineCall, ItemDependency,
-    LONGEST_WAIT, ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions,
-    WaitCall, new_delegation,
+    ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions, WaitCall,
+    new_delegation,
 };
 pub use tools::subagent_tool;
 pub use wait::{Notifications, PolledWait, StartedWait, poll_wait, start_wait};
 
-pub(crate) use call::task_number;
 pub(crate) use request::ParsedRequest;
 
 use crate::implementation::{Implementation, Rejected};

@@ -5,8 +5,10 @@ use super::artifacts;
 use super::call::{Mode, PROMPT_KEY, PROMPT_NS};
 use super::tool::DISPATCH_SUBAGENT;
 use crate::Answer;
-use crate::spec::render::CANCELLED;
 use crate::task_handle::how_to_wait_again;
+
+/// The error of a cancelled task.
+const CANCELLED: &str = "Task cancelled";
 
 /// The child's summary and what it delivered, or why there is none. `tools_used` is as [`adjutant_agent::tools_used`] gives it.
 pub(super) fn ended(task: &EndedTask, tools_used: &[String]) -> Answer {

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use super::Settings;
 use super::call::Wrong;
 use crate::Answer;
-use crate::spec::render::CANCELLED;
 use crate::task_handle::how_to_wait_again;
 
+/// The error of a cancelled task.
+const CANCELLED: &str = "Task cancelled";
 const TRUNCATED: &str = "[Output truncated]";
 
 /// How it went. A task that ran out of turns is a success that is incomplete.

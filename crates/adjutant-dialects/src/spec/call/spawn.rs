@@ -9,8 +9,9 @@ use adjutant_agent::{
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
 
-use super::follow::{MAX_TASK_IDS, idempotency_key, task_id, task_number};
+use super::follow::{MAX_TASK_IDS, idempotency_key, task_id};
 use crate::spec::BATCH_ITEM;
+use crate::task_number::task_number;
 
 /// The most tasks of one batch.
 const MAX_BATCH: usize = 100;
