@@ -1,13 +1,15 @@
-//! The tools of five sources. A dialect parses the arguments of its tools, spawns tasks and renders answers in the words of its
-//! source. It has no queue, no state and no loop of its own: everything is stored by `adjutant-store`.
+//! The tools of five sources. A dialect parses the arguments of its tools, spawns tasks and renders
+//! answers in the words of its source. It has no queue, no state and no loop of its own: everything
+//! is stored by `adjutant-store`.
 //!
-//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. The trait [`Implementation`] is
-//! the whole boundary between a folder and the rest. To add a dialect, add a folder whose type implements the trait, its `mod`
-//! line below, and its line in `dialects!`. The server and the worker, the config file, MCP and the OpenAPI document
-//! find it there.
+//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. The
+//! trait [`Implementation`] is the whole boundary between a folder and the rest. To add a dialect,
+//! add a folder whose type implements the trait, its `mod` line below, and its line in `dialects!`.
+//! The server and the worker, the config file, MCP and the OpenAPI document find it there.
 //!
-//! A server calls tools through [`ParsedCall`] and lends a [`Context`]: the store, the operator's policy and a way to watch a
-//! session. A worker, whose agents may delegate further, uses [`nested`].
+//! A server calls tools through [`ParsedCall`] and lends a [`Context`]: the store, the operator's
+//! policy and a way to watch a session. A worker, whose agents may delegate further, uses
+//! [`nested`].
 
 #[macro_use]
 mod registry;
@@ -42,11 +44,13 @@ use serde_json::Value;
 use implementation::{EndLog, Implementation, Rejected};
 
 dialects! {
-    /// `subagent` and `shared_context` of the Subagent Tool Specification and the Shared Context Specification.
+    /// `subagent` and `shared_context` of the Subagent Tool Specification and the Shared Context
+    /// Specification.
     Spec = spec,
     /// `AgentTool` of caliban: a prompt, and the last text of the child.
     Caliban = caliban,
-    /// `subagent` and four more tools of ecs_agent's SubagentSystem: sessions in the foreground and in the background.
+    /// `subagent` and four more tools of ecs_agent's SubagentSystem: sessions in the foreground and
+    /// in the background.
     Ecs = ecs,
     /// xzatoma's `subagent`: a labelled task and its summary.
     Xzatoma = xzatoma,

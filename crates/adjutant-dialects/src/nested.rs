@@ -28,7 +28,7 @@ pub trait BlockingTool: Sync {
     /// The child that a call asks for, or the answer to a call that spawns none.
     fn plan(&self, arguments: &Value, parent: &NestedParent<'_>) -> Result<PlannedChild, Answer>;
 
-    /// The child was stored by this call.
+    /// Logs that this call has stored the child.
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>);
 
     /// The answer to a call whose child the store refuses.
@@ -73,7 +73,7 @@ impl NestedCalls {
     }
 }
 
-/// Whether a call is one that the agent's task waits for, instead of a tool that runs.
+/// Whether the agent's task waits for the children of this call, instead of running a tool.
 pub fn waits(agent: &AgentSpec, call: &ToolUse) -> bool {
     let Arguments::Json(arguments) = &call.arguments else { return false };
     agent.may_delegate

@@ -18,8 +18,8 @@ pub struct RefusedCall {
 }
 
 impl ParsedCall {
-    /// Parses a call. Only what no tool can answer is refused: an unknown tool, and in `spec` every invalid argument, for
-    /// which HTTP has status codes.
+    /// Parses a call. Only what no tool can answer is refused: an unknown tool, and in `spec` every
+    /// invalid argument, for which HTTP has status codes.
     pub fn parse(call: ToolCall, dialect: Dialect) -> Result<Self, Box<RefusedCall>> {
         match Request::parse(dialect, &call) {
             Ok(request) => Ok(Self { call, dialect, request }),
@@ -45,18 +45,21 @@ impl ParsedCall {
         self.request.polls_status()
     }
 
-    /// Whether the call waits for one task, so that a client that cancels the call cancels the task.
+    /// Whether the call waits for one task, so that a client that cancels the call cancels the
+    /// task.
     pub fn waits_for_task(&self) -> bool {
         self.request.waits_for_task()
     }
 
-    /// Does everything that the call asks for, except for waiting. A refusal that the tool can express is its answer.
+    /// Does everything that the call asks for, except for waiting. A refusal that the tool can
+    /// express is its answer.
     pub async fn start(&self, context: &Context<'_>, session: &SessionRef<'_>) -> Result<Started> {
         let started = self.request.start(context, session, &self.call).await;
         started.or_else(|error| self.render_refusal(error).map(Started::Answered))
     }
 
-    /// Waits until a task has ended, collected or not, for as long as a call may take, and renders it.
+    /// Waits until a task has ended, collected or not, for as long as a call may take, and renders
+    /// it.
     pub async fn wait(
         &self,
         context: &Context<'_>,

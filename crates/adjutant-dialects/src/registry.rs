@@ -1,4 +1,5 @@
-/// Generates everything that exists once per dialect from one list: the enum, its dispatch and the settings.
+/// Generates everything that exists once per dialect from one list: the enum, its dispatch and the
+/// settings.
 macro_rules! dialects {
     ($($(#[$doc:meta])* $variant:ident = $module:ident,)+) => {
         /// The source whose tools a call uses.
@@ -37,7 +38,7 @@ macro_rules! dialects {
                 }
             }
 
-            /// What an MCP client is told about the server.
+            /// The MCP instructions of the server.
             pub fn instructions(self) -> &'static str {
                 match self {
                     $(Self::$variant => <$module::Tools as Implementation>::INSTRUCTIONS,)+

@@ -54,7 +54,8 @@ impl Setting {
 }
 
 adjutant_agent::words! {
-    /// What a client that cancels a running call of a blocking dialect does to the task of the call.
+    /// What a client that cancels a running call of a blocking dialect does to the task of the
+    /// call.
     #[derive(Default)]
     OnClientCancel {
         /// The task and its tree are cancelled; their text so far is kept.

@@ -8,14 +8,14 @@ use serde_json::{Map, json};
 use uuid::Uuid;
 
 use super::Tools;
-use super::call::{Call, Delegation, Named, ReadMethod, ResultCall, Wait};
+use super::call::{Call, Delegation, NamedSession, ReadMethod, ResultCall, Wait};
 use super::lists;
 use super::record::{Launched, Lifecycle, Record, bad_read_method, no_session};
 use crate::idempotency::CallKey;
 use crate::implementation::Implementation;
 use crate::{Answer, Context, Error, METADATA_DIALECT, Result, SessionRef, Started, ToolCall};
 
-/// Sessions in the table of all.
+/// The most sessions in the table of `subagent_status`.
 const MOST_LISTED: i64 = 100;
 
 pub(super) async fn start(
@@ -38,7 +38,9 @@ pub(super) async fn start(
             }))
         }
         Call::Result(read) => result(context, session, read).await.map(Started::Answered),
-        Call::Wait(wait) => wait_for_news(context, session, wait).await.map(Started::Answered),
+        Call::Wait(wait) => {
+            wait_for_notifications(context, session, wait).await.map(Started::Answered)
+        }
         Call::Cancel(of) => cancel(context, session, of).await.map(Started::Answered),
     }
 }
@@ -100,7 +102,7 @@ async fn launch(
     Ok(Started::Answered(launched.answer(&missing_skills)))
 }
 
-/// Those that the operator has, and the names of those that nobody has.
+/// The named skills, and the names of skills that do not exist.
 fn skills(context: &Context<'_>, names: &[String]) -> (Vec<Skill>, Vec<String>) {
     let (mut skills, mut missing) = (Vec::new(), Vec::new());
     for name in names {
@@ -144,7 +146,7 @@ fn warn_of_missing(session: &SessionRef<'_>, skills: &[String]) {
     }
 }
 
-/// The trace of the caller, or one of its own: both ends of a delegation tell the same.
+/// The trace of the caller, or a new one, so that both events of a delegation share a trace.
 fn traceparent(call: &ToolCall) -> String {
     call.traceparent().unwrap_or_else(|| {
         let (trace, span) =
@@ -156,7 +158,7 @@ fn traceparent(call: &ToolCall) -> String {
 async fn found(
     context: &Context<'_>,
     session: &SessionRef<'_>,
-    of: &Named,
+    of: &NamedSession,
 ) -> Result<Option<Record>> {
     let Some(task) = of.task else { return Ok(None) };
     match context.store.task_details(session.id, task).await {
@@ -191,13 +193,13 @@ async fn result(
     }
 }
 
-/// As long as the caller says, and never longer than a call may take.
+/// The caller's timeout, at most as long as a call may take.
 fn longest(context: &Context<'_>, wanted: Option<Duration>) -> Duration {
     let longest = context.policy.dialects.longest_wait;
     wanted.map_or(longest, |wanted| wanted.min(longest))
 }
 
-async fn wait_for_news(
+async fn wait_for_notifications(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     wait: &Wait,
@@ -214,13 +216,13 @@ async fn wait_for_news(
     let mut wait_loop = context.wait_loop(session.id, longest);
     loop {
         let check = wait_loop.check();
-        let news = context.store.check_notifications(session.id, &mut awaited, check).await?;
-        if !news.tasks.is_empty() {
-            let records: Vec<Record> = news.tasks.into_iter().map(record).collect();
+        let unread = context.store.check_notifications(session.id, &mut awaited, check).await?;
+        if !unread.tasks.is_empty() {
+            let records: Vec<Record> = unread.tasks.into_iter().map(record).collect();
             return Ok(lists::notification(&records));
         }
-        if news.met {
-            return nothing_to_tell(context, session, wait).await;
+        if unread.met {
+            return nothing_new(context, session, wait).await;
         }
         if check == Check::Last {
             let gives_up = wait
@@ -235,8 +237,8 @@ async fn wait_for_news(
     }
 }
 
-/// All that was asked about has ended, and its news were told before.
-async fn nothing_to_tell(
+/// The answer when all sessions have ended and their notifications were read before.
+async fn nothing_new(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     wait: &Wait,
@@ -245,10 +247,14 @@ async fn nothing_to_tell(
     for of in wait.sessions.iter().flatten() {
         records.extend(found(context, session, of).await?);
     }
-    Ok(lists::nothing_to_tell(&records))
+    Ok(lists::nothing_new(&records))
 }
 
-async fn cancel(context: &Context<'_>, session: &SessionRef<'_>, of: &Named) -> Result<Answer> {
+async fn cancel(
+    context: &Context<'_>,
+    session: &SessionRef<'_>,
+    of: &NamedSession,
+) -> Result<Answer> {
     let Some(record) = found(context, session, of).await? else {
         return Ok(no_session(&of.session_id));
     };

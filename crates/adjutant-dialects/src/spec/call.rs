@@ -1,5 +1,5 @@
-//! The strict parser of `subagent` calls: an unknown field or a wrong type refuses the whole call. Agents, tools and tasks are
-//! not looked up here.
+//! The strict parser of `subagent` calls: an unknown field or a wrong type refuses the whole call.
+//! Agents, tools and tasks are not looked up here.
 
 mod define;
 mod follow;
@@ -17,7 +17,7 @@ pub use spawn::{
 };
 
 adjutant_agent::words! {
-    /// What `subagent` can do: the five of the source, and what we add.
+    /// The actions of `subagent`: the five of the source, and our extensions.
     SubagentAction {
         ListAgents = "list_agents",
         Define = "define",
@@ -32,7 +32,7 @@ adjutant_agent::words! {
     }
 }
 
-/// A call of `subagent` whose arguments are all that they should be.
+/// A call of `subagent` with valid arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SubagentCall {
     ListAgents,
@@ -49,8 +49,8 @@ pub enum SubagentCall {
 }
 
 impl SubagentCall {
-    /// Reads the arguments of a call, and refuses them by the name of the field that is wrong: the action first, then what
-    /// is not one of its fields, then its fields in their order.
+    /// Parses the arguments of a call. A refusal names the first wrong field: the action, then
+    /// unknown fields, then the known fields in their order.
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;

@@ -1,5 +1,5 @@
-//! The Subagent Tool Specification and its companion, the Shared Context Specification, with our extensions. This is the default
-//! dialect, and one file is one action.
+//! The Subagent Tool Specification and its companion, the Shared Context Specification, with our
+//! extensions. This is the default dialect, and one file is one action.
 
 mod action_forms;
 mod call;

@@ -1,11 +1,11 @@
-//! What the source tells of its subagents, as data.
+//! The telemetry events of the source.
 
 use adjutant_agent::{AgentSpec, Depth, EndedTask, Outcome};
 
 use super::answers::{output, tokens, user_messages, view};
 use super::telemetry::Telemetry;
 
-/// Something that happened to a subagent.
+/// An event in the life of a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Spawn {
@@ -19,7 +19,7 @@ pub enum Event {
         tokens_consumed: i64,
         status: &'static str,
     },
-    /// By the kind of its failure: what a provider says may be anything.
+    /// Has the kind of the failure, because an error text may contain anything.
     Error {
         depth: Depth,
         error: &'static str,
@@ -28,7 +28,7 @@ pub enum Event {
         depth: Depth,
         max_turns: i32,
     },
-    /// In bytes.
+    /// Sizes in bytes.
     Truncation {
         original_size: usize,
         truncated_size: usize,
@@ -41,7 +41,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// A subagent of this depth, which has no more turns than the operator's ceiling.
+    /// The spawn of a subagent. The operator's ceiling limits its turns.
     pub fn of_spawn(spec: &AgentSpec, depth: Depth, ceiling: i32) -> Self {
         Self::Spawn {
             depth,
@@ -63,7 +63,7 @@ impl Event {
     }
 }
 
-/// What there is to tell of a task that has ended, which had so many turns.
+/// The events of the end of a task with this limit of turns.
 pub fn of_end(task: &EndedTask, max_turns: i32, telemetry: &Telemetry) -> Vec<Event> {
     let depth = task.depth;
     let mut events = Vec::new();

@@ -1,4 +1,5 @@
-//! Agents of this dialect that delegate further: one call spawns a child, waits for it and returns its summary.
+//! Agents of this dialect that delegate further: one call spawns a child, waits for it and returns
+//! its summary.
 
 use adjutant_agent::{Delegation, EndedTask, Refusal, TaskId, ToolDefinition};
 use adjutant_store::{NewTask, QUOTA_EXCEEDED};
@@ -35,7 +36,7 @@ impl BlockingTool for NestedTool {
         let new = match parsed {
             Ok(Call::New(new)) => new,
             Ok(Call::WaitAgain(_)) => {
-                let why = "Invalid input: task_id: there is nothing to go on with".to_owned();
+                let why = "Invalid input: task_id: there is no earlier call to wait for".to_owned();
                 return Err(answers::refused(&Wrong(why), label));
             }
             Err(wrong) => return Err(answers::refused(&wrong, label)),

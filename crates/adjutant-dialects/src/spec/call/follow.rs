@@ -1,4 +1,4 @@
-//! What is asked of a task that was spawned.
+//! Calls about tasks that exist.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct ReadCall {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitCall {
-    /// Each once; none: the session's active tasks, and the news that nobody has read.
+    /// Without duplicates. `None` is the session's active tasks and its unread notifications.
     pub task_ids: Option<Vec<TaskNumber>>,
     pub mode: WaitMode,
     pub timeout: Duration,
