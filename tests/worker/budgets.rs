@@ -182,7 +182,7 @@ async fn a_tree_stops_at_the_budget_of_its_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_costs_what_the_config_says_with_the_cache_counted_as_each_wire_counts_it() {
+async fn the_cost_of_a_turn_uses_the_configured_prices_and_the_cache_counts_of_each_wire() {
     let fleet = workplace().await;
     let _worker = fleet.worker();
     for wire in WIRES {

@@ -190,7 +190,7 @@ async fn all_to_the_default_pool(fleet: &Fleet) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_fails_with_its_worker_if_its_agent_says_so_or_after_too_many_losses() {
+async fn a_task_fails_with_its_worker_if_its_agent_is_configured_so_or_after_too_many_losses() {
     let script = Script::new().on(When::assignment("lost")).answer(text("Here I am."));
     let frail = "[agents.frail]\ndescription = \"Not to be resumed\"\nsystem_prompt = \"You are frail.\"\non_worker_loss = \"fail\"\n";
     let fleet = Fleet::with(script, |_| frail.to_owned()).await;

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_asks_for_no_more_than_the_free_capacity() {
+    fn a_claim_requests_no_more_than_the_free_capacity() {
         let table = LeaseTable::new(2, STOP_AFTER);
         assert_eq!(table.room().size, 2);
         let room = table.room();

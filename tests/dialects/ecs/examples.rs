@@ -123,7 +123,7 @@ async fn row_2_34_the_prompt_of_a_session_names_its_subagents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_2_33_and_2_34_an_agent_uses_what_it_inherits_and_its_prompt_names_what_it_has() {
+async fn rows_2_33_and_2_34_an_agent_uses_inherited_tools_and_its_prompt_lists_them() {
     let script = Script::new()
         .on(When::assignment("Analyse"))
         .then(

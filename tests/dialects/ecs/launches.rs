@@ -40,7 +40,7 @@ async fn row_2_3_a_call_in_the_foreground_answers_the_final_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_2_25_and_2_31_a_call_in_the_foreground_says_why_there_is_no_text() {
+async fn rows_2_25_and_2_31_a_foreground_call_without_a_text_answers_with_the_error() {
     let orchestrator = EcsOrchestrator::new().await;
     for (failure, error, said) in [
         (
@@ -165,7 +165,7 @@ async fn rows_2_5_to_2_8_sessions_queue_in_the_order_of_their_launch_and_are_nev
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_g_3_beyond_the_sessions_queue_it_is_an_error_string() {
+async fn row_g_3_a_launch_beyond_the_sessions_queue_is_an_error_string() {
     let orchestrator = EcsOrchestrator::new().await;
     orchestrator
         .server
@@ -289,7 +289,7 @@ async fn row_2_30_wrong_arguments_are_refused_before_anything_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_nobody_else() {
+async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_no_other_task() {
     let orchestrator = EcsOrchestrator::new().await;
     let load = json!({"category": "researcher", "prompt": "x", "background": true,
         "load_skills": ["sql", "web-search", "cooking"]});

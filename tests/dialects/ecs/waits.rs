@@ -131,7 +131,7 @@ async fn row_g_12_a_cancelled_session_wakes_its_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_2_26_a_wait_that_times_out_says_so_and_changes_nothing() {
+async fn row_2_26_a_wait_that_times_out_reports_it_and_changes_nothing() {
     let orchestrator = EcsOrchestrator::with("[dialects]\nlongest_wait_s = 0.3\n").await;
     let session = orchestrator.launch("writer").await;
     let said = orchestrator.call("subagent_wait", json!({"timeout": 0.05})).await;

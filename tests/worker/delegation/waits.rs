@@ -79,7 +79,7 @@ async fn a_child_that_is_cancelled_wakes_its_parent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_with_a_timeout_ends_with_it_and_says_so() {
+async fn a_wait_with_a_timeout_ends_with_it_and_reports_it() {
     let script = Script::new()
         .on(When::system("You are a head."))
         .then(batch(HAND, &["Be slow.", "Be quick."]))

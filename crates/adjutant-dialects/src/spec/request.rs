@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_from_the_arguments_or_the_header_and_counts_where_it_can() {
+    fn an_idempotency_key_comes_from_the_arguments_or_the_header() {
         let key = |arguments: Value, header: Option<&str>| {
             read("subagent", arguments, header).map(|request| request.key.map(|key| key.key))
         };

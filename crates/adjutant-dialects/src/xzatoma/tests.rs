@@ -23,14 +23,14 @@ fn ended(outcome: Outcome) -> EndedTask {
 }
 
 #[test]
-fn a_subagent_of_a_subagent_says_how_deep_it_is() {
+fn a_nested_subagent_reports_its_depth() {
     let task = ended(Outcome::Completed { result: "all".to_owned(), summary: None });
     let metadata = answers::ended(&task, &Settings::default()).value["metadata"].clone();
     assert_eq!((&metadata["recursion_depth"], &metadata["turns_used"]), (&json!("2"), &json!("3")));
 }
 
 #[test]
-fn what_ends_is_told_once_and_by_its_kind() {
+fn the_end_of_a_subagent_is_one_event_by_its_kind() {
     let events = |outcome| {
         let telemetry = Settings::default().telemetry().unwrap();
         of_end(&ended(outcome), 8, &Telemetry::deserialize(telemetry).unwrap())

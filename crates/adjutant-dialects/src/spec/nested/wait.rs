@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_without_ids_is_for_what_was_not_collected() {
+    fn a_wait_without_ids_is_for_children_that_were_not_collected() {
         let mut children = [child(2, TaskState::Completed), child(3, TaskState::Running)];
         children[0].collected_at = Some(children[0].created_at);
         assert!(matches!(wait(json!({})).decide(&children, NOW), Ok(Waited::Until { .. })));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_lasts_as_long_as_it_takes_or_as_it_says() {
+    fn a_wait_lasts_until_the_end_or_its_timeout() {
         let children = [child(2, TaskState::Running), child(3, TaskState::Completed)];
         let second = Duration::from_secs(1);
         let left = |seconds: u64, since| match wait(json!({"mode": "all", "timeout_s": seconds}))

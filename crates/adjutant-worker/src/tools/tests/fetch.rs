@@ -51,7 +51,7 @@ fn pages() -> Router {
 }
 
 #[tokio::test]
-async fn a_page_comes_as_text_with_where_it_came_from() {
+async fn a_page_is_returned_as_text_with_its_url() {
     let address = serve(pages()).await;
     let toolbox = toolbox("[fetch]\nallow_private = true");
     let fetch = async |path: &str| {
@@ -161,7 +161,7 @@ async fn no_way_leads_to_an_address_that_is_not_public() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_looked_at_like_any_other_url() {
+async fn the_target_of_a_redirect_is_checked_like_any_url() {
     let targets: [fn(SocketAddr) -> String; 6] = [
         |address| format!("http://{address}/secret"),
         |address| format!("http://localhost:{}/secret", address.port()),

@@ -154,7 +154,7 @@ async fn a_folder_that_becomes_a_link_while_it_is_read_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_text_file_is_refused_and_keeps_nobody_waiting() {
+async fn a_file_that_is_no_text_is_refused_at_once() {
     let (dir, toolbox) = world();
     let fifo = dir.path().join("root/fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());

@@ -39,7 +39,7 @@ async fn a_call_is_a_post_of_the_arguments_with_the_secrets_and_the_key() {
 }
 
 #[tokio::test]
-async fn whatever_is_not_a_success_is_an_error_with_a_part_of_what_was_said() {
+async fn a_status_other_than_success_is_an_error_with_the_start_of_the_body() {
     let visits: Arc<Mutex<usize>> = Arc::default();
     let counted = visits.clone();
     let routes = Router::new()

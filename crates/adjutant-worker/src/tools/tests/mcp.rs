@@ -146,7 +146,7 @@ async fn a_server_that_dies_is_started_again_and_calls_wait_for_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() {
+async fn a_server_that_does_not_start_delays_no_call_and_is_retried() {
     let folder = tempfile::tempdir().unwrap();
     let late = table("late", folder.path(), "dies_at_first", "");
     let never = "[mcp.never]\ncommand = ['/no/such/program']\n";
@@ -162,7 +162,7 @@ async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() 
 }
 
 #[tokio::test]
-async fn tools_of_a_server_that_takes_its_time_are_waited_for_until_it_has_started_or_failed() {
+async fn tools_of_a_slow_server_are_awaited_until_it_has_started_or_failed() {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools/tests/server.py");
     let path = folder.path().display();
@@ -191,7 +191,7 @@ async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() 
 }
 
 #[tokio::test]
-async fn a_list_that_changes_is_read_again_and_everybody_is_told() {
+async fn a_changed_list_of_tools_is_read_again_and_published() {
     let (_folder, toolbox) = start("", "").await;
     let mut catalogue = toolbox.watch();
     assert!(toolbox.definitions(["grown"]).is_empty());
@@ -203,7 +203,7 @@ async fn a_list_that_changes_is_read_again_and_everybody_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
+async fn a_server_ends_with_the_toolbox_even_if_it_ignores_the_signal() {
     for mode in ["", "stays"] {
         let (folder, toolbox) = start(mode, "").await;
         let pid = notes(&folder, "starts").remove(0);
@@ -257,7 +257,7 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_forgotten_us() {
+async fn a_server_over_http_gets_its_headers_and_a_new_session_after_it_lost_ours() {
     let http = Http::default();
     let address = serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
     let toolbox = toolbox(&format!(
@@ -277,8 +277,7 @@ async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_fo
 }
 
 #[tokio::test]
-async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one()
- {
+async fn a_server_over_http_that_refuses_our_session_without_a_request_id_gets_a_new_one() {
     for refusal in [
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}"#,
