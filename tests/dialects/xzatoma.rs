@@ -30,7 +30,7 @@ fn refused(error: &str) -> Value {
     json!({"success": false, "output": "", "error": error, "metadata": {"subagent_label": "look"}})
 }
 
-/// A task as the server makes it of a call, for those who make it without one.
+/// The task that a server creates for a call.
 pub fn as_made(arguments: &Value, tools: &[String], model: &str) -> NewTask {
     let Ok(Call::New(new)) = Call::parse(arguments) else { panic!("{arguments}") };
     let spec = new.spec(tools, model.to_owned(), &Settings::default()).unwrap();
@@ -299,7 +299,7 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
     let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
     let begun = orchestrator.start_call(arguments_with("allowed_tools", json!(["fetch"])));
     let claim = orchestrator.claim().await;
-    // One below it, as its agent would make it.
+    // A child, as the agent of the task would spawn it.
     let below = as_made(&arguments_with("label", json!("below")), &[], "main");
     claim.lease.spawn_by_call("call", &[below]).await.unwrap();
     until("the spawn is told", async || !events_of(&orchestrator).is_empty()).await;
@@ -334,7 +334,7 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
     assert!(!orchestrator.server.stderr().contains("subagent.event"));
 }
 
-/// What an event says of its subagent.
+/// The fields of an event.
 fn fields(event: &Value) -> Value {
     let fields = event.as_object().unwrap().iter();
     fields
@@ -342,7 +342,7 @@ fn fields(event: &Value) -> Value {
         .collect()
 }
 
-/// The names of the events that a server has told.
+/// The names of the events that a server has logged.
 fn events_of(orchestrator: &BlockingOrchestrator) -> Vec<String> {
     events_in(&orchestrator.server.stderr()).iter().map(name_of).collect()
 }

@@ -1,4 +1,4 @@
-//! Models that fail: what may pass is tried again, what may not is the task's end.
+//! Models that fail: transient errors are retried, permanent ones fail the task.
 
 use adjutant_agent::FailureKind;
 use adjutant_script::{Answer, Fault, Script, When, fault, status, text};

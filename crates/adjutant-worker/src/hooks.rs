@@ -15,8 +15,8 @@ use crate::{End, Handler, Stop, Task};
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Called around every attempt of a [`Hooked`] handler. A hook that fails, panics or takes longer
-/// than 5 seconds is logged, and the task continues. A worker that is killed calls no hook; the next
-/// attempt does.
+/// than 5 seconds is logged, and the task continues. A worker that is killed calls no hook; the
+/// next attempt does.
 pub trait Hooks: Send + Sync + 'static {
     /// Called before the handler runs.
     fn started(&self, task: &AttemptInfo) -> impl Future<Output = Result<(), String>> + Send;

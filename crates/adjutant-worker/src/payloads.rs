@@ -1,5 +1,5 @@
-//! Logs the texts of tasks, models and tools (specification row G30). Without `log_payloads` none of
-//! them is in a log or a trace.
+//! Logs the texts of tasks, models and tools (specification row G30). Without `log_payloads` none
+//! of them is in a log or a trace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

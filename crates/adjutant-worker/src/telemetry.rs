@@ -157,8 +157,8 @@ pub(crate) fn log_end(task: &Task, span: &Span, end: Option<&Result<End, Stop>>,
     );
 }
 
-/// The end event of a delegation. It is logged after the end is stored, so that its reader finds the
-/// outcome in the database.
+/// The end event of a delegation. It is logged after the end is stored, so that its reader finds
+/// the outcome in the database.
 pub(crate) struct DelegationCompleted {
     session: String,
     task: TaskId,

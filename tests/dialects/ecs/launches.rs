@@ -1,4 +1,4 @@
-//! `subagent`: in the foreground and in the background, and what is refused.
+//! `subagent` in the foreground and in the background, and its refusals.
 
 use std::sync::Arc;
 
@@ -250,7 +250,7 @@ async fn row_2_28_an_unknown_category_creates_an_agent_where_allowed() {
         json!("Error: Unknown subagent 'Security Reviewer'"),
         "what is no name makes up nobody"
     );
-    // In our own dialect too.
+    // The same in `spec`.
     let body = json!({"action": "spawn", "agent": "poet", "task": "Rhyme."}).to_string();
     let spawned = orchestrator.server.post("/v1/sessions/s/tools/subagent", &body).await.ok(200);
     assert_eq!(

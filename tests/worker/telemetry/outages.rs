@@ -1,4 +1,4 @@
-//! A collector that is away costs a warning and nothing else.
+//! An unreachable collector causes a warning and nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ async fn a_missing_collector_is_logged_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_does_not_answer_holds_up_neither_work_nor_exit() {
     let fleet = TracedFleet::new(answers()).await;
-    // It takes connections, and says nothing on them.
+    // It accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let mut worker = WorkerProcess::start(&mut fleet.work(&url));

@@ -1,4 +1,4 @@
-//! Nothing of another tenant's webhooks is seen, sent again or signed with.
+//! A tenant cannot see, resend or sign with another tenant's webhooks.
 
 use serde_json::json;
 

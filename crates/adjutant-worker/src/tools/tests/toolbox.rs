@@ -8,7 +8,7 @@ use serde_json::json;
 use super::call;
 use crate::tools::{Limits, Tool, ToolCall, Toolbox, ToolsConfig};
 
-/// A tool of somebody who embeds us, and who is up to no good.
+/// A faulty tool of an embedding program.
 struct Own {
     definition: ToolDefinition,
     run: fn(ToolCall<'_>) -> BoxFuture<'static, Result<String, String>>,
