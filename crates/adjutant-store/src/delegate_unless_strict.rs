@@ -77,7 +77,7 @@ impl Store {
             })
             .await?;
         let Some(made) = made.into_iter().next() else { return Ok(None) };
-        self.event_notifier.happened([session]);
+        self.event_notifier.notify([session]);
         let timeout_s = made.timeout_s;
         let made = Made {
             id: made.id,
