@@ -1,4 +1,4 @@
-//! What happens is told to whoever watches: all of it, in order, once, and soon.
+//! Event streams: every event once, in order and without delay.
 
 pub mod hub;
 pub mod streams;

@@ -1,4 +1,4 @@
-//! `adjutant serve` as its clients meet it.
+//! The HTTP routes of `adjutant serve`.
 
 pub mod access;
 pub mod bodies;

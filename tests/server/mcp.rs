@@ -1,4 +1,4 @@
-//! MCP as its clients meet it. What the tools answer is tested in `spec`, over these wires too.
+//! The MCP server. Answers of the tools are tested in `dialects`, over MCP too.
 
 pub mod access;
 pub mod bad_input;

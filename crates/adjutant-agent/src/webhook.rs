@@ -129,7 +129,7 @@ fn read_events(field: &str, value: &Value) -> Result<Vec<WebhookEvent>, Refusal>
             Refusal::invalid(&field, format_args!("must be one of {}", words.join(", ")))
         })?;
         if events.contains(&event) {
-            return Err(Refusal::invalid(&field, "is there twice"));
+            return Err(Refusal::invalid(&field, "appears twice"));
         }
         events.push(event);
     }

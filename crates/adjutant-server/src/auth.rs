@@ -1,5 +1,5 @@
-//! Authentication by API key. On a loopback address, as long as there are no keys, every request is of
-//! the tenant `default`.
+//! Authentication by API key. On a loopback address, as long as there are no keys, every request
+//! belongs to the tenant `default`.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,8 @@ use crate::{Caller, Error, Result, Scope};
 /// How long a valid key is cached. A revoked key works for as long.
 const KEY_TTL: Duration = Duration::from_secs(5);
 
-/// How many wrong keys an address may try per second. Each costs a query, and guessing must be slow.
+/// How many wrong keys an address may try per second. Each costs a query, and guessing must be
+/// slow.
 const WRONG_KEYS_PER_S: f64 = 10.0;
 
 /// How long the absence of keys is cached.
@@ -45,7 +46,8 @@ pub(crate) struct Authenticator {
     store: Store,
     /// Only this machine can reach the server.
     is_loopback: bool,
-    /// By secret. The map hashes with a random key, so that timing reveals nothing about other keys.
+    /// By secret. The map hashes with a random key, so that timing reveals nothing about other
+    /// keys.
     cache: Mutex<HashMap<String, (Caller, Instant)>>,
     wrong_keys: RateLimiter<Peer>,
     /// Stays true once there was a key.
@@ -88,7 +90,7 @@ impl Authenticator {
             Some((caller, until)) if now < *until => return Ok(caller.clone()),
             known => known.is_some(),
         };
-        let unknown = || unauthenticated("This key is not known, or no longer valid");
+        let unknown = || unauthenticated("The key is unknown or no longer valid");
         if !secret.starts_with("adj_") || secret.len() > MAX_KEY_BYTES {
             return Err(unknown());
         }
@@ -98,14 +100,15 @@ impl Authenticator {
         }
         let Some(key) = self.store.key(secret).await? else {
             self.lock().remove(secret);
-            // Concurrent guesses may all have passed the check; charging each makes the next ones wait.
+            // Concurrent guesses may all have passed the check; charging each makes the next ones
+            // wait.
             if let Some(peer) = peer {
                 self.wrong_keys.charge(peer);
             }
             return Err(unknown());
         };
         let until = now + ttl(key.expires_at, Utc::now());
-        let scopes = key.scopes.iter().filter_map(|word| Scope::named(word)).collect();
+        let scopes = key.scopes.iter().filter_map(|word| Scope::from_name(word)).collect();
         let caller = Caller { tenant: key.tenant, scopes };
         let mut cache = self.lock();
         if cache.len() >= MAX_CACHED {
@@ -259,17 +262,17 @@ mod tests {
 
     #[test]
     fn a_key_is_a_bearer_token_and_nothing_else() {
-        let read = |value: &str| {
+        let parse = |value: &str| {
             bearer(&headers(&[(AUTHORIZATION, value)])).map(|key| key.map(str::to_owned))
         };
-        assert_eq!(read("Bearer adj_x").unwrap().as_deref(), Some("adj_x"));
-        assert_eq!(read("bearer  adj_x ").unwrap().as_deref(), Some("adj_x"));
+        assert_eq!(parse("Bearer adj_x").unwrap().as_deref(), Some("adj_x"));
+        assert_eq!(parse("bearer  adj_x ").unwrap().as_deref(), Some("adj_x"));
         for wrong in ["adj_x", "Basic YTpi", "Bearer", ""] {
-            assert_eq!(read(wrong).unwrap_err().code(), ErrorCode::Unauthenticated, "{wrong:?}");
+            assert_eq!(parse(wrong).unwrap_err().code(), ErrorCode::Unauthenticated, "{wrong:?}");
         }
         let mut two = headers(&[(AUTHORIZATION, "Bearer adj_x")]);
         two.append(AUTHORIZATION, HeaderValue::from_static("Bearer adj_y"));
-        assert!(bearer(&two).is_err(), "two keys are none");
+        assert!(bearer(&two).is_err(), "two keys are refused");
         assert_eq!(bearer(&HeaderMap::new()).unwrap(), None);
     }
 
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_in_the_request_line_counts_before_the_header() {
+    fn the_host_in_the_request_line_wins_over_the_header() {
         let uri = Uri::from_static("http://evil.example/v1/sessions");
         assert!(refuse_cross_site(&uri, &headers(&[(HOST, "localhost")])).is_err());
     }

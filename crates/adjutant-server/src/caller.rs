@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// What a key allows.
+/// A permission of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -11,7 +11,7 @@ pub enum Scope {
     Delegate,
     /// The history and statistics of the tenant.
     Read,
-    /// Keys and the fleet's limits; includes the others.
+    /// Keys and the limits of the fleet; includes the other scopes.
     Admin,
 }
 
@@ -24,13 +24,13 @@ impl Scope {
         }
     }
 
-    /// The scope of this name, as a key has it.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Delegate, Self::Read, Self::Admin].into_iter().find(|scope| scope.as_str() == word)
+    /// The scope with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Delegate, Self::Read, Self::Admin].into_iter().find(|scope| scope.as_str() == name)
     }
 }
 
-/// The caller of a request. It sees only what belongs to its tenant.
+/// The caller of a request. It sees only data of its tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub tenant: String,
@@ -38,17 +38,17 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn may(&self, scope: Scope) -> bool {
+    pub fn has_scope(&self, scope: Scope) -> bool {
         self.scopes.contains(&Scope::Admin) || self.scopes.contains(&scope)
     }
 
     /// Refuses a caller that has none of these scopes.
-    pub(crate) fn needs(&self, scopes: &[Scope]) -> Result<()> {
-        if scopes.iter().any(|scope| self.may(*scope)) {
+    pub(crate) fn require(&self, scopes: &[Scope]) -> Result<()> {
+        if scopes.iter().any(|scope| self.has_scope(*scope)) {
             return Ok(());
         }
-        let words: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-        let message = format!("This needs a key with the scope {}", words.join(" or "));
+        let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+        let message = format!("This needs a key with the scope {}", names.join(" or "));
         Err(Error::refused(ErrorCode::Forbidden, message))
     }
 }
@@ -58,15 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_allows_what_it_says_and_admin_allows_all() {
+    fn a_caller_needs_one_of_the_scopes_and_admin_includes_all() {
         let caller = |scopes: &[Scope]| Caller { tenant: "t".to_owned(), scopes: scopes.to_vec() };
         let reader = caller(&[Scope::Read]);
-        assert!(reader.needs(&[Scope::Delegate, Scope::Read]).is_ok());
-        let refusal = reader.needs(&[Scope::Delegate]).unwrap_err();
+        assert!(reader.require(&[Scope::Delegate, Scope::Read]).is_ok());
+        let refusal = reader.require(&[Scope::Delegate]).unwrap_err();
         assert_eq!(refusal.code(), ErrorCode::Forbidden);
         assert_eq!(refusal.to_string(), "FORBIDDEN: This needs a key with the scope delegate");
-        assert!(caller(&[]).needs(&[Scope::Read]).is_err());
-        assert!(caller(&[Scope::Admin]).needs(&[Scope::Delegate]).is_ok());
-        assert!(caller(&[Scope::Delegate, Scope::Read]).needs(&[Scope::Admin]).is_err());
+        assert!(caller(&[]).require(&[Scope::Read]).is_err());
+        assert!(caller(&[Scope::Admin]).require(&[Scope::Delegate]).is_ok());
+        assert!(caller(&[Scope::Delegate, Scope::Read]).require(&[Scope::Admin]).is_err());
     }
 }

@@ -8,18 +8,17 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use uuid::Uuid;
 
-/// The `Retry-After` of errors whose end is not known: a task may end, and a database come back, at any
-/// time.
+/// The `Retry-After` of errors whose duration is unknown.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a call failed, split by what the HTTP edge does with it.
+/// Why a request failed, by the kind of response that it gets.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The caller's fault: the code and the message are the answer.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The caller exceeded a rate limit: the same call succeeds after this long.
-    #[error("too many requests; ask again in {} s", whole_seconds(*.0))]
+    #[error("too many requests; retry in {} s", whole_seconds(*.0))]
     RateLimited(Duration),
     /// The database is not available: the same call may succeed later.
     #[error("the database is not available")]
@@ -47,8 +46,8 @@ impl Error {
     }
 
     /// A broken invariant.
-    pub(crate) fn bug(what: &dyn std::fmt::Display) -> Self {
-        Self::refused(ErrorCode::Internal, internal(what))
+    pub(crate) fn bug(cause: &dyn std::fmt::Display) -> Self {
+        Self::refused(ErrorCode::Internal, internal(cause))
     }
 
     /// The code in the answer.
@@ -61,21 +60,22 @@ impl Error {
         }
     }
 
-    /// The message in the answer. A bug is logged here, once, under a trace id that the answer names.
+    /// The message in the answer. A bug is logged here, once, under a trace id that the answer
+    /// names.
     pub fn into_message(self) -> String {
         match self {
             Self::Refused(refusal) => refusal.message,
             Self::RateLimited(_) => format!("T{}", &self.to_string()[1..]),
-            Self::Unavailable(_) => "The database is not available; ask again soon".to_owned(),
+            Self::Unavailable(_) => "The database is not available; retry soon".to_owned(),
             Self::Internal(inner) => internal(&inner),
         }
     }
 }
 
 /// Logs a bug, and returns the message for the caller.
-pub(crate) fn internal(what: &dyn std::fmt::Display) -> String {
+pub(crate) fn internal(cause: &dyn std::fmt::Display) -> String {
     let trace = Uuid::now_v7().simple();
-    tracing::error!(trace.id = %trace, "internal error: {what}");
+    tracing::error!(trace.id = %trace, "internal error: {cause}");
     format!("Internal error; the server's log has more under trace id {trace}")
 }
 
@@ -90,7 +90,7 @@ impl IntoResponse for Error {
     }
 }
 
-/// The one form of all errors.
+/// The response of every error.
 pub(crate) fn error_response(code: ErrorCode, message: &str, after: Duration) -> Response {
     let status = status(code);
     let mut response = (status, Json(json!({"error": code, "message": message}))).into_response();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_follows_from_the_form_of_the_code() {
+    fn the_status_follows_from_the_name_of_the_code() {
         for code in ErrorCode::ALL {
             let (word, status) = (code.as_str(), status(*code).as_u16());
             let expected = if word == "BODY_TOO_LARGE" {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_may_succeed_later_says_when() {
+    async fn an_error_that_may_pass_has_a_retry_after() {
         for (error, status, after) in [
             (Error::RateLimited(Duration::from_millis(2_100)), 429, "3"),
             (Error::refused(ErrorCode::MaxTasksExceeded, "5 tasks are active"), 429, "1"),
@@ -209,11 +209,11 @@ mod tests {
             assert_eq!(response.headers()[RETRY_AFTER], after);
         }
         let response = Error::RateLimited(Duration::from_millis(10)).into_response();
-        assert_eq!(body(response).await["message"], "Too many requests; ask again in 1 s");
+        assert_eq!(body(response).await["message"], "Too many requests; retry in 1 s");
     }
 
     #[tokio::test]
-    async fn an_inner_error_never_leaves() {
+    async fn an_inner_error_is_never_sent() {
         let inner: adjutant_store::Error = Refusal::new(ErrorCode::Internal, "secret").into();
         let response = Error::Internal(inner).into_response();
         assert_eq!(response.status(), 500);

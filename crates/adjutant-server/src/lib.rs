@@ -1,18 +1,19 @@
-//! Adjutant's front door: HTTP, events, and the dialects in which orchestrators speak to it.
+//! The server: HTTP, MCP, event streams and the dashboard.
 //!
-//! A request comes in at the door (routes), is read strictly, belongs to a caller (tenant and scopes), and is answered by the
-//! service, which knows nothing of HTTP: the same calls come over MCP. The server is stateless: any number of them share one
-//! database, and a client that loses one goes on at another.
+//! A request is parsed strictly and belongs to a caller, that is a tenant and scopes. Tool calls
+//! over HTTP and over MCP are answered by the [`ToolService`], which knows nothing of either.
+//! Servers are stateless: any number of them share one database, and a client that loses one
+//! continues at another.
 
 mod auth;
+mod call_log;
 mod caller;
 mod error;
 mod http;
 mod hub;
-mod note;
 mod rate_limit;
 mod service;
-mod sessions;
+mod session_cache;
 mod strict_json;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};

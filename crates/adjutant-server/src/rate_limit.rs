@@ -8,8 +8,8 @@ use tokio::time::Instant;
 /// Beyond so many buckets, full ones are removed: a new one is full too.
 const MAX_BUCKETS: usize = 10_000;
 
-/// A token bucket per key: it holds one second's worth, and refills at this rate. Each process counts
-/// by itself.
+/// A token bucket per key: it holds one second's worth, and refills at this rate. Each process
+/// counts by itself.
 #[derive(Debug)]
 pub(crate) struct RateLimiter<K> {
     per_second: f64,
@@ -89,15 +89,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_seconds_worth_at_once_and_then_as_many_as_time_gives() {
+    async fn a_bucket_holds_one_seconds_worth_and_refills_over_time() {
         let rate = RateLimiter::new(3.0);
         for _ in 0..3 {
             assert_eq!((rate.check(&"one"), rate.take("one")), (Ok(()), Ok(())));
         }
         let wait = rate.take("one").unwrap_err();
-        assert!(rate.check(&"one").unwrap_err() <= wait, "looking takes none");
+        assert!(rate.check(&"one").unwrap_err() <= wait, "a check takes no token");
         assert!(wait > Duration::from_millis(330) && wait < Duration::from_millis(340), "{wait:?}");
-        assert_eq!(rate.take("another"), Ok(()), "each has its own");
+        assert_eq!(rate.take("another"), Ok(()), "each key has its own bucket");
         tokio::time::advance(wait + Duration::from_millis(1)).await;
         assert_eq!(rate.take("one"), Ok(()));
         assert!(rate.take("one").is_err());
@@ -105,12 +105,12 @@ mod tests {
         assert_eq!(
             (0..10).filter(|_| rate.take("one").is_ok()).count(),
             3,
-            "a minute's quiet saves a second's worth"
+            "a bucket never holds more than one second's worth"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_charged_at_once_is_made_up_for() {
+    async fn a_charge_below_zero_delays_the_next_tokens() {
         let rate = RateLimiter::new(10.0);
         for _ in 0..30 {
             rate.charge("one");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_in_ten_seconds_is_one_at_a_time() {
+    async fn a_rate_below_one_per_second_allows_one_at_a_time() {
         let rate = RateLimiter::new(0.1);
         assert_eq!(rate.take(()), Ok(()));
         assert!(rate.take(()).unwrap_err() > Duration::from_millis(9_900));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn full_buckets_are_removed_and_others_are_not() {
+    async fn only_full_buckets_are_removed() {
         let rate = RateLimiter::new(1.0);
         for key in 0..MAX_BUCKETS - 1 {
             rate.take(key).unwrap();

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
 use adjutant_dialects::{
@@ -11,8 +11,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::sessions::Sessions;
-use crate::{Caller, Hub, Result, Watch, note};
+use crate::call_log::CallLog;
+use crate::session_cache::SessionCache;
+use crate::{Caller, Hub, Result, Watch};
 
 impl SessionWatcher for Hub {
     fn watch(&self, session: SessionId) -> Box<dyn SessionWatch> {
@@ -26,14 +27,14 @@ impl SessionWatch for Watch {
     }
 }
 
-/// Where calls are answered, whatever wire they came over.
+/// Answers tool calls, whichever wire they came over.
 #[derive(Debug, Clone)]
 pub struct ToolService {
     pub(crate) store: Store,
     pub(crate) policy: Arc<Policy>,
     pub(crate) hub: Hub,
-    sessions: Arc<Sessions>,
-    /// The process is about to end: what waits answers now, and its caller goes on elsewhere.
+    session_cache: Arc<SessionCache>,
+    /// Cancelled at shutdown: calls that wait answer at once, and their clients continue elsewhere.
     pub(crate) stopping: CancellationToken,
 }
 
@@ -44,12 +45,12 @@ impl ToolService {
             store,
             hub,
             policy: Arc::new(policy),
-            sessions: Arc::default(),
+            session_cache: Arc::default(),
             stopping: CancellationToken::new(),
         }
     }
 
-    /// What a dialect needs of this server.
+    /// The parts of this server that dialects use.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             store: &self.store,
@@ -59,7 +60,8 @@ impl ToolService {
         }
     }
 
-    /// Answers a tool call in the words of its dialect, and logs it: caller, action and state, but no payload.
+    /// Answers a tool call in the form of its dialect, and logs it: names, ids and states, but no
+    /// payload.
     pub async fn call(
         &self,
         caller: &Caller,
@@ -71,23 +73,25 @@ impl ToolService {
         self.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }
 
-    /// Parses a call, and logs a call that is refused.
+    /// Parses a call, and logs a refusal.
     pub(crate) fn parse(
         &self,
         session: &str,
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<ParsedCall> {
+        let started = Instant::now();
         ParsedCall::parse(call, dialect).map_err(|refused| {
             let RefusedCall { call, refusal } = *refused;
             let answer = Err(refusal.clone().into());
-            let (task, took) = (None, Duration::ZERO);
-            note::Call { session, dialect, call: &call, task, answer: &answer, took }.note();
+            let (task, duration) = (None, started.elapsed());
+            CallLog { session, dialect, call: &call, task, answer: &answer, duration }.write();
             refusal.into()
         })
     }
 
-    /// Answers a call that was parsed before. If the client cancels it while it waits for a task, the task is cancelled.
+    /// Answers a parsed call. If the client cancels it while it waits for a task, the task is
+    /// cancelled.
     pub(crate) async fn call_parsed(
         &self,
         caller: &Caller,
@@ -111,23 +115,24 @@ impl ToolService {
                 (Some(task), answer.map_err(crate::Error::from))
             }
         };
-        note::Call::of(session, call, task, &answer, started.elapsed()).note();
+        CallLog::of(session, call, task, &answer, started.elapsed()).write();
         answer
     }
 
-    /// Cancels the task of a call that its client has cancelled. It is done even if the client closes its connection meanwhile.
+    /// Cancels the task of a call that its client has cancelled, even if the client disconnects
+    /// meanwhile.
     async fn cancel_for_client(&self, session: SessionId, task: TaskNumber) {
         let service = self.clone();
         let cancelling = tokio::spawn(async move {
             if let Err(error) = service.context().cancel_for_client(session, task).await {
-                tracing::warn!(task.number = %task, "cannot cancel the task of a cancelled call: {error}");
+                tracing::warn!(task.number = %task, "cancel of {task} for its client failed: {error}");
             }
         });
-        // A panic is logged by the runtime, and there is nobody to report it to.
+        // The only error is a panic, which the panic hook has printed.
         let _ = cancelling.await;
     }
 
-    /// Does everything that a call asks for except for waiting, for a client that polls.
+    /// Executes a call except for its wait, for a client that polls.
     pub(crate) async fn start_call(
         &self,
         caller: &Caller,
@@ -137,20 +142,20 @@ impl ToolService {
         let started = Instant::now();
         let (task, answer) = match self.start_in(caller, session, call).await {
             Ok((_, Started::Answered(answer))) => (None, Ok(answer)),
-            // The log says that the task runs.
+            // For the log, which shows the task as running.
             Ok((_, Started::Waiting(task))) => {
                 (Some(task), Ok(Answer::plain("").of_running_task()))
             }
             Err(error) => (None, Err(error)),
         };
-        note::Call::of(session, call, task, &answer, started.elapsed()).note();
+        CallLog::of(session, call, task, &answer, started.elapsed()).write();
         match task {
             Some(task) => Ok(Started::Waiting(task)),
             None => answer.map(Started::Answered),
         }
     }
 
-    /// Does everything that a call asks for in the session of this name, except for waiting.
+    /// Executes a call except for its wait, in the session with this name.
     async fn start_in<'a>(
         &self,
         caller: &'a Caller,
@@ -159,31 +164,31 @@ impl ToolService {
     ) -> Result<(SessionRef<'a>, Started)> {
         let session_ref = |id| SessionRef { tenant: &caller.tenant, name: session, id };
         let context = self.context();
-        if let Some(known) = self.sessions.known(&caller.tenant, session) {
-            match call.start(&context, &session_ref(known)).await.map_err(crate::Error::from) {
+        if let Some(id) = self.session_cache.get(&caller.tenant, session) {
+            match call.start(&context, &session_ref(id)).await.map_err(crate::Error::from) {
                 Err(error) if error.code() == ErrorCode::SessionNotFound => {
-                    self.sessions.forget(&caller.tenant, session);
+                    self.session_cache.remove(&caller.tenant, session);
                 }
-                started => return started.map(|started| (session_ref(known), started)),
+                started => return started.map(|started| (session_ref(id), started)),
             }
         }
-        let id = self.session(caller, session).await?;
+        let id = self.find_session(caller, session).await?;
         let started = call.start(&context, &session_ref(id)).await?;
         Ok((session_ref(id), started))
     }
 
-    /// Whether this process has met the session; it may be gone again.
-    pub(crate) fn has_met(&self, caller: &Caller, session: &str) -> bool {
-        self.sessions.known(&caller.tenant, session).is_some()
+    /// Whether the session is in the cache; it may have been deleted.
+    pub(crate) fn is_cached(&self, caller: &Caller, session: &str) -> bool {
+        self.session_cache.get(&caller.tenant, session).is_some()
     }
 
-    async fn session(&self, caller: &Caller, name: &str) -> Result<SessionId> {
-        // What cannot be stored cannot be there.
+    async fn find_session(&self, caller: &Caller, name: &str) -> Result<SessionId> {
+        // PostgreSQL cannot store a NUL, so there is no such session.
         if name.contains('\0') {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         }
         let id = self.store.session(&caller.tenant, name).await?.id;
-        self.sessions.remember(&caller.tenant, name, id);
+        self.session_cache.insert(&caller.tenant, name, id);
         Ok(id)
     }
 }

@@ -1,5 +1,5 @@
-//! The parser of request bodies: JSON in UTF-8 without duplicate keys, NUL characters, trailing text or
-//! deep nesting.
+//! The parser of request bodies: JSON in UTF-8 without duplicate keys, NUL characters, trailing
+//! text or deep nesting.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -112,30 +112,30 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         self.0.enter()?;
-        let mut read = Vec::new();
+        let mut values = Vec::new();
         while let Some(item) = items.next_element_seed(Strict(self.0))? {
-            read.push(item);
+            values.push(item);
         }
         self.0.leave();
-        Ok(Value::Array(read))
+        Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         self.0.enter()?;
-        let mut read = Map::new();
+        let mut object = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
             // Stays in the path if the value is refused, so that the refusal names it.
             self.0.path.borrow_mut().push(name.replace('\0', "\\0"));
             self.0.refuse_nul::<A::Error>(&name)?;
-            if read.contains_key(&name) {
-                return Err(self.0.refuse("is there twice"));
+            if object.contains_key(&name) {
+                return Err(self.0.refuse("appears twice"));
             }
             let value = fields.next_value_seed(Strict(self.0))?;
             self.0.path.borrow_mut().pop();
-            read.insert(name, value);
+            object.insert(name, value);
         }
         self.0.leave();
-        Ok(Value::Object(read))
+        Ok(Value::Object(object))
     }
 }
 
@@ -152,21 +152,18 @@ mod tests {
 
     #[test]
     fn duplicate_keys_are_refused_at_every_depth() {
-        assert_eq!(refused(r#"{"task": 1, "task": 1}"#), "task: is there twice");
+        assert_eq!(refused(r#"{"task": 1, "task": 1}"#), "task: appears twice");
         assert_eq!(
             refused(r#"{"metadata": {"a": 1, "b": 2, "a": null}}"#),
-            "metadata.a: is there twice"
+            "metadata.a: appears twice"
         );
-        assert_eq!(
-            refused(r#"{"tasks": [{"x": 1}, {"x": 1, "x": 2}]}"#),
-            "tasks.x: is there twice"
-        );
-        assert_eq!(refused(r#"{"t\u0061sk": 1, "task": 1}"#), "task: is there twice");
+        assert_eq!(refused(r#"{"tasks": [{"x": 1}, {"x": 1, "x": 2}]}"#), "tasks.x: appears twice");
+        assert_eq!(refused(r#"{"t\u0061sk": 1, "task": 1}"#), "task: appears twice");
         assert!(parse(br#"{"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}]}"#).is_ok());
     }
 
     #[test]
-    fn no_text_has_a_nul_in_it() {
+    fn a_nul_character_is_refused_in_every_string() {
         assert_eq!(refused(r#"{"task": "a\u0000b"}"#), "task: must not contain a NUL character");
         assert_eq!(
             refused(r#"{"tasks": [{"task": ["\u0000"]}]}"#),
@@ -177,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_is_refused_by_the_name_of_its_field() {
+    fn a_lone_surrogate_is_refused_by_the_name_of_its_field() {
         for half in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\ud800"] {
-            let said = refused(format!(r#"{{"action": "spawn", "task": "{half}"}}"#));
-            assert!(said.starts_with("task: is not valid JSON: "), "{half}: {said}");
+            let message = refused(format!(r#"{{"action": "spawn", "task": "{half}"}}"#));
+            assert!(message.starts_with("task: is not valid JSON: "), "{half}: {message}");
         }
         assert_eq!(parse(br#""\ud83d\ude00""#), Ok(json!("\u{1f600}")));
     }
@@ -252,20 +249,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_what_is_read(value in json()) {
+        fn a_written_value_is_parsed_to_the_same_value(value in json()) {
             prop_assert_eq!(parse(value.to_string().as_bytes()), Ok(value.clone()));
             prop_assert_eq!(parse(format!("{value:#}").as_bytes()), Ok(value));
         }
 
         #[test]
-        fn any_bytes_are_read_as_others_read_them_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_refused_or_parsed_as_serde_json_parses_them(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
             if let Ok(value) = parse(&bytes) {
                 prop_assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), value);
             }
         }
 
         #[test]
-        fn a_text_cut_short_is_refused(value in json(), cut in any::<prop::sample::Index>()) {
+        fn a_truncated_body_is_refused(value in json(), cut in any::<prop::sample::Index>()) {
             let text = json!({"value": value}).to_string();
             let cut = cut.index(text.len());
             prop_assert!(parse(&text.as_bytes()[..cut]).is_err());

@@ -1,10 +1,10 @@
-use adjutant_agent::SessionId;
+use adjutant_agent::{SessionId, TaskId, TaskNumber};
 use serde_json::Value;
 
 use crate::batch::check_batch;
-use crate::delegate::{json, row};
 use crate::idempotency::{IdempotencyKey, KeyedAction};
-use crate::spawn::Made;
+use crate::json::to_json;
+use crate::new_tasks::NewTasks;
 use crate::{NewDelegation, Operator, Result, Spawned, Store};
 
 /// A new task for an agent that was named.
@@ -30,61 +30,72 @@ impl Store {
         if let Some(key) = key {
             key.check()?;
         }
-        let tasks = std::slice::from_ref(&new.task);
-        check_batch(tasks)?;
-        let (rows, operator) = (Value::Array(vec![row(new)?]), json(operator)?);
-        let (notices, most) = (self.notices_of(tasks), self.limits.of_tasks());
-        let made = self
+        check_batch(&[&new.task])?;
+        let rows = NewTasks::delegated(session, std::slice::from_ref(new), None)?;
+        let operator = to_json(operator)?;
+        let limits = self.limits.of_tasks().map(|(active, queued)| [active, queued]);
+        let notices = self.notices_of(&[&new.task]);
+        let created = self
             .call(async |connection| {
                 // A task that an idempotency key finds is visible to this statement, a new one is
-                // not, because it is created while the statement runs. Without the limits, the
-                // planner expects a thousand rows of each function and compiles the query (JIT).
+                // not, because it is created while the statement runs. Without the limit, the
+                // planner expects a thousand rows and compiles the query (JIT). The condition
+                // inside of the subquery keeps spawn_1 from running for a strict agent.
                 sqlx::query!(
-                    r#"with agent as materialized (
+                    r#"with given as materialized (
+                           select row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
+                               $7::jsonb[], null::integer[], null::text[], null::jsonb[])::new_tasks as tasks
+                       ), resolved as materialized (
+                           select given.tasks, (resolve_agents_1(given.tasks, $8)).configs[1] as config
+                           from given
+                       ), checked as materialized (
                            select
-                               s.id as session,
-                               resolve_config_1(
-                                   coalesce(a.definition, free_form_agent_1($3::jsonb, $2::jsonb -> 0 ->> 'agent')) -> 'spec',
-                                   $2::jsonb -> 0, s.model, $3
-                               ) as config
-                           from session s
-                           left join lateral (select * from agent_1(s.id, $2::jsonb -> 0 ->> 'agent') limit 1) a on true
-                           where s.id = $1
+                               resolved.*,
+                               config #>> '{inheritance, missing_skill_policy}' is not distinct from 'error'
+                               or config #>> '{inheritance, tool_conflict_policy}' is not distinct from 'error' as is_strict
+                           from resolved
                        )
                        select
                            d.id as "id!", d.number as "number!", d.state as "state!", d.queue_position,
                            (
-                               coalesce((select t.config from task t where t.id = d.id), agent.config) ->> 'timeout_s'
+                               coalesce((select t.config from task t where t.id = d.id), checked.config) ->> 'timeout_s'
                            )::double precision as timeout_s
-                       from agent
+                       from checked
                        cross join lateral (
-                           select * from delegate_1(agent.session, $2, $3, $4, sha256($5), $6, $7, $8, $9) limit 1
-                       ) d
-                       where agent.config #>> '{inheritance, missing_skill_policy}' is distinct from 'error'
-                           and agent.config #>> '{inheritance, tool_conflict_policy}' is distinct from 'error'"#,
-                    session.0,
-                    rows,
+                           select *
+                           from spawn_1(
+                               checked.tasks, $8, row(null::integer, null::uuid, null::uuid, null::text)::spawner,
+                               row($9::text, $10::text, sha256($11))::request_key, $12, $13
+                           )
+                           where not checked.is_strict
+                           limit 1
+                       ) d"#,
+                    &rows.sessions,
+                    &rows.ids,
+                    &rows.agents,
+                    &rows.assignments,
+                    &rows.pools,
+                    &rows.priorities,
+                    &rows.options as &[Option<Value>],
                     operator,
+                    KeyedAction::Spawn.as_str(),
                     key.map(|key| key.key),
                     key.map(|key| key.body),
+                    limits.as_ref().map(|limits| &limits[..]),
                     &notices.payloads,
-                    most.map(|(active, _)| active),
-                    most.map(|(_, queued)| queued),
-                    KeyedAction::Spawn.as_str(),
                 )
                 .fetch_all(connection)
                 .await
             })
             .await?;
-        let Some(made) = made.into_iter().next() else { return Ok(None) };
+        let Some(row) = created.into_iter().next() else { return Ok(None) };
         self.event_notifier.notify([session]);
-        let timeout_s = made.timeout_s;
-        let made = Made {
-            id: made.id,
-            number: made.number,
-            state: made.state,
-            queue_position: made.queue_position,
+        let spawned = Spawned {
+            id: TaskId(row.id),
+            number: TaskNumber(row.number),
+            state: crate::status::known(&row.state)?,
+            queue_position: row.queue_position,
         };
-        Ok(Some(Delegated { spawned: made.spawned()?, timeout_s }))
+        Ok(Some(Delegated { spawned, timeout_s: row.timeout_s }))
     }
 }

@@ -1,4 +1,5 @@
-//! Waking: soon with notices, surely without them, and for next to nothing while nothing happens.
+//! The hub: a watch wakes quickly with notices, reliably without them, and an idle hub makes
+//! few queries.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -29,9 +30,9 @@ async fn hub_at(world: &World, listen_url: &str) -> Hub {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_without_notifications_misses_nothing() {
+async fn a_watch_without_notices_misses_nothing() {
     let world = World::new().await;
-    // In another database nothing of ours is ever said.
+    // Notices do not cross databases, so none arrive here.
     let hub = hub_at(&world, server()).await;
     let sessions = sessions(&world, 40).await;
     for round in 1..=3 {
@@ -70,7 +71,7 @@ async fn a_watch_does_not_wake_for_old_events_or_other_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_wakes_soon_after_a_worker_has_stored_something() {
+async fn a_watch_wakes_soon_after_a_worker_has_stored_an_event() {
     let world = World::new().await;
     let worker = WorkerProcess::on(world.url());
     worker.until_logged("LISTEN connection works").await;
@@ -100,7 +101,7 @@ async fn a_watch_wakes_soon_after_a_worker_has_stored_something() {
     }
     assert!(
         soonest < Duration::from_millis(500),
-        "woken after {soonest:?}: that is the pace of looks"
+        "woken after {soonest:?}, which is as slow as polling"
     );
 }
 
@@ -114,18 +115,19 @@ async fn there_are_no_queries_without_watches_and_few_while_idle() {
         watch.ready().await;
     }
     let watched = queries_in(&world, Duration::from_secs(8)).await;
-    assert!(watched <= 8, "{watched} queries in 8 seconds, while 100 wait");
+    assert!(watched <= 8, "{watched} queries in 8 seconds, with 100 watches");
     drop(watches);
     let unwatched = queries_in(&world, Duration::from_secs(5)).await;
-    // The last one may have been under way.
-    assert!(unwatched <= 1, "{unwatched} queries in 5 seconds, while nobody waits");
+    // The last query may still have been running.
+    assert!(unwatched <= 1, "{unwatched} queries in 5 seconds, without watches");
 }
 
-/// Queries in this database, by anyone but the one who looks. Nobody makes two between two looks.
+/// Counts the queries of other connections in this database. Samples every 5 ms, which is less than
+/// the time between two queries of one connection.
 async fn queries_in(world: &World, time: Duration) -> usize {
-    let mut looking = world.sql.acquire().await.unwrap();
+    let mut observer = world.sql.acquire().await.unwrap();
     let since: chrono::DateTime<chrono::Utc> =
-        sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *looking).await.unwrap();
+        sqlx::query_scalar("select clock_timestamp()").fetch_one(&mut *observer).await.unwrap();
     let mut seen = HashSet::new();
     let (until, mut tick) =
         (Instant::now() + time, tokio::time::interval(Duration::from_millis(5)));
@@ -137,7 +139,7 @@ async fn queries_in(world: &World, time: Duration) -> usize {
              where datname = current_database() and pid <> pg_backend_pid() and query_start > $1",
         )
         .bind(since)
-        .fetch_all(&mut *looking)
+        .fetch_all(&mut *observer)
         .await
         .unwrap();
         seen.extend(queries);

@@ -57,7 +57,7 @@ async fn a_turn_is_streamed_when_it_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tasks_stream_is_whole_over_a_killed_worker_and_another_server() {
+async fn a_tasks_stream_is_complete_over_a_killed_worker_and_another_server() {
     let fleet = Fleet::new(script("Look up", 12, Duration::from_millis(200))).await;
     let world = &fleet.world;
     world.store.set_cap(0).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_tasks_stream_is_whole_over_a_killed_worker_and_another_server() {
     let first = EventServer::start(world).await;
     let mut worker = fleet.worker();
     let task = fleet.delegate(session, to(CLERK, "Look up words.")).await;
-    // It hears of the watcher before there is something to tell.
+    // The worker knows of the watcher before it stores the first event.
     worker.until_logged("LISTEN connection works").await;
     let mut stream = first.task(task, "", None).await;
     let mut received = stream.until("spawned").await;
@@ -98,26 +98,26 @@ async fn a_tasks_stream_is_whole_over_a_killed_worker_and_another_server() {
     assert_eq!(received.iter().filter(same).count(), received.len());
 
     let end = received.last().unwrap().id.as_deref();
-    assert_eq!(second.task(task, "", end).await.status, 204, "there is nothing more to come");
+    assert_eq!(second.task(task, "", end).await.status, 204, "there are no more events");
     assert_eq!(second.task(task, "?from=now", None).await.status, 204);
 }
 
 const LIFE: [&str; 8] = ["spawned", "started", "turn", "tool", "turn", "tool", "turn", "completed"];
 
-/// More than a session runs at once.
+/// More tasks than run at once.
 const TASKS: usize = 80;
 
-/// Reads a session until all of its tasks have completed, and comes back after every few events, to
-/// any of the servers.
-async fn read(
+/// Reads the events of a session until all of its tasks have completed. After every few events it
+/// reconnects, to any of the servers.
+async fn read_with_reconnects(
     fleet: Arc<Fleet>,
-    fronts: Arc<[EventServer; 2]>,
+    servers: Arc<[EventServer; 2]>,
     session: SessionId,
 ) -> Vec<StreamedEvent> {
     let (mut received, mut last, mut ended) = (Vec::new(), None::<String>, 0);
     while ended < TASKS {
         let (which, count) = (rand::rng().random_range(0..2), rand::rng().random_range(1..60));
-        let mut stream = fronts[which].session(&fleet.world, session, "", last.as_deref()).await;
+        let mut stream = servers[which].session(&fleet.world, session, "", last.as_deref()).await;
         for _ in 0..count {
             let event = stream.next().await.expect("a session's stream does not end");
             ended += usize::from(event.kind() == "completed");
@@ -142,9 +142,10 @@ async fn readers_that_reconnect_miss_nothing_and_see_nothing_twice() {
             session.model = Some("openai".to_owned());
         })
         .await;
-    let fronts = Arc::new([EventServer::start(world).await, EventServer::start(world).await]);
-    let readers: Vec<_> =
-        (0..8).map(|_| tokio::spawn(read(fleet.clone(), fronts.clone(), session))).collect();
+    let servers = Arc::new([EventServer::start(world).await, EventServer::start(world).await]);
+    let readers: Vec<_> = (0..8)
+        .map(|_| tokio::spawn(read_with_reconnects(fleet.clone(), servers.clone(), session)))
+        .collect();
     let _fleet = [1, 2].map(|_| WorkerProcess::start(fleet.work().args(["--lease-seconds", "30"])));
     let lists = (0..TASKS).map(|list| {
         let mut new = to(CLERK, &format!("Look up words of list {list}."));
@@ -154,15 +155,15 @@ async fn readers_that_reconnect_miss_nothing_and_see_nothing_twice() {
     let new: Vec<_> = lists.collect();
     world.store.delegate_all(session, &new, &Operator::default(), None).await.unwrap();
     for reader in readers {
-        whole(&reader.await.unwrap(), TASKS);
+        assert_complete(&reader.await.unwrap(), TASKS);
     }
     world.assert_sound().await;
 }
 
-/// All numbers, each once; and of every task its whole life, in order.
-fn whole(received: &[StreamedEvent], tasks: usize) {
+/// Asserts that every event number is there once, and every event of each task, in order.
+fn assert_complete(received: &[StreamedEvent], tasks: usize) {
     let ids: Vec<&str> = received.iter().filter_map(|event| event.id.as_deref()).collect();
-    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "nothing twice");
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "no event comes twice");
     let numbers: Vec<usize> = ids.iter().filter_map(|id| id.parse().ok()).collect();
     assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
     let mut lives: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -198,7 +199,7 @@ async fn a_reader_of_new_events_gets_only_those_and_can_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_streams_are_refused() {
+async fn invalid_requests_for_streams_are_refused() {
     let world = World::new().await;
     let session = world.session().await;
     let task = world.spawn(session, 1).await[0].id;
@@ -228,7 +229,7 @@ async fn streams_are_limited_and_end_when_the_server_drains() {
     assert_eq!(events.session(&world, session, "", None).await.status, 429);
     drop(stream);
     let mut stream = None;
-    until("its place is free again", async || {
+    until("the closed stream no longer counts", async || {
         let next = events.session(&world, session, "", None).await;
         let is_open = next.status == 200;
         stream = Some(next);

@@ -1,4 +1,4 @@
-//! Who is let in, and where there is nothing.
+//! Access to the server: origins, keys, addresses, unknown routes and health.
 
 use adjutant_store::NewKey;
 
@@ -39,8 +39,8 @@ async fn an_invalid_key_is_refused() {
         "Authorization: Basic YTpi",
     ] {
         let answer = server.request("GET", "/v1/sessions", &[header], "").await;
-        let said = answer.refused(401, "UNAUTHENTICATED");
-        assert!(!said.contains("nonsense"), "{said}");
+        let message = answer.refused(401, "UNAUTHENTICATED");
+        assert!(!message.contains("nonsense"), "{message}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
 }
@@ -68,7 +68,7 @@ async fn guesses_of_keys_are_rate_limited_and_valid_keys_are_not() {
         guesses.iter().map(|key| async { server.request("GET", "/v1/sessions", &[key], "").await });
     let answers = futures::future::join_all(guesses).await;
     assert!(answers.iter().any(|answer| answer.status == 401));
-    // However many of them were under way at once.
+    // Concurrent guesses count too.
     let slowed = get("adj_another").await;
     slowed.refused(429, "RATE_LIMITED");
     assert!(slowed.header("retry-after").is_some());
@@ -80,9 +80,9 @@ async fn a_public_address_needs_a_key_first() {
     let world = World::new().await;
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
     let arguments = ["serve", "--listen", "0.0.0.0:0", "--database-url", world.url()];
-    let said = refused(command.args(arguments)).unwrap();
+    let message = refused(command.args(arguments)).unwrap();
     assert_says(
-        &said,
+        &message,
         &["0.0.0.0", "is not a loopback address", "adjutant keys create", "127.0.0.1"],
     );
 }
@@ -92,7 +92,7 @@ async fn an_address_in_use_is_reported() {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"));
-    let said = refused(command.args([
+    let message = refused(command.args([
         "serve",
         "--database-url",
         world.url(),
@@ -100,7 +100,10 @@ async fn an_address_in_use_is_reported() {
         &server.address,
     ]))
     .unwrap();
-    assert_says(&said, &[&server.address, "is taken", "--listen 127.0.0.1:0"]);
+    assert_says(
+        &message,
+        &[&server.address, "is in use by another program", "--listen 127.0.0.1:0"],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,8 +120,8 @@ async fn unknown_routes_answer_in_the_same_form() {
         ("GET", "/v1/sessions/s/archive"),
     ] {
         let answer = server.request(method, path, &[], "").await;
-        let said = answer.refused(405, "METHOD_NOT_ALLOWED");
-        assert!(said.contains(method), "{said}");
+        let message = answer.refused(405, "METHOD_NOT_ALLOWED");
+        assert!(message.contains(method), "{message}");
         assert!(answer.header("allow").is_some(), "{answer:?}");
     }
 }
@@ -128,13 +131,13 @@ async fn readiness_follows_the_database_and_liveness_does_not() {
     let world = World::new().await;
     let server = TestServer::on(&world);
     server.get("/readyz").await.ok(200);
-    let about = server.get("/openapi.json").await.ok(200);
-    assert!(about["paths"]["/v1/sessions/{session}/tools/subagent"]["post"].is_object());
-    // The schema of a later release, which this one no longer fits.
+    let document = server.get("/openapi.json").await.ok(200);
+    assert!(document["paths"]["/v1/sessions/{session}/tools/subagent"]["post"].is_object());
+    // As if a later release had migrated the schema.
     sqlx::query("update schema_fit set oldest_release = 999999").execute(&world.sql).await.unwrap();
     let answer = server.get("/readyz").await;
-    let said = answer.refused(503, "UNAVAILABLE");
-    assert!(said.contains("no longer fits"), "{said}");
+    let message = answer.refused(503, "UNAVAILABLE");
+    assert!(message.contains("is too new for this program"), "{message}");
     assert_eq!(answer.header("retry-after"), Some("1"));
     server.get("/healthz").await.ok(200);
 }

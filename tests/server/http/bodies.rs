@@ -1,4 +1,4 @@
-//! What the wire refuses before any tool is asked.
+//! Bodies and heads that are refused before a tool is called.
 
 use crate::support::http_client::send;
 use crate::support::test_server::TestServer;
@@ -29,19 +29,19 @@ async fn an_unreadable_body_is_refused_and_writes_nothing() {
         ("[]".to_owned(), "arguments"),
         ("null".to_owned(), "arguments"),
     ] {
-        let said = server.post(CALL, &body).await.refused(400, "INVALID_ARGUMENT");
+        let message = server.post(CALL, &body).await.refused(400, "INVALID_ARGUMENT");
         let shown: String = body.chars().take(80).collect();
-        assert!(said.starts_with(&format!("{field}: ")), "{shown}: {said}");
+        assert!(message.starts_with(&format!("{field}: ")), "{shown}: {message}");
     }
     let mut bytes = format!("POST {CALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 3\r\n\r\n").into_bytes();
     bytes.extend_from_slice(b"\"\xff\"");
-    let said = send(&server.address, &bytes).await.refused(400, "INVALID_ARGUMENT");
-    assert_eq!(said, "body: must be UTF-8");
+    let message = send(&server.address, &bytes).await.refused(400, "INVALID_ARGUMENT");
+    assert_eq!(message, "body: must be UTF-8");
     assert_eq!(world.count("select count(*) from context_entry").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_json_is_read() {
+async fn only_json_is_accepted() {
     let world = World::new().await;
     let server = with_session(&world).await;
     let body = r#"{"action": "list_keys"}"#;
@@ -77,7 +77,7 @@ async fn a_body_that_is_too_large_is_refused_also_in_chunks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_has_its_limits() {
+async fn the_head_of_a_request_is_limited() {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let many: String = (0..200).map(|nth| format!("X-{nth}: x\r\n")).collect();

@@ -1,4 +1,4 @@
-//! Two servers and two workers: whoever loses one goes on at the other.
+//! Failover between two servers and two workers.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ async fn call(server: &TestServer, arguments: Value) -> Value {
     server.post(CALL, &arguments.to_string()).await.ok(200)
 }
 
-/// Asks one server, which is killed while it waits, and then the other.
-async fn lose_the_first(
+/// Sends a wait to the first server, kills the server, and sends the wait to the second.
+async fn wait_with_failover(
     fleet: &Fleet,
     [mut first, second]: [TestServer; 2],
     wait: &Value,
@@ -27,16 +27,16 @@ async fn lose_the_first(
         first.try_request("POST", CALL, &json, &body).await
     };
     let killed = async {
-        until("the server has looked", async || {
-            let looks = "select count(*) from pg_stat_activity where datname = current_database()
+        until("the server waits", async || {
+            let waiting = "select count(*) from pg_stat_activity where datname = current_database()
                 and query like '%wait_1%' and query not like '%pg_stat_activity%' and state = 'idle'";
-            fleet.world.count(looks).await > 0
+            fleet.world.count(waiting).await > 0
         })
         .await;
         first.signal("KILL");
     };
     let (lost, ()) = tokio::join!(sent, killed);
-    assert!(lost.is_err(), "it was answered before the server was lost: {lost:?}");
+    assert!(lost.is_err(), "the first server answered before it was killed: {lost:?}");
     assert!(!first.exited().await.success());
     let answer = call(&second, wait.clone()).await;
     (second, answer)
@@ -58,10 +58,10 @@ async fn a_client_that_loses_its_server_during_a_wait_continues_at_another() {
         assert_eq!(
             call(&second, spawn).await,
             spawned,
-            "a repeated spawn is the same task at either"
+            "a repeated spawn returns the same task at both servers"
         );
 
-        let (second, answer) = lose_the_first(&fleet, [first, second], &wait).await;
+        let (second, answer) = wait_with_failover(&fleet, [first, second], &wait).await;
         assert_eq!(answer["timed_out"], false);
         let reply = &answer["tasks"][0];
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What became of tasks, over HTTP.
+//! The task history: `/v1/tasks`.
 
 use adjutant_agent::FailureKind;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const CALL: &str = "/v1/sessions/s/tools/subagent";
 const SPAWN: &str =
     r#"{"action": "spawn", "agent": "researcher", "task": "Look.", "label": "The Label"}"#;
 
-/// A server with a session and a task in it; the task's id.
+/// A server with a session and one task, and the id of the task.
 async fn with_a_task(world: &World) -> (TestServer, String) {
     let server = TestServer::on(world);
     server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
@@ -27,7 +27,7 @@ async fn end_it(world: &World) {
 #[track_caller]
 fn assert_is_utc(time: &Value) {
     let text = time.as_str().unwrap_or_default();
-    assert!(text.len() == 24 && text.ends_with('Z'), "{time} is no time in UTC with milliseconds");
+    assert!(text.len() == 24 && text.ends_with('Z'), "{time} is not a UTC time with milliseconds");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +69,7 @@ async fn row_0_4_a_record_has_everything_of_its_task() {
     ] {
         assert_is_utc(time);
     }
-    assert!(done["config"].get("system_prompt").is_none(), "only its author sees it");
+    assert!(done["config"].get("system_prompt").is_none(), "the history does not show prompts");
     let turns = server.get(&format!("{path}/turns")).await.ok(200);
     assert_eq!(
         (&turns["turns"][0]["text"], &turns["next_cursor"]),
@@ -115,8 +115,9 @@ async fn history_is_searched_by_the_fields_of_a_task() {
         ("cursor=nonsense", "cursor"),
         (&format!("cursor={id}"), "cursor"),
     ] {
-        let said = server.get(&format!("/v1/tasks?{query}")).await.refused(400, "INVALID_ARGUMENT");
-        assert!(said.starts_with(&format!("{field}: ")), "{said}");
+        let message =
+            server.get(&format!("/v1/tasks?{query}")).await.refused(400, "INVALID_ARGUMENT");
+        assert!(message.starts_with(&format!("{field}: ")), "{message}");
     }
     for cursor in ["x", "0", "-1", "+1", "01"] {
         server
@@ -148,8 +149,8 @@ async fn row_g_34_a_retry_is_a_new_task_and_with_a_key_it_is_created_once() {
     assert_eq!(retry(&id, "another").await.ok(200)["task_id"], "t_03");
     end_it(&world).await;
     retry(first["id"].as_str().unwrap(), "k").await.refused(409, "IDEMPOTENCY_CONFLICT");
-    let said = retry(&id, &"x".repeat(256)).await.refused(400, "INVALID_ARGUMENT");
-    assert!(said.starts_with("Idempotency-Key: "), "{said}");
+    let message = retry(&id, &"x".repeat(256)).await.refused(400, "INVALID_ARGUMENT");
+    assert!(message.starts_with("Idempotency-Key: "), "{message}");
     assert_eq!(world.count("select count(*) from task").await, 3);
 }
 
@@ -162,11 +163,12 @@ async fn routes_without_parameters_refuse_parameters() {
         format!("/v1/tasks/{id}/retry"),
         "/v1/sessions/s/archive".to_owned(),
     ] {
-        let said =
+        let message =
             server.post(&format!("{path}?force=true"), "{}").await.refused(400, "INVALID_ARGUMENT");
-        assert!(said.starts_with("force: "), "{said}");
-        let said = server.post(&path, r#"{"reason": "x"}"#).await.refused(400, "INVALID_ARGUMENT");
-        assert!(said.starts_with("reason: "), "{said}");
+        assert!(message.starts_with("force: "), "{message}");
+        let message =
+            server.post(&path, r#"{"reason": "x"}"#).await.refused(400, "INVALID_ARGUMENT");
+        assert!(message.starts_with("reason: "), "{message}");
         server.post(&path, "[]").await.refused(400, "INVALID_ARGUMENT");
     }
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What a key opens over HTTP, and that it opens nothing of another tenant.
+//! API keys: validity, scopes and the isolation of tenants.
 
 use adjutant_store::NewKey;
 use chrono::{TimeDelta, Utc};
@@ -9,13 +9,13 @@ use crate::support::http_client::Answer;
 use crate::support::test_server::TestServer;
 use crate::support::world::{World, until};
 
-/// A server, seen by whoever has this key.
-struct Request<'a> {
+/// An HTTP client with an API key.
+struct Client<'a> {
     server: &'a TestServer,
     authorization: String,
 }
 
-impl<'a> Request<'a> {
+impl<'a> Client<'a> {
     fn with(server: &'a TestServer, secret: &str) -> Self {
         Self { server, authorization: format!("Authorization: Bearer {secret}") }
     }
@@ -65,17 +65,17 @@ async fn only_a_valid_key_is_accepted() {
     let (_, two) = world.store.create_key(&soon).await.unwrap();
     let good = secret(&world, "a", &["delegate"]).await;
     for secret in [&one, &two, &good] {
-        Request::with(&server, secret).get("/v1/sessions").await.ok(200);
+        Client::with(&server, secret).get("/v1/sessions").await.ok(200);
     }
     let changed = format!("{}{}", &good[..67], if good.ends_with('0') { '1' } else { '0' });
     for wrong in
         [&good[..67], &changed, &good[4..], &good.to_uppercase(), "adj_", &"x".repeat(4000)]
     {
-        let answer = Request::with(&server, wrong).get("/v1/sessions").await;
-        let said = answer.refused(401, "UNAUTHENTICATED");
-        assert!(!said.contains(wrong), "{said}");
+        let answer = Client::with(&server, wrong).get("/v1/sessions").await;
+        let message = answer.refused(401, "UNAUTHENTICATED");
+        assert!(!message.contains(wrong), "{message}");
     }
-    until("a server that was open has seen that there are keys", async || {
+    until("a server that needed no key has noticed that there are keys", async || {
         server.get("/v1/sessions").await.status == 401
     })
     .await;
@@ -88,15 +88,14 @@ async fn only_a_valid_key_is_accepted() {
     .await
     .unwrap();
     for secret in [&one, &two] {
-        let visit = Request::with(&server, secret);
-        until("it is good for nothing", async || visit.get("/v1/sessions").await.status == 401)
-            .await;
-        visit.post("/v1/sessions", &json!({})).await.refused(401, "UNAUTHENTICATED");
+        let client = Client::with(&server, secret);
+        until("the key is refused", async || client.get("/v1/sessions").await.status == 401).await;
+        client.post("/v1/sessions", &json!({})).await.refused(401, "UNAUTHENTICATED");
     }
-    Request::with(&server, &good).get("/v1/sessions").await.ok(200);
-    let said = server.stderr();
+    Client::with(&server, &good).get("/v1/sessions").await.ok(200);
+    let log = server.stderr();
     for secret in [&one, &two, &good] {
-        assert!(!said.contains(&secret[4..20]), "a key is in the log");
+        assert!(!log.contains(&secret[4..20]), "a key is in the log");
     }
 }
 
@@ -109,7 +108,7 @@ async fn a_scope_allows_its_routes_and_no_others() {
         secret(&world, "a", &["read"]).await,
         secret(&world, "a", &["admin"]).await,
     ];
-    let [delegate, read, admin] = secrets.each_ref().map(|secret| Request::with(&server, secret));
+    let [delegate, read, admin] = secrets.each_ref().map(|secret| Client::with(&server, secret));
     delegate.post("/v1/sessions", &json!({"session_id": "s"})).await.ok(201);
     let task = delegate.spawn("s").await["id"].as_str().unwrap().to_owned();
     let tool = "/v1/sessions/s/tools/subagent";
@@ -147,7 +146,7 @@ async fn another_tenants_data_is_neither_shown_nor_guessable() {
     let server = TestServer::on(&world);
     let all = ["delegate", "read"];
     let secrets = [secret(&world, "a", &all).await, secret(&world, "b", &all).await];
-    let [ours, theirs] = secrets.each_ref().map(|secret| Request::with(&server, secret));
+    let [ours, theirs] = secrets.each_ref().map(|secret| Client::with(&server, secret));
     let mut their_tasks = Vec::new();
     for session in ["same name", "theirs"] {
         theirs.post("/v1/sessions", &json!({"session_id": session})).await.ok(201);
@@ -171,7 +170,7 @@ async fn another_tenants_data_is_neither_shown_nor_guessable() {
         ours.get(&format!("/v1/tasks?q={}", their_tasks[0])).await.ok(200)["tasks"],
         json!([])
     );
-    // Whatever is counted, it is as if the others were not there; only time goes on.
+    // The statistics count nothing of other tenants. The age of the oldest task changes by itself.
     let stats = async || {
         let mut stats = ours.get("/v1/stats").await.ok(200);
         assert!(stats["queue"]["oldest_s"].take().is_f64(), "{stats}");
@@ -190,7 +189,7 @@ async fn another_tenants_resources_are_refused_like_unknown_ones() {
     let server = TestServer::on(&world);
     let all = ["delegate", "read"];
     let secrets = [secret(&world, "a", &all).await, secret(&world, "b", &all).await];
-    let [ours, theirs] = secrets.each_ref().map(|secret| Request::with(&server, secret));
+    let [ours, theirs] = secrets.each_ref().map(|secret| Client::with(&server, secret));
     theirs.post("/v1/sessions", &json!({"session_id": "theirs"})).await.ok(201);
     let their_task = theirs.spawn("theirs").await["id"].as_str().unwrap().to_owned();
     let nobodys = Uuid::now_v7().to_string();

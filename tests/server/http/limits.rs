@@ -1,3 +1,5 @@
+//! Rate limits and the limits of the config.
+
 use serde_json::{Value, json};
 
 use crate::support::test_server::TestServer;
@@ -6,7 +8,7 @@ use crate::support::world::World;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_limited_tenant_gets_a_retry_after() {
     let world = World::new().await;
-    // One now, and the next in hours: no slow machine makes it two.
+    // One request now and the next one in hours, so that a slow machine cannot make two.
     let server = TestServer::with(&world, "[server]\ntenant_requests_per_s = 0.0001\n");
     server.get("/v1/tools").await.ok(200);
     let answer = server.get("/v1/tools").await;
@@ -48,7 +50,7 @@ async fn a_full_session_gets_a_retry_after() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_config_raises_the_ceiling_of_turns_and_gives_every_model_a_name() {
+async fn the_config_sets_the_ceiling_of_turns_and_an_alias_for_all_models() {
     let world = World::new().await;
     let config = "[models.main]\nwire = 'openai'\n[model_aliases]\n'*' = 'main'\n[limits]\nmax_turns_ceiling = 100\n";
     let server = TestServer::of(&world, config);
@@ -82,7 +84,8 @@ async fn an_invalid_config_is_refused_by_setting() {
         let config = folder.path().join("adjutant.toml");
         std::fs::write(&config, format!("[server]\n{setting} = {value}\n")).unwrap();
         let mut command = crate::support::test_server::serve(world.url());
-        let said = crate::support::process::refused(command.arg("--config").arg(config)).unwrap();
-        assert!(said.contains(&format!("server.{setting}: ")), "{said}");
+        let message =
+            crate::support::process::refused(command.arg("--config").arg(config)).unwrap();
+        assert!(message.contains(&format!("server.{setting}: ")), "{message}");
     }
 }

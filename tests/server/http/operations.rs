@@ -1,4 +1,4 @@
-//! What those who run it look at.
+//! Metrics and the dashboard.
 
 use adjutant_store::NewKey;
 
@@ -24,7 +24,11 @@ async fn the_metrics_show_the_state_of_the_fleet() {
         "adjutant_running_tasks{pool=\"default\"} 1",
         "adjutant_workers{pool=\"default\"} 1",
     ] {
-        assert!(answer.text.lines().any(|said| said == line), "{line} is not in\n{}", answer.text);
+        assert!(
+            answer.text.lines().any(|written| written == line),
+            "{line} is not in\n{}",
+            answer.text
+        );
     }
     assert!(answer.text.contains("adjutant_oldest_queued_seconds{pool=\"default\"} "));
     running.lease.complete("done".to_owned(), None).write().await.unwrap();

@@ -1,4 +1,4 @@
-//! A database that is away: calls are refused soon, and granted when it is back.
+//! A database outage: calls are refused quickly during it, and accepted after it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::proxy::Proxy;
 use crate::support::test_server::{CONFIG, TestServer};
 use crate::support::world::World;
 
-/// Less than the time that a client gives a call, with room for a machine that has little of it.
+/// Shorter than the timeouts of clients, and long enough for a slow test machine.
 const SOON: Duration = Duration::from_secs(8);
 
 async fn call(server: &TestServer, arguments: &Value) -> Answer {
@@ -25,7 +25,7 @@ fn status() -> Value {
     json!({"action": "status", "task_id": "t_01"})
 }
 
-/// With a session, and a task in it.
+/// A server with a session and one task.
 async fn server_at(url: &str) -> TestServer {
     let server = TestServer::at(url, CONFIG);
     server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
@@ -34,10 +34,10 @@ async fn server_at(url: &str) -> TestServer {
 }
 
 async fn assert_refused_soon(server: &TestServer, arguments: &Value) {
-    let asked_at = Instant::now();
+    let started = Instant::now();
     let answer = call(server, arguments).await;
-    let took = asked_at.elapsed();
-    assert_eq!(answer.refused(503, "UNAVAILABLE"), "The database is not available; ask again soon");
+    let took = started.elapsed();
+    assert_eq!(answer.refused(503, "UNAVAILABLE"), "The database is not available; retry soon");
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert!(took < SOON, "{arguments}: {took:?}");
 }
@@ -57,12 +57,12 @@ async fn a_call_during_an_outage_is_refused_soon_and_accepted_after_it() {
         assert_eq!(
             call(&server, &spawn("meanwhile")).await.ok(200)["task_id"],
             "t_02",
-            "it is made once"
+            "the repeated spawn creates no second task"
         );
     }
 }
 
-/// Over TCP sqlx would ask again for as long as it may.
+/// sqlx retries a refused TCP connection until its own timeout, which would be too long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_refused_soon_when_the_databases_port_is_closed() {
     let world = World::new().await;
@@ -70,7 +70,7 @@ async fn a_call_is_refused_soon_when_the_databases_port_is_closed() {
     let server = server_at(&proxy.url()).await;
     proxy.cut();
     drop(proxy);
-    // The first ones find connections that were cut.
+    // The first calls use pooled connections that were cut.
     for arguments in [status(), spawn("meanwhile"), status(), spawn("meanwhile")] {
         assert_refused_soon(&server, &arguments).await;
     }

@@ -1,4 +1,4 @@
-//! What a session carries, over HTTP.
+//! The orchestrator's configuration in a session: prompt, tools, skills and permissions.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn a_patch_changes_the_named_fields_and_null_removes_them() {
         ),
         (&Value::Null, &json!([]), &Value::Null, &Value::Null, &json!({}))
     );
-    assert_eq!(change(&server, json!({})).await.ok(200), emptied, "nothing changes nothing");
+    assert_eq!(change(&server, json!({})).await.ok(200), emptied, "an empty patch changes nothing");
     server.post("/v1/sessions/s/archive", "").await.ok(200);
     change(&server, json!({"tools": null})).await.refused(409, "SESSION_ARCHIVED");
 }

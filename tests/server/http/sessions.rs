@@ -44,7 +44,7 @@ async fn a_session_is_created_shown_archived_and_deleted() {
     assert_eq!(
         (&again["archived"], &again["metadata"]),
         (&json!(false), &json!({})),
-        "it is empty"
+        "the new session is empty"
     );
 }
 
@@ -88,28 +88,32 @@ async fn an_invalid_session_is_refused_by_field() {
         (r#"{"metadata": {"a": 1, "a": 2}}"#.to_owned(), "metadata.a"),
         (r#"[]"#.to_owned(), "body"),
     ] {
-        let said = server.post("/v1/sessions", &body).await.refused(400, "INVALID_ARGUMENT");
-        assert!(said.starts_with(&format!("{field}: ")), "{body}: {said}");
+        let message = server.post("/v1/sessions", &body).await.refused(400, "INVALID_ARGUMENT");
+        assert!(message.starts_with(&format!("{field}: ")), "{body}: {message}");
     }
     server.post("/v1/sessions", r#"{"model": "gpt"}"#).await.refused(400, "INVALID_MODEL");
     let longest = "é".repeat(255);
     server.post("/v1/sessions", &json!({"session_id": longest}).to_string()).await.ok(201);
-    assert_eq!(world.count("select count(*) from session").await, 1, "nothing is half made");
+    assert_eq!(
+        world.count("select count(*) from session").await,
+        1,
+        "no session is left by a refused request"
+    );
     for (path, field) in [
         ("?limit=0", "limit"),
         ("?colour=red", "colour"),
         ("?limit=1&limit=2", "limit"),
         ("?cursor=%00", "cursor"),
     ] {
-        let said =
+        let message =
             server.get(&format!("/v1/sessions{path}")).await.refused(400, "INVALID_ARGUMENT");
-        assert!(said.starts_with(&format!("{field}: ")), "{path}: {said}");
+        assert!(message.starts_with(&format!("{field}: ")), "{path}: {message}");
     }
     server.get("/v1/sessions/%00").await.refused(400, "INVALID_ARGUMENT");
     server.get("/v1/sessions/%ff").await.refused(400, "INVALID_ARGUMENT");
 }
 
-/// The database keeps a number with all its digits, and all of them have to be read again.
+/// The database stores all digits of a number, so all of them must survive parsing.
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_keeps_the_largest_numbers() {
     let world = World::new().await;

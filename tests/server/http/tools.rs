@@ -24,10 +24,10 @@ async fn the_tools_are_there_in_the_form_of_each_vendor() {
         );
         assert_eq!((&mcp[nth]["name"], &mcp[nth]["inputSchema"]), (&json!(name), schema));
     }
-    let said = server.get("/v1/tools?format=gemini").await.refused(400, "INVALID_ARGUMENT");
-    assert!(said.starts_with("format: "), "{said}");
-    let said = server.get("/v1/tools?dialect=nonsense").await.refused(400, "INVALID_ARGUMENT");
-    assert!(said.starts_with("dialect: must be one of: spec, "), "{said}");
+    let message = server.get("/v1/tools?format=gemini").await.refused(400, "INVALID_ARGUMENT");
+    assert!(message.starts_with("format: "), "{message}");
+    let message = server.get("/v1/tools?dialect=nonsense").await.refused(400, "INVALID_ARGUMENT");
+    assert!(message.starts_with("dialect: must be one of: spec, "), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,9 +83,9 @@ async fn a_call_is_logged_with_its_names_and_never_with_its_texts() {
             .unwrap_or_else(|| panic!("{tool} {action} {code}: {logged:?}"));
         assert!(line["duration_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{line}");
     }
-    let said = server.stderr();
+    let log = server.stderr();
     assert!(
-        !said.contains("secret") && !said.contains("healthz") && !said.contains("nonsense"),
-        "{said}"
+        !log.contains("secret") && !log.contains("healthz") && !log.contains("nonsense"),
+        "{log}"
     );
 }

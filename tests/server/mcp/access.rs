@@ -1,4 +1,4 @@
-//! Who is let in, and in which revisions of the protocol.
+//! Access to MCP: origins, keys, scopes, revisions of the protocol and dialects.
 
 use serde_json::{Value, json};
 
@@ -55,22 +55,22 @@ async fn keys_and_scopes_and_tenants_are_those_of_the_other_routes() {
         (&json!(true), &json!("FORBIDDEN"))
     );
     let resource = format!("adjutant://sessions/{session}/context");
-    for (scope, says) in [("read", None), ("delegate", Some("{}")), ("admin", Some("{}"))] {
+    for (scope, expected) in [("read", None), ("delegate", Some("{}")), ("admin", Some("{}"))] {
         client = McpClient::new(client.server, &world.api_key("tenant", scope).await);
         let read = client.request("resources/read", json!({"uri": resource})).await;
-        assert_eq!(read["result"]["contents"][0]["text"].as_str(), says, "{scope}: {read}");
+        assert_eq!(read["result"]["contents"][0]["text"].as_str(), expected, "{scope}: {read}");
         let note =
             client.request("resources/read", json!({"uri": format!("{resource}/note")})).await;
         let message = note["error"]["message"].as_str().unwrap();
-        assert_eq!(message.contains("FORBIDDEN"), says.is_none(), "{scope}: {message}");
+        assert_eq!(message.contains("FORBIDDEN"), expected.is_none(), "{scope}: {message}");
     }
 
     let other = world.api_key("another", "admin").await;
     let client = McpClient::new(client.server, &other);
     let refused = client.call_in(&session, &list).await;
     assert_eq!(refused["structuredContent"]["error"], "SESSION_NOT_FOUND");
-    let fault = client.request("resources/read", json!({"uri": resource})).await;
-    assert!(fault["error"]["message"].as_str().unwrap().contains("SESSION_NOT_FOUND"), "{fault}");
+    let error = client.request("resources/read", json!({"uri": resource})).await;
+    assert!(error["error"]["message"].as_str().unwrap().contains("SESSION_NOT_FOUND"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,27 +111,27 @@ async fn only_json_rpc_in_a_known_dialect_is_accepted() {
             .refused(405, "METHOD_NOT_ALLOWED");
     }
     let headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
-    for (path, says) in [
+    for (path, expected) in [
         ("/mcp?dialect=spec", None),
         ("/mcp?dialect=caliban", None),
         ("/mcp?dialect=klingon", Some("dialect: must be one of: spec, ")),
         ("/mcp?colour=red", Some("colour: ")),
     ] {
         let answer = server.request("POST", path, &headers, PING).await;
-        match says {
+        match expected {
             None => assert_eq!(answer.ok(200)["result"], json!({})),
-            Some(says) => {
-                let said = answer.refused(400, "INVALID_ARGUMENT");
-                assert!(said.starts_with(says), "{said}");
+            Some(expected) => {
+                let message = answer.refused(400, "INVALID_ARGUMENT");
+                assert!(message.starts_with(expected), "{message}");
             }
         }
     }
-    let said = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"))
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_adjutant"))
         .args(["mcp", "--dialect", "klingon"])
         .output()
         .unwrap();
-    assert_eq!((said.status.code(), said.stdout.len()), (Some(2), 0));
-    assert!(String::from_utf8(said.stderr).unwrap().contains("dialect: must be one of: spec, "));
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("dialect: must be one of: spec, "));
 }
 
 #[tokio::test(flavor = "multi_thread")]

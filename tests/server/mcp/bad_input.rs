@@ -1,5 +1,5 @@
-//! What is wrong with a tool call is the tool's answer; what is no message gets a fault, and
-//! nothing ends.
+//! Invalid input: an invalid tool call gets a tool result, an invalid message gets a protocol
+//! error, and the connection stays open.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use crate::support::mcp_client::{McpClient, McpStdioClient, mcp, newest_request,
 use crate::support::test_server::TestServer;
 use crate::support::world::{World, until};
 
-/// A message that cannot be read, or is none, and the code of the fault.
-const NO_MESSAGES: [(&str, i32); 10] = [
+/// Invalid messages, and the codes of their protocol errors.
+const INVALID_MESSAGES: [(&str, i32); 10] = [
     ("not JSON", -32700),
     (r#"{"jsonrpc": "2.0", "id": 1, "method""#, -32700),
     (r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "ping"}"#, -32700),
@@ -21,8 +21,8 @@ const NO_MESSAGES: [(&str, i32); 10] = [
     (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, -32600),
 ];
 
-/// The params of calls that are wrong, the code and the beginning of what is said.
-fn wrong_calls() -> Vec<(Value, &'static str, &'static str)> {
+/// The params of invalid calls, the error code and the start of the message.
+fn invalid_calls() -> Vec<(Value, &'static str, &'static str)> {
     vec![
         (json!({"name": "fetch", "arguments": {}}), "TOOL_NOT_FOUND", "There is no tool"),
         (json!({"name": "subagent"}), "INVALID_ARGUMENT", "action: "),
@@ -75,15 +75,15 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |inner, _| json!([inner]))
 }
 
-const TWICE: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": {"action": "spawn", "agent": "researcher", "task": "x", "task": "y"}}}"#;
+const DUPLICATE_KEY: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": {"action": "spawn", "agent": "researcher", "task": "x", "task": "y"}}}"#;
 
 #[track_caller]
-fn assert_refused(answer: &Value, code: &str, says: &str) {
+fn assert_refused(answer: &Value, code: &str, message: &str) {
     let result = &answer["result"];
     assert_eq!(result["isError"], true, "{answer}");
     let body = &result["structuredContent"];
     assert_eq!(body["error"], code, "{answer}");
-    assert!(body["message"].as_str().unwrap().starts_with(says), "{answer}");
+    assert!(body["message"].as_str().unwrap().starts_with(message), "{answer}");
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
 }
 
@@ -91,18 +91,18 @@ fn assert_refused(answer: &Value, code: &str, says: &str) {
 async fn bad_input_over_http_is_refused_by_name() {
     let world = World::new().await;
     let client = McpClient::without_key(TestServer::on(&world));
-    for (params, code, says) in wrong_calls() {
+    for (params, code, message) in invalid_calls() {
         let answer = client.request("tools/call", params).await;
-        assert_refused(&answer, code, says);
+        assert_refused(&answer, code, message);
         assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
     }
     let server = &client.server;
     assert_refused(
-        &post(server, None, &[], TWICE).await.ok(200),
+        &post(server, None, &[], DUPLICATE_KEY).await.ok(200),
         "INVALID_ARGUMENT",
-        "task: is there twice",
+        "task: appears twice",
     );
-    for (body, code) in NO_MESSAGES {
+    for (body, code) in INVALID_MESSAGES {
         let answer = post(server, None, &[], body).await.json();
         assert_eq!(answer["error"]["code"], code, "{body}: {answer}");
         assert_eq!(answer["jsonrpc"], "2.0", "{body}");
@@ -112,31 +112,31 @@ async fn bad_input_over_http_is_refused_by_name() {
     let text = ["Content-Type: text/plain", "Accept: application/json, text/event-stream"];
     server.request("POST", "/mcp", &text, "{}").await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
     let long = vec![format!("Adjutant-Session: {}", "x".repeat(256))];
-    post(server, None, &long, TWICE).await.refused(400, "INVALID_ARGUMENT");
+    post(server, None, &long, DUPLICATE_KEY).await.refused(400, "INVALID_ARGUMENT");
     assert_eq!(
         world.count("select count(*) from session").await,
         0,
-        "a call that is refused makes no session"
+        "a refused call creates no session"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_input_over_stdio_is_refused_by_name_and_ends_nothing() {
+async fn bad_input_over_stdio_is_refused_by_name_and_the_connection_stays() {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let mut command = mcp();
     command.args(["--url", &format!("http://{}", server.address)]);
     let client = McpStdioClient::start(command);
     client.initialize("2025-11-25").await;
-    for (params, code, says) in wrong_calls() {
+    for (params, code, message) in invalid_calls() {
         let answer = client.request("tools/call", params).await;
-        assert_refused(&answer, code, says);
+        assert_refused(&answer, code, message);
         assert_eq!(answer["result"].get("resultType"), None, "{answer}");
     }
-    for (line, code) in NO_MESSAGES {
+    for (line, code) in INVALID_MESSAGES {
         let before = client.notifications().len();
         client.send(line).await;
-        until("it is answered", async || client.notifications().len() > before).await;
+        until("the message is answered", async || client.notifications().len() > before).await;
         assert_eq!(
             client.notifications()[before]["error"]["code"],
             code,
@@ -145,16 +145,16 @@ async fn bad_input_over_stdio_is_refused_by_name_and_ends_nothing() {
         );
     }
     let before = client.notifications().len();
-    client.send(TWICE).await;
+    client.send(DUPLICATE_KEY).await;
     client.send("").await;
     let huge =
         format!(r#"{{"jsonrpc": "2.0", "id": "huge", "method": "{}"}}"#, "x".repeat(2 << 20));
     client.send(&huge).await;
-    until("both are answered", async || client.notifications().len() == before + 2).await;
-    let heard = client.notifications().split_off(before);
-    let twice = heard.iter().find(|answer| answer["id"] == 1).unwrap();
-    assert_refused(twice, "INVALID_ARGUMENT", "task: is there twice");
-    let huge = heard.iter().find(|answer| answer["id"] == "huge").unwrap();
+    until("both messages are answered", async || client.notifications().len() == before + 2).await;
+    let answers = client.notifications().split_off(before);
+    let twice = answers.iter().find(|answer| answer["id"] == 1).unwrap();
+    assert_refused(twice, "INVALID_ARGUMENT", "task: appears twice");
+    let huge = answers.iter().find(|answer| answer["id"] == "huge").unwrap();
     assert!(huge["error"]["message"].as_str().unwrap().starts_with("BODY_TOO_LARGE"), "{huge}");
     client.call("subagent", json!({"action": "list_agents"})).await;
 }
@@ -200,7 +200,7 @@ async fn refusals_over_stdio_in_the_newest_revision_have_a_result_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_breaks_off_is_a_refusal_with_a_result_type() {
+async fn a_server_that_closes_the_connection_is_a_refusal_with_a_result_type() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

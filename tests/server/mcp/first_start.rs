@@ -1,4 +1,4 @@
-//! `adjutant mcp` alone: nothing is installed, nothing runs, and one line starts it all.
+//! `adjutant mcp` without a running server: it starts a server and a private PostgreSQL.
 
 use std::fs;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::support::test_server::TestServer;
 use crate::support::world::{World, until, until_within};
 
 const AGENT: &str =
-    "[agents.clerk]\ndescription = 'Does what it is told'\nsystem_prompt = 'You are a clerk.'\n";
+    "[agents.clerk]\ndescription = 'Does small tasks'\nsystem_prompt = 'You are a clerk.'\n";
 
-/// A folder with a config, and the model that it names.
+/// A folder with a config, and the scripted model that the config names.
 struct Install {
     folder: TempDir,
     _model: ScriptServer,
@@ -40,7 +40,8 @@ impl Install {
         Ok(Self { folder, _model: model })
     }
 
-    /// In its folder, as a client starts it; on any port, since other tests are at the usual one.
+    /// Starts `adjutant mcp` in the folder as a client does, but on a free port, because other
+    /// tests may use the default one.
     fn start(&self) -> McpStdioClient {
         let mut command = mcp();
         command.args(["--listen", "127.0.0.1:0"]).current_dir(self.folder.path());
@@ -67,12 +68,12 @@ fn is_running(data: &Path) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_a_clean_folder_one_line_gives_a_first_answer_and_leaves_nothing_running() -> Result<()>
-{
+async fn from_a_clean_folder_one_command_gives_a_first_answer_and_leaves_nothing_running()
+-> Result<()> {
     let install = Install::new().await?;
     let client = install.start();
-    let about = client.initialize("2025-06-18").await;
-    assert_eq!(about["serverInfo"]["name"], "adjutant");
+    let server = client.initialize("2025-06-18").await;
+    assert_eq!(server["serverInfo"]["name"], "adjutant");
     let collected = delegate(&client, "Do it.").await;
     assert_eq!(collected["result"], "Done.");
     let session = collected["session_id"].clone();
@@ -84,7 +85,7 @@ async fn from_a_clean_folder_one_line_gives_a_first_answer_and_leaves_nothing_ru
         "only answers are on standard output: {:?}",
         client.notifications()
     );
-    assert!(!is_running(&install.data()), "the database ends with it");
+    assert!(!is_running(&install.data()), "the database stops with the process");
 
     let again = install.start();
     again.initialize("2025-11-25").await;
@@ -101,7 +102,7 @@ async fn clients_share_one_server_and_tasks_outlive_the_client() -> Result<()> {
     let install = Install::new().await?;
     let (first, second) = (install.start(), install.start());
     tokio::join!(first.initialize("2025-06-18"), second.initialize("2025-06-18"));
-    let own = |client: &McpStdioClient| client.stderr().contains("a server of our own");
+    let own = |client: &McpStdioClient| client.stderr().contains("started a server at");
     let (owner, guest) = if own(&first) { (first, second) } else { (second, first) };
     assert!(own(&owner) && !own(&guest), "{} {}", owner.stderr(), guest.stderr());
     let spawned = guest
@@ -111,7 +112,7 @@ async fn clients_share_one_server_and_tasks_outlive_the_client() -> Result<()> {
         )
         .await;
     assert_eq!(spawned["task_id"], "t_01");
-    // Its server goes, with the task half-way: without a word, and the database too.
+    // Kills the server and the database while the task runs.
     owner.kill().await;
     let waited = guest
         .call("subagent", json!({"action": "wait", "task_ids": ["t_01"], "timeout_s": 45}))
@@ -124,13 +125,13 @@ async fn clients_share_one_server_and_tasks_outlive_the_client() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_exits_with_its_parent_even_if_its_input_stays_open() -> Result<()> {
+async fn adjutant_mcp_exits_with_its_parent_even_if_its_input_stays_open() -> Result<()> {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let folder = TempDir::new()?;
     let fifo = folder.path().join("input");
     assert!(Command::new("mkfifo").arg(&fifo).status()?.success());
-    // Both ends, so that it opens at once and never ends.
+    // Opened for reading and writing, so that the open does not block and the input never ends.
     let _open = fs::OpenOptions::new().read(true).write(true).open(&fifo)?;
     let pid_file = folder.path().join("pid");
     let script = format!(
@@ -143,8 +144,8 @@ async fn it_exits_with_its_parent_even_if_its_input_stays_open() -> Result<()> {
         .stdin(Stdio::null())
         .spawn()?;
     let log = folder.path().join("pid.log");
-    until("it runs", async || {
-        fs::read_to_string(&log).is_ok_and(|log| log.contains("speaking MCP"))
+    until("the process runs", async || {
+        fs::read_to_string(&log).is_ok_and(|log| log.contains("MCP server is ready"))
     })
     .await;
     let pid: u32 = fs::read_to_string(&pid_file)?.trim().parse().context("no pid")?;
@@ -155,6 +156,6 @@ async fn it_exits_with_its_parent_even_if_its_input_stays_open() -> Result<()> {
     assert!(lives());
     parent.kill()?;
     parent.wait()?;
-    until_within(Duration::from_secs(20), "it has ended", async || !lives()).await;
+    until_within(Duration::from_secs(20), "the process has ended", async || !lives()).await;
     Ok(())
 }

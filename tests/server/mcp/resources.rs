@@ -7,7 +7,7 @@ use crate::support::orchestrator::{CONFIG, Orchestrator, SESSION};
 use crate::support::test_server::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_and_the_shared_context_can_be_read_whole() {
+async fn a_whole_result_and_the_shared_context_can_be_read() {
     let orchestrator = Orchestrator::in_process().await;
     let secret = orchestrator.world.api_key("tenant", "delegate").await;
     let mut client = McpClient::new(TestServer::of(&orchestrator.world, CONFIG), &secret);

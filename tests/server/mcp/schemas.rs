@@ -1,4 +1,4 @@
-//! The tools' schemas, and that answers are what they say.
+//! The schemas of the tools.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use crate::support::mcp_client::McpClient;
 use crate::support::test_server::TestServer;
 use crate::support::world::World;
 
-/// What strict clients want of a schema: objects with properties, arrays with items, no references,
-/// nothing without a type.
+/// Asserts the rules of strict clients: every schema has a type, arrays have items, and there are
+/// no references and no combinators.
 #[track_caller]
 fn assert_strict(schema: &Value, path: &str) {
     assert!(
@@ -47,10 +47,10 @@ async fn the_tools_have_strict_schemas_and_useful_descriptions() {
         assert_eq!(tool["inputSchema"]["required"], json!(["action"]));
         assert_eq!(tool["annotations"]["readOnlyHint"], false);
     }
-    let about = listed[0]["description"].as_str().unwrap();
+    let description = listed[0]["description"].as_str().unwrap();
     for word in
         ["When to delegate", "not", "list_agents", "spawn", "wait", "collect", "shared_context"]
     {
-        assert!(about.contains(word), "{word} in {about}");
+        assert!(description.contains(word), "{word} in {description}");
     }
 }

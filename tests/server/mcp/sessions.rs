@@ -1,4 +1,4 @@
-//! Which session a call is in.
+//! The session of a call: by argument, by header, or a new one.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn answered(result: &Value) -> Value {
     result["structuredContent"].clone()
 }
 
-fn calling(arguments: &Value) -> String {
+fn call_message(arguments: &Value) -> String {
     let params = json!({"name": "subagent", "arguments": arguments});
     json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string()
 }
@@ -38,7 +38,7 @@ async fn a_client_without_a_session_gets_one_and_its_name() {
     assert_eq!(
         (&third["task_id"], third.get("session_id")),
         (&json!("t_02"), None),
-        "it knows the name"
+        "a client that names the session is not told its name"
     );
 
     for arguments in [json!({"action": "wait"}), json!({"action": "status", "task_id": "t_01"})] {
@@ -58,7 +58,7 @@ async fn a_client_without_a_session_gets_one_and_its_name() {
     assert_eq!(
         world.count("select count(*) from session").await,
         2,
-        "nothing is left of a call that is refused"
+        "a refused call leaves no session"
     );
 }
 
@@ -83,11 +83,11 @@ async fn an_older_client_has_a_session_of_its_own_at_every_server() {
     let world = World::new().await;
     let servers = [TestServer::on(&world), TestServer::on(&world)];
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let begin =
+    let initialize =
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
     let mut ids = Vec::new();
     for _ in 0..2 {
-        let answer = post(&servers[0], None, &[], &begin).await;
+        let answer = post(&servers[0], None, &[], &initialize).await;
         let id = answer.header("mcp-session-id").unwrap().to_owned();
         let headers =
             [format!("Mcp-Session-Id: {id}"), "MCP-Protocol-Version: 2025-06-18".to_owned()];
@@ -98,7 +98,7 @@ async fn an_older_client_has_a_session_of_its_own_at_every_server() {
             i64::try_from(ids.len()).unwrap()
         );
         for (server, task) in servers.iter().zip(["t_01", "t_02"]) {
-            let answer = post(server, None, &headers, &calling(&spawn())).await.ok(200);
+            let answer = post(server, None, &headers, &call_message(&spawn())).await.ok(200);
             let spawned = answered(&answer["result"]);
             assert_eq!(
                 (&spawned["task_id"], spawned["session_id"].as_str()),
@@ -109,7 +109,9 @@ async fn an_older_client_has_a_session_of_its_own_at_every_server() {
     }
     assert_ne!(ids[0], ids[1]);
     let foreign = ["Mcp-Session-Id: somebody".to_owned()];
-    post(&servers[0], None, &foreign, &calling(&list())).await.refused(404, "SESSION_NOT_FOUND");
+    post(&servers[0], None, &foreign, &call_message(&list()))
+        .await
+        .refused(404, "SESSION_NOT_FOUND");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! The tasks extension: a wait as a task of MCP's.
+//! The tasks extension: a wait as an MCP task.
 
 use adjutant_agent::FailureKind;
 use serde_json::{Value, json};
@@ -30,18 +30,18 @@ async fn a_wait_is_an_mcp_task_until_its_tasks_have_ended() {
     for arguments in
         [json!({"task_ids": ["t_01"]}), json!({"task_ids": ["t_01", "t_02"], "mode": "all"})]
     {
-        let begun = wait(&client, arguments).await;
+        let started = wait(&client, arguments).await;
         assert_eq!(
-            (&begun["resultType"], &begun["status"]),
+            (&started["resultType"], &started["status"]),
             (&json!("task"), &json!("working")),
-            "{begun}"
+            "{started}"
         );
-        assert_eq!((&begun["ttlMs"], &begun["pollIntervalMs"]), (&Value::Null, &json!(2000)));
-        let id = begun["taskId"].clone();
+        assert_eq!((&started["ttlMs"], &started["pollIntervalMs"]), (&Value::Null, &json!(2000)));
+        let id = started["taskId"].clone();
         let working = get(&client, &id).await;
         assert_eq!(
             (&working["status"], &working["createdAt"]),
-            (&json!("working"), &begun["createdAt"])
+            (&json!("working"), &started["createdAt"])
         );
         assert_eq!(working["resultType"], "complete");
         orchestrator.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
@@ -68,25 +68,25 @@ async fn a_wait_without_ids_waits_for_active_tasks_and_returns_unread_ones_at_on
     assert_eq!(
         wait(&client, json!({})).await["structuredContent"]["tasks"],
         json!([]),
-        "nothing is active"
+        "no task is active"
     );
     orchestrator.spawn("x").await;
-    let begun = wait(&client, json!({})).await;
+    let started = wait(&client, json!({})).await;
     orchestrator.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
     for _ in 0..2 {
-        let done = get(&client, &begun["taskId"]).await;
+        let done = get(&client, &started["taskId"]).await;
         assert_eq!(done["status"], "completed");
         assert_eq!(done["result"]["structuredContent"]["tasks"][0]["task_id"], "t_01", "{done}");
         assert_eq!(
             wait(&client, json!({})).await["structuredContent"]["tasks"],
             json!([]),
-            "it was told"
+            "the notification was read"
         );
     }
     orchestrator.spawn("y").await;
     orchestrator.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
-    let news = wait(&client, json!({})).await;
-    assert_eq!(news["structuredContent"]["tasks"][0]["task_id"], "t_02", "{news}");
+    let waited = wait(&client, json!({})).await;
+    assert_eq!(waited["structuredContent"]["tasks"][0]["task_id"], "t_02", "{waited}");
     let plain = wait(&client, json!({"timeout_s": 0, "task_ids": ["t_01"]})).await;
     assert_eq!(plain["resultType"], "complete");
 }
@@ -114,8 +114,8 @@ async fn row_g_map_a_failed_task_is_an_error_and_a_cancelled_one_is_cancelled() 
 
     orchestrator.spawn("y").await;
     let id = wait(&client, json!({"task_ids": ["t_02"]})).await["taskId"].clone();
-    let stopped = client.request("tasks/cancel", json!({"taskId": id})).await;
-    assert_eq!(stopped["result"], json!({"resultType": "complete"}), "{stopped}");
+    let cancelled = client.request("tasks/cancel", json!({"taskId": id})).await;
+    assert_eq!(cancelled["result"], json!({"resultType": "complete"}), "{cancelled}");
     assert_eq!(get(&client, &id).await["status"], "cancelled");
     assert_eq!(orchestrator.status("t_02").await["error"], "Task cancelled");
 }
@@ -132,8 +132,8 @@ async fn an_unknown_mcp_task_and_another_tenants_are_refused() {
             json!("wait.1.any.t_09.the%20session"),
             json!("wait.1.any.t_01.nowhere"),
         ] {
-            let fault = client.request(method, json!({"taskId": wrong})).await;
-            assert_eq!(fault["error"]["code"], -32602, "{method} {wrong}: {fault}");
+            let error = client.request(method, json!({"taskId": wrong})).await;
+            assert_eq!(error["error"]["code"], -32602, "{method} {wrong}: {error}");
         }
     }
     let update = client.request("tasks/update", json!({"taskId": id, "inputResponses": {}})).await;
@@ -151,9 +151,9 @@ async fn a_client_without_mcp_tasks_waits_instead() {
     orchestrator.spawn("x").await;
     let waited = wait(&client, json!({"task_ids": ["t_01"], "timeout_s": 0.01})).await;
     assert_eq!(waited["structuredContent"], json!({"tasks": [], "timed_out": true}));
-    let fault =
+    let error =
         client.request("tasks/get", json!({"taskId": "wait.1.any.t_01.the%20session"})).await;
-    assert_eq!(fault["error"]["code"], -32021, "{fault}");
+    assert_eq!(error["error"]["code"], -32021, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,8 +177,8 @@ async fn a_task_request_may_omit_the_name_header_but_not_contradict_it() {
         let answer = post(&client.server, Some(&secret), &headers, &body).await.json();
         assert_eq!(answer["result"]["resultType"], "complete", "{method}: {answer}");
         headers.push("Mcp-Name: wait.1.any.t_02.another".to_owned());
-        let fault = post(&client.server, Some(&secret), &headers, &body).await.json();
-        assert_eq!(fault["error"]["code"], -32020, "{method}: {fault}");
+        let error = post(&client.server, Some(&secret), &headers, &body).await.json();
+        assert_eq!(error["error"]["code"], -32020, "{method}: {error}");
     }
     assert_eq!(get(&client, &id).await["status"], "cancelled");
 }

@@ -1,7 +1,7 @@
-use adjutant_agent::{Outcome, SPEC_VIEW, SessionId};
-use serde_json::{Value, json};
+use adjutant_agent::SessionId;
+use serde_json::Value;
 
-use super::render::put_text;
+use super::render::put_outcome;
 use super::{CollectCall, ParsedRequest, task_fields};
 use crate::{Context, Result};
 
@@ -14,18 +14,6 @@ pub(super) async fn collect(
 ) -> Result<Value> {
     let collected = context.store.collect(session, call.task_id, request.key()).await?;
     let mut answer = task_fields::task(&collected.task);
-    match &collected.outcome {
-        Outcome::Completed { result, summary } => {
-            put_text(&mut answer, "result", result);
-            if let Some(summary) = summary {
-                answer.insert("summary".to_owned(), json!(SPEC_VIEW.of(summary).text));
-            }
-        }
-        Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {
-            if let Some(text) = partial_result {
-                put_text(&mut answer, "partial_result", text);
-            }
-        }
-    }
+    put_outcome(&mut answer, &collected.outcome);
     Ok(Value::Object(answer))
 }

@@ -1,6 +1,6 @@
 //! Renders tasks and agents for orchestrators and for agents that delegate.
 
-use adjutant_agent::{AgentDefinition, SPEC_VIEW, TaskState};
+use adjutant_agent::{AgentDefinition, Outcome, SPEC_VIEW, TaskState};
 use serde_json::{Map, Value, json};
 
 use super::ReadCall;
@@ -33,6 +33,23 @@ pub fn put_text(answer: &mut Map<String, Value>, name: &str, text: &str) {
     if shown.truncated {
         answer.insert("truncated".to_owned(), json!(true));
         answer.insert("result_chars".to_owned(), json!(shown.result_chars));
+    }
+}
+
+/// Adds the texts of an outcome: the result with its summary, or the partial result.
+pub(super) fn put_outcome(answer: &mut Map<String, Value>, outcome: &Outcome) {
+    match outcome {
+        Outcome::Completed { result, summary } => {
+            put_text(answer, "result", result);
+            if let Some(summary) = summary {
+                answer.insert("summary".to_owned(), json!(SPEC_VIEW.of(summary).text));
+            }
+        }
+        Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {
+            if let Some(text) = partial_result {
+                put_text(answer, "partial_result", text);
+            }
+        }
     }
 }
 

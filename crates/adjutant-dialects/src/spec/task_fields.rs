@@ -34,18 +34,25 @@ pub(super) fn status(view: &TaskView) -> Map<String, Value> {
     fields.0
 }
 
-/// The fields of every answer about one task. There is an error exactly if it failed.
+/// The fields of every answer to an orchestrator about one task.
 pub(super) fn task(view: &TaskView) -> Map<String, Value> {
+    let mut fields = Fields(summary(view));
+    fields.put("id", view.id.to_string());
+    fields.spent(view.spent());
+    fields.0
+}
+
+/// The fields that orchestrators and agents that delegate are both shown. A task has an error
+/// exactly when it failed.
+pub(super) fn summary(view: &TaskView) -> Map<String, Value> {
     let mut fields = Fields::default();
     fields.put("task_id", view.number.to_string());
-    fields.put("id", view.id.to_string());
     fields.put("agent", view.agent.as_str());
     fields.put("status", word(view.state));
     fields.put("turns_used", view.turns_used);
     fields.put_if("label", view.label.as_deref());
     fields.put_if("error", error(view.state, view.error.as_deref()));
     fields.put_if("failure", view.failure.map(FailureKind::as_str));
-    fields.spent(view.spent());
     fields.0
 }
 

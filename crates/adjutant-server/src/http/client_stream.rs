@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A client that reads nothing for so long loses its connection, which others may need.
+/// A client that reads nothing for this long is disconnected, which frees its connection.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The header of an answer without a body.
+/// The header of a response without a body.
 const NO_BODY: &[u8] = b"content-length: 0\r\n";
 
 /// A stream to a client.
@@ -22,7 +22,7 @@ pub(super) struct ClientStream<S> {
     stream: S,
     /// Runs while the client does not read.
     timeout: Option<Pin<Box<Sleep>>>,
-    /// The unwritten rest of what replaces a write of hyper, and the length of that write.
+    /// The rest of a response that replaces a write of hyper, and the length of that write.
     replacement: Option<(Vec<u8>, usize)>,
 }
 
@@ -121,7 +121,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 }
 
-/// Whether these bytes are a refusal that hyper wrote by itself: all of ours have a body.
+/// Whether these bytes are a refusal that hyper wrote by itself: those of our routes have a body.
 fn is_refusal_without_body(bytes: &[u8]) -> bool {
     bytes.starts_with(b"HTTP/1.1 4") && bytes.windows(NO_BODY.len()).any(|window| window == NO_BODY)
 }
@@ -152,17 +152,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_is_not_waited_for() {
+    async fn a_write_to_a_client_that_does_not_read_times_out() {
         let (here, there) = duplex(64);
         let mut stream = ClientStream::new(here);
-        let began = Instant::now();
+        let started = Instant::now();
         let error = stream.write_all(&[b'x'; 1000]).await.unwrap_err();
-        assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
+        assert_eq!((error.kind(), started.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
         drop(there);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_slowly_gets_all_of_it() {
+    async fn a_client_that_reads_slowly_gets_everything() {
         let (here, mut there) = duplex(64);
         let mut stream = ClientStream::new(here);
         let writing = tokio::spawn(async move { stream.write_all(&[b'x'; 640]).await });
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_refusal_without_a_body_gets_one() {
+    async fn a_body_is_added_only_to_a_refusal_without_one() {
         let mut stream = ClientStream::new(Vec::new());
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         stream.write_all(bare.as_bytes()).await.unwrap();

@@ -22,22 +22,22 @@ use crate::auth::Peer;
 /// Further connections wait in the backlog of the operating system.
 const MAX_CONNECTIONS: usize = 16_384;
 
-/// To read the head of a request, also of the next one on a kept-alive connection.
+/// The time to read the head of a request, including the next one on a kept-alive connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 const MAX_HEADERS: usize = 100;
 
-/// For all headers together; up to one read more is accepted.
+/// The limit of the whole head. hyper checks it after each read, so one more read may pass.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
-/// For running requests at shutdown: longer than any call that does not wait.
+/// The time that running requests have at shutdown: longer than any call that does not wait.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// After a failed accept, most likely for lack of file descriptors.
+/// The pause after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves until `stop`, then cancels `stopping` so that waiting requests answer early, and returns when
-/// all requests are answered or the grace period is over.
+/// Serves until `stop`, then cancels `stopping` so that waiting requests answer early, and returns
+/// when all requests are answered or the grace period is over.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -80,7 +80,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Serves one connection until the client closes it, or until shutdown: then after the running request.
+/// Serves one connection until the client closes it, or until shutdown: then after the running
+/// request.
 async fn connection(stream: TcpStream, peer: Peer, router: Router, stopping: CancellationToken) {
     // An answer is one small write, which Nagle's algorithm would only delay.
     if stream.set_nodelay(true).is_err() {

@@ -1,4 +1,5 @@
-//! `/`: the dashboard, one HTML page that calls the public routes with the API key that the user enters.
+//! `/`: the dashboard, one HTML page that calls the public routes with the API key that the user
+//! enters.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Events of sessions and tasks as Server-Sent Events: first the stored ones, then new ones, without
-//! a gap or a repeat. A client that loses its server continues at any other, after its last event.
+//! Events of sessions and tasks as Server-Sent Events: first the stored ones, then new ones,
+//! without a gap or a repeat. A client that loses its server continues at any other, after its last
+//! event.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,7 +133,7 @@ pub async fn session_events(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response> {
-    caller.needs(&[Scope::Read, Scope::Delegate])?;
+    caller.require(&[Scope::Read, Scope::Delegate])?;
     let options = StreamOptions::parse(&headers, parameters)?;
     let session = streams.store.session(&caller.tenant, &session).await?;
     let text = TextFilter::Session(session.id);
@@ -148,13 +149,13 @@ pub async fn session_events(
         session: session.id,
         _permit: permit,
     };
-    Ok(stream.open().await?.unwrap_or_else(nothing_more))
+    Ok(stream.open().await?.unwrap_or_else(no_more_events))
 }
 
 /// Follow a task
 ///
-/// Server-Sent Events: first the stored events, then new ones, without a gap or a repeat. The stream
-/// ends with the task.
+/// Server-Sent Events: first the stored events, then new ones, without a gap or a repeat. The
+/// stream ends with the task.
 #[utoipa::path(
     get, path = "/v1/tasks/{id}/events", tag = "events",
     params(
@@ -176,7 +177,7 @@ pub async fn task_events(
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response> {
-    caller.needs(&[Scope::Read, Scope::Delegate])?;
+    caller.require(&[Scope::Read, Scope::Delegate])?;
     let options = StreamOptions::parse(&headers, parameters)?;
     let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}"));
     let task = TaskId(task.parse().map_err(|_| not_found())?);
@@ -194,10 +195,10 @@ pub async fn task_events(
         _permit: permit,
     };
     let stream = stream.open().await?;
-    Ok(stream.unwrap_or_else(nothing_more))
+    Ok(stream.unwrap_or_else(no_more_events))
 }
 
-/// What the client asks for.
+/// The query and the headers of a request for a stream.
 #[derive(Debug, Default)]
 struct StreamOptions {
     after: Option<StreamPosition>,
@@ -208,8 +209,9 @@ struct StreamOptions {
 impl StreamOptions {
     fn parse(headers: &HeaderMap, parameters: Parameters) -> Result<Self> {
         let mut options = Self::default();
-        let Query(parameters) =
-            parameters.map_err(|_| Refusal::invalid("query", "is not a query"))?;
+        let Query(parameters) = parameters.map_err(|_| {
+            Refusal::invalid("query", "is not valid: must be percent-encoded UTF-8")
+        })?;
         for (name, value) in &parameters {
             match (name.as_str(), value.as_str()) {
                 ("after", id) => options.after = Some(StreamPosition::parse("after", id)?),
@@ -258,7 +260,7 @@ fn too_many() -> Error {
     Error::RateLimited(Duration::from_secs(5))
 }
 
-/// A browser does not reconnect after this status.
-fn nothing_more() -> Response {
+/// The response for a stream that has ended. A browser does not reconnect after this status.
+fn no_more_events() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }

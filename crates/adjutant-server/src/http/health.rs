@@ -1,3 +1,5 @@
+//! `/healthz` and `/readyz`, the probes of load balancers and container platforms.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use utoipa::ToSchema;
 use super::Shared;
 use crate::error::immediate_error;
 
-/// A database that takes longer counts as not available; probes have timeouts of their own.
+/// A database that takes longer counts as not available, so that a probe gets an answer before its
+/// own timeout.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) fn routes() -> Router<Arc<Shared>> {

@@ -29,7 +29,7 @@ pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
 ) -> Result<([(HeaderName, &'static str); 1], String)> {
-    caller.needs(&[Scope::Admin])?;
+    caller.require(&[Scope::Admin])?;
     Ok(([(CONTENT_TYPE, FORMAT)], text(&shared.service.store.fleet().await?)))
 }
 

@@ -1,4 +1,4 @@
-//! The routes, and what they have in common.
+//! The HTTP routes, and the middleware and state that they share.
 
 mod client_stream;
 mod connections;
@@ -42,13 +42,13 @@ use crate::error::{immediate_error, internal};
 use crate::rate_limit::RateLimiter;
 use crate::{Caller, Error, Result, ToolService};
 
-/// What the operator decides about requests.
+/// The operator's limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HttpSettings {
     pub max_body_bytes: usize,
-    /// Of each tenant at each server; `None` is no limit.
+    /// For each tenant, at each server; `None` is no limit.
     pub tenant_requests_per_s: Option<f64>,
-    /// How often each session may ask for the status of tasks.
+    /// How often each session may poll the status of tasks.
     pub session_status_per_s: Option<f64>,
     /// Whether event streams contain the texts of tasks.
     pub event_texts: EventTexts,
@@ -65,7 +65,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// The HTTP server over a service.
+/// The HTTP server of a tool service.
 #[derive(Debug)]
 pub struct HttpServer {
     service: ToolService,
@@ -77,12 +77,13 @@ impl HttpServer {
         Self { service, settings }
     }
 
-    /// Refuses an address that others can reach, as long as nobody has a key.
+    /// Refuses an address that is not loopback as long as there is no API key.
     pub async fn check_address(&self, address: SocketAddr) -> Result<()> {
         check_address(&self.service.store, address).await
     }
 
-    /// Serves until `stop`; then nothing new is taken in, what waits answers early, and it returns when all is answered.
+    /// Serves until `stop`. Then it accepts no more connections, lets waiting requests answer
+    /// early, and returns when all requests are answered.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -95,31 +96,31 @@ impl HttpServer {
     }
 }
 
-/// What all routes share.
+/// The state of all routes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) service: ToolService,
     settings: HttpSettings,
     authenticator: Authenticator,
-    requests: Option<RateLimiter<String>>,
-    statuses: Option<RateLimiter<(String, String)>>,
-    /// What `/openapi.json` says.
-    document: String,
+    request_limiter: Option<RateLimiter<String>>,
+    status_limiter: Option<RateLimiter<(String, String)>>,
+    /// The body of `/openapi.json`.
+    openapi: String,
 }
 
 impl Shared {
     fn new(service: ToolService, settings: HttpSettings, address: SocketAddr) -> Self {
         Self {
             authenticator: Authenticator::new(service.store.clone(), address),
-            requests: settings.tenant_requests_per_s.map(RateLimiter::new),
-            statuses: settings.session_status_per_s.map(RateLimiter::new),
-            document: openapi::document(&service.policy).to_string(),
+            request_limiter: settings.tenant_requests_per_s.map(RateLimiter::new),
+            status_limiter: settings.session_status_per_s.map(RateLimiter::new),
+            openapi: openapi::document(&service.policy).to_string(),
             service,
             settings,
         }
     }
 
-    /// Calls a tool, unless its session polls the status of tasks too often.
+    /// Calls a tool. Refuses a status call of a session that polls too often.
     async fn call(
         &self,
         caller: &Caller,
@@ -132,12 +133,12 @@ impl Shared {
         self.service.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }
 
-    /// Refuses a session that asks for the status of tasks too often.
+    /// Refuses a status call of a session that polls too often.
     fn allow_status(&self, caller: &Caller, session: &str, call: &ParsedCall) -> Result<()> {
         if call.polls_status()
-            && let Some(statuses) = &self.statuses
+            && let Some(limiter) = &self.status_limiter
         {
-            statuses
+            limiter
                 .take((caller.tenant.clone(), session.to_owned()))
                 .map_err(Error::RateLimited)?;
         }
@@ -153,8 +154,8 @@ fn router(shared: Arc<Shared>) -> Router {
     )
     .with_texts(shared.settings.event_texts);
     let streams = event_routes(streams.until(shared.service.stopping.clone()));
-    let for_callers = streams.merge(mcp::routes(shared.clone()));
-    let for_callers = for_callers.layer(from_fn_with_state(shared.clone(), know_caller));
+    let authenticated = streams.merge(mcp::routes(shared.clone()));
+    let authenticated = authenticated.layer(from_fn_with_state(shared.clone(), authenticate));
     Router::new()
         .merge(health::routes())
         .merge(metrics::routes())
@@ -166,7 +167,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(stats::routes())
         .merge(webhooks::routes())
         .with_state(shared)
-        .merge(for_callers)
+        .merge(authenticated)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(catch_panic))
@@ -177,15 +178,15 @@ impl FromRequestParts<Arc<Shared>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self> {
         let caller = shared.authenticator.caller(parts).await?;
-        if let Some(requests) = &shared.requests {
-            requests.take(caller.tenant.clone()).map_err(Error::RateLimited)?;
+        if let Some(limiter) = &shared.request_limiter {
+            limiter.take(caller.tenant.clone()).map_err(Error::RateLimited)?;
         }
         Ok(caller)
     }
 }
 
-/// For routes that find their caller in the request.
-async fn know_caller(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+/// Middleware for routes that read their caller from the extensions of the request.
+async fn authenticate(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match Caller::from_request_parts(&mut parts, &shared).await {
         Ok(caller) => {
@@ -196,10 +197,10 @@ async fn know_caller(State(shared): State<Arc<Shared>>, request: Request, next: 
     }
 }
 
-/// Somebody who needs no key, but is no web page of others.
-pub(crate) struct Visitor;
+/// Extractor of routes that need no key: refuses cross-origin requests.
+pub(crate) struct SameOrigin;
 
-impl FromRequestParts<Arc<Shared>> for Visitor {
+impl FromRequestParts<Arc<Shared>> for SameOrigin {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self> {
@@ -211,20 +212,20 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
 async fn no_route() -> Response {
     immediate_error(
         ErrorCode::RouteNotFound,
-        "There is nothing at this path; /openapi.json says what there is",
+        "There is no such route; /openapi.json lists the routes",
     )
 }
 
 async fn no_method(method: Method) -> Response {
-    immediate_error(ErrorCode::MethodNotAllowed, &format!("This path does not take {method}"))
+    immediate_error(ErrorCode::MethodNotAllowed, &format!("This route does not support {method}"))
 }
 
-/// A bug in one request must not end the connection without a word.
+/// Answers a request whose handler panicked, instead of closing the connection.
 async fn catch_panic(request: Request, next: Next) -> Response {
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
-        let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        immediate_error(ErrorCode::Internal, &internal(&format_args!("panicked: {said}")))
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        immediate_error(ErrorCode::Internal, &internal(&format_args!("panicked: {text}")))
     })
 }
 
@@ -238,7 +239,7 @@ mod tests {
     use super::*;
 
     async fn panics() {
-        panic!("the secret of the house");
+        panic!("a secret");
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ pub(super) fn one_more(wanted: i64) -> i64 {
     wanted.saturating_add(1)
 }
 
-/// One page of what a query found.
+/// One page of a list.
 pub(super) struct Page<T, C> {
     pub(super) entries: Vec<T>,
     /// `None` on the last page.
@@ -15,9 +15,9 @@ pub(super) struct Page<T, C> {
 impl<T, C> Page<T, C> {
     /// The page of rows that were queried with [`one_more`]. Its cursor is that of its last entry.
     pub(super) fn of(mut found: Vec<T>, wanted: i64, cursor_of: impl FnOnce(&T) -> C) -> Self {
-        let most = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let is_last = found.len() <= most;
-        found.truncate(most);
+        let limit = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let is_last = found.len() <= limit;
+        found.truncate(limit);
         let next_cursor = found.last().filter(|_| !is_last).map(cursor_of);
         Self { entries: found, next_cursor }
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_leads_to_the_next_only_if_there_is_more() {
+    fn a_page_has_a_cursor_only_if_there_are_more_rows() {
         for (found, entries, next_cursor) in [
             (vec![], vec![], None),
             (vec![1], vec![1], None),

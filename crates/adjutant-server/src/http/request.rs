@@ -16,7 +16,7 @@ use crate::{Error, Result, strict_json};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// To read a whole body; a slower client would hold a connection that others need.
+/// The time to read a whole body, so that a slow client does not occupy a connection for long.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of a body that is too large is read and discarded, so that the client gets the refusal
@@ -49,12 +49,13 @@ pub(crate) struct QueryParams(Vec<(String, String)>);
 
 impl QueryParams {
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Refusal> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|_| Refusal::invalid("query", "cannot be read"))?;
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|_| {
+            Refusal::invalid("query", "is not valid: must be percent-encoded UTF-8")
+        })?;
         for (nth, (name, value)) in pairs.iter().enumerate() {
             refuse_nul(name, value)?;
             if pairs[..nth].iter().any(|(other, _)| other == name) {
-                return Err(Refusal::invalid(name, "is there twice"));
+                return Err(Refusal::invalid(name, "appears twice"));
             }
         }
         Ok(Self(pairs))
@@ -76,11 +77,11 @@ impl QueryParams {
     pub(crate) fn parsed<T: std::str::FromStr>(
         &mut self,
         name: &str,
-        what: &str,
+        expected: &str,
     ) -> Result<Option<T>, Refusal> {
         let text = self.text(name)?;
         text.map(|text| {
-            text.parse().map_err(|_| Refusal::invalid(name, format_args!("must be {what}")))
+            text.parse().map_err(|_| Refusal::invalid(name, format_args!("must be {expected}")))
         })
         .transpose()
     }
@@ -97,11 +98,11 @@ impl QueryParams {
 
     /// The size of a page.
     pub(crate) fn limit(&mut self, default: i64, max: i64) -> Result<i64, Refusal> {
-        let what = format!("a whole number from 1 to {max}");
-        match self.parsed::<i64>("limit", &what)? {
+        let expected = format!("a whole number from 1 to {max}");
+        match self.parsed::<i64>("limit", &expected)? {
             None => Ok(default),
             Some(limit) if (1..=max).contains(&limit) => Ok(limit),
-            Some(_) => Err(Refusal::invalid("limit", format_args!("must be {what}"))),
+            Some(_) => Err(Refusal::invalid("limit", format_args!("must be {expected}"))),
         }
     }
 
@@ -208,38 +209,38 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<()> {
     Err(Error::refused(ErrorCode::UnsupportedMediaType, "Content-Type must be application/json"))
 }
 
-/// Reads a body of at most `most` bytes.
-pub(crate) async fn read_body(request: Request, most: usize) -> Result<(HeaderMap, Vec<u8>)> {
+/// Reads a body of at most `max_bytes` bytes.
+pub(crate) async fn read_body(request: Request, max_bytes: usize) -> Result<(HeaderMap, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let too_large = || {
         Error::refused(
             ErrorCode::BodyTooLarge,
-            format!("The body has more than {most} bytes, which is the limit"),
+            format!("The body has more than {max_bytes} bytes, which is the limit"),
         )
     };
     let length =
         parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length: usize = length.unwrap_or(0);
-    if length > most && parts.headers.contains_key(EXPECT) {
+    if length > max_bytes && parts.headers.contains_key(EXPECT) {
         return Err(too_large());
     }
     let reading = async {
         let mut stream = body.into_data_stream();
-        let mut read = Vec::with_capacity(if length > most { 0 } else { length });
+        let mut bytes = Vec::with_capacity(if length > max_bytes { 0 } else { length });
         let mut total = 0_usize;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|_| Refusal::invalid("body", "is incomplete"))?;
             total = total.saturating_add(chunk.len());
-            if total <= most {
-                read.extend_from_slice(&chunk);
+            if total <= max_bytes {
+                bytes.extend_from_slice(&chunk);
             } else if total > DRAIN_LIMIT {
                 break;
             }
         }
-        if total > most { Err(too_large()) } else { Ok(read) }
+        if total > max_bytes { Err(too_large()) } else { Ok(bytes) }
     };
     match tokio::time::timeout(BODY_TIMEOUT, reading).await {
-        Ok(read) => Ok((parts.headers, read?)),
+        Ok(bytes) => Ok((parts.headers, bytes?)),
         Err(_) => Err(Error::refused(
             ErrorCode::RequestTimeout,
             format!("The body was not complete after {} s", BODY_TIMEOUT.as_secs()),
@@ -260,12 +261,12 @@ mod tests {
 
     #[test]
     fn unknown_and_duplicate_parameters_are_refused() {
-        let mut read = parameters("state=failed&q=a%20b%2Bc").unwrap();
-        assert_eq!(read.text("q").unwrap().as_deref(), Some("a b+c"));
-        assert_eq!(read.text("agent").unwrap(), None);
-        assert_eq!(read.end().unwrap_err().message, "state: is not a parameter of this path");
+        let mut taken = parameters("state=failed&q=a%20b%2Bc").unwrap();
+        assert_eq!(taken.text("q").unwrap().as_deref(), Some("a b+c"));
+        assert_eq!(taken.text("agent").unwrap(), None);
+        assert_eq!(taken.end().unwrap_err().message, "state: is not a parameter of this path");
         for (query, message) in [
-            ("q=1&q=2", "q: is there twice"),
+            ("q=1&q=2", "q: appears twice"),
             ("q=%00", "q: must not contain a NUL character"),
             ("%00=1", "\\0: must not contain a NUL character"),
         ] {
@@ -282,8 +283,8 @@ mod tests {
         };
         assert_eq!((limit(""), limit("limit=1"), limit("limit=200")), (Ok(50), Ok(1), Ok(200)));
         for wrong in ["0", "201", "-1", "1.0", "x", "99999999999999999999"] {
-            let said = limit(&format!("limit={wrong}")).unwrap_err();
-            assert_eq!(said, "limit: must be a whole number from 1 to 200", "{wrong}");
+            let message = limit(&format!("limit={wrong}")).unwrap_err();
+            assert_eq!(message, "limit: must be a whole number from 1 to 200", "{wrong}");
         }
     }
 
@@ -293,8 +294,8 @@ mod tests {
             let value = HeaderValue::from_str(kind).unwrap();
             check_content_type(&HeaderMap::from_iter([(CONTENT_TYPE, value)]))
         };
-        for fine in ["application/json", "Application/JSON; charset=utf-8"] {
-            assert!(check(fine).is_ok(), "{fine}");
+        for valid in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert!(check(valid).is_ok(), "{valid}");
         }
         for wrong in [
             "text/plain",

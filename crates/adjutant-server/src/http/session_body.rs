@@ -30,10 +30,10 @@ pub(super) struct NewSessionBody {
     /// Any JSON object of up to 16 KiB.
     #[schema(value_type = Option<Object>)]
     metadata: Map<String, Value>,
-    /// How many of its tasks may run or be next to run; at most what the server allows.
+    /// How many of its tasks may be queued or running at a time; at most the server's limit.
     #[schema(value_type = Option<i32>, minimum = 1)]
     max_active: i32,
-    /// How many unfinished tasks it may have; at most what the server allows.
+    /// How many unfinished tasks it may have; at most the server's limit.
     #[schema(value_type = Option<i32>, minimum = 1)]
     max_queued: i32,
     /// For all of its tasks together.
@@ -51,7 +51,8 @@ pub(super) struct NewSessionBody {
     /// The names of the orchestrator's tools, for agents that inherit some of them.
     #[schema(value_type = Option<Vec<String>>, max_items = 500)]
     tools: Vec<String>,
-    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the skill.
+    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the
+    /// skill.
     #[schema(value_type = Option<Vec<String>>)]
     skills: Vec<Skill>,
     /// Limits the tools of every task of the session.
@@ -163,14 +164,14 @@ fn system_prompt(value: &Value) -> Result<String, Refusal> {
     Ok(prompt.to_owned())
 }
 
-/// Each once; never the tool to delegate with, which a task does not inherit.
+/// The names of tools without duplicates, and without `subagent`, which a task does not inherit.
 fn tools(value: &Value) -> Result<Vec<String>, Refusal> {
     let mut tools = names("tools", value, MOST_TOOLS)?;
     tools.retain(|tool| tool != SUBAGENT);
     Ok(tools)
 }
 
-/// With their texts, as the operator has them now.
+/// The skills by name, with their current texts from the server's configuration.
 fn skills(value: &Value, policy: &Policy) -> Result<Vec<Skill>, Refusal> {
     let names = names("skills", value, MOST_SKILLS)?;
     names.iter().map(|name| policy.skill("skills", name).cloned()).collect()
@@ -182,8 +183,8 @@ fn names(field: &str, value: &Value, most: usize) -> Result<Vec<String>, Refusal
         return Err(Refusal::invalid(field, format_args!("must have at most {most} names")));
     }
     let mut names: Vec<String> = Vec::with_capacity(items.len());
-    for (place, item) in items.iter().enumerate() {
-        let field = format!("{field}[{place}]");
+    for (index, item) in items.iter().enumerate() {
+        let field = format!("{field}[{index}]");
         let name = text_in(&field, item)?;
         if name.trim().is_empty() {
             return Err(Refusal::invalid(&field, "must not be empty"));
@@ -200,7 +201,7 @@ fn filled<'a>(name: &str, value: &'a Value) -> Result<&'a str, Refusal> {
     if text.trim().is_empty() { Err(Refusal::invalid(name, "must not be empty")) } else { Ok(text) }
 }
 
-/// What a session may lower, and has if it says nothing.
+/// A limit that a session may lower; `most` if the body has none.
 fn at_most(fields: &mut Fields<'_>, name: &str, most: i32) -> Result<i32, Refusal> {
     let Some(value) = fields.take(name) else { return Ok(most) };
     let wanted = whole_in(value).and_then(|wanted| i32::try_from(wanted).ok());
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_says_nothing_has_an_id_and_the_servers_limits() {
+    fn an_empty_body_gives_a_generated_id_and_the_servers_limits() {
         let session = new(json!({"model": null, "nonsense": null})).unwrap();
         assert_eq!((session.tenant.as_str(), session.name.len()), ("t", 36));
         assert_eq!((session.max_active, session.max_queued), (Some(5), Some(1000)));
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_what_it_says() {
+    fn every_field_of_a_new_session_is_parsed() {
         let session = new(json!({
             "session_id": "é/1", "model": "sonnet", "metadata": {"ticket": [42]}, "max_active": 2, "max_queued": 3,
             "max_input_tokens": 10, "max_output_tokens": 0, "max_cost_usd": 0.25,
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_by_its_name() {
+    fn an_invalid_field_is_refused_by_name() {
         for (body, field) in [
             (json!([]), "body"),
             (json!("text"), "body"),
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_carries_what_its_orchestrator_has() {
+    fn a_session_stores_the_configuration_of_its_orchestrator() {
         let session = new(json!({
             "system_prompt": "Verify.", "tools": ["fetch", "subagent", "fetch"], "skills": ["sql"],
             "permissions": {"deny": ["pay*"]},
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_change_null_takes_away_and_what_is_left_out_stays() {
+    fn in_a_change_null_clears_a_field_and_an_absent_one_stays() {
         let change = |body: Value| parse_change(&body, &policy());
         assert_eq!(change(json!({})).unwrap(), SessionChange::default());
         let cleared =

@@ -1,6 +1,8 @@
+//! `/v1/sessions`: create, list, show, change, archive and delete.
+
 use std::sync::Arc;
 
-use adjutant_agent::{Permissions, WebhookEvent};
+use adjutant_agent::{Permissions, WebhookEvent, usd};
 use adjutant_store::{SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -44,11 +46,12 @@ pub(super) struct Session {
     system_prompt: Option<String>,
     /// The names of the orchestrator's tools, for agents that inherit some of them.
     tools: Vec<String>,
-    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the skill.
+    /// The names of the orchestrator's skills. An agent that inherits a tool of a skill gets the
+    /// skill.
     skills: Vec<String>,
     /// Limits the tools of tasks that are spawned from now on; null: no limits.
     permissions: Option<SessionPermissions>,
-    /// How many of its tasks may run or be next to run.
+    /// How many of its tasks may be queued or running at a time.
     max_active: i32,
     /// How many unfinished tasks it may have.
     max_queued: i32,
@@ -74,7 +77,7 @@ pub(super) struct SessionWebhook {
     /// The ends that it receives.
     #[schema(value_type = Vec<String>)]
     events: Vec<WebhookEvent>,
-    /// Set when the receiver answered 410 Gone: nothing is sent since then.
+    /// Set when the receiver answered 410 Gone; nothing is sent after that.
     #[serde(serialize_with = "adjutant_store::moment::serialize_if_any")]
     disabled_at: Option<DateTime<Utc>>,
 }
@@ -117,19 +120,15 @@ impl From<SessionDetails> for Session {
             max_queued: session.max_queued,
             max_input_tokens: session.budget.max_input_tokens,
             max_output_tokens: session.budget.max_output_tokens,
-            max_cost_usd: session.budget.max_cost_nanousd.map(usd),
+            max_cost_usd: session.budget.max_cost_nanousd.and_then(usd),
             input_tokens: session.spent.input_tokens,
             output_tokens: session.spent.output_tokens,
-            cost_usd: usd(session.spent.cost_nanousd),
+            cost_usd: usd(session.spent.cost_nanousd).unwrap_or_default(),
             created_at: session.created_at,
             archived_at: session.archived_at,
             webhook: session.webhook.map(Into::into),
         }
     }
-}
-
-fn usd(nanousd: i64) -> f64 {
-    nanousd as f64 / 1e9
 }
 
 /// A session in a list
@@ -169,7 +168,7 @@ pub(super) async fn create(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<(StatusCode, Json<Session>)> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let new = NewSessionBody::parse(&body, &shared.service.policy)?.into_session(&caller)?;
     shared.service.context().refuse_unknown_tools(&new.parent.tools).await?;
@@ -189,14 +188,14 @@ pub(super) async fn create(
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.", min_length = 1),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
-    responses((status = 200, description = "A page of them.", body = Sessions))
+    responses((status = 200, description = "A page of sessions.", body = Sessions))
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<Sessions>> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
@@ -219,16 +218,16 @@ pub(super) async fn show(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     parameters.end()?;
     let session = shared.service.store.session_details(&caller.tenant, path.get("session")).await?;
     Ok(Json(session.into()))
 }
 
-/// Change what a session carries
+/// Change a session
 ///
 /// Absent fields stay as they are, and null clears a field. A change affects tasks that are spawned
-/// later; existing tasks keep what they were spawned with.
+/// later; existing tasks keep their configuration.
 #[utoipa::path(
     patch, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its `session_id`.")),
@@ -241,7 +240,7 @@ pub(super) async fn change(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let change = parse_change(&body, &shared.service.policy)?;
     shared
@@ -268,7 +267,7 @@ pub(super) async fn archive(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let store = &shared.service.store;
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.archive_session(session.id).await?;
@@ -289,7 +288,7 @@ pub(super) async fn remove(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let store = &shared.service.store;
     let session = store.session(&caller.tenant, path.get("session")).await?;

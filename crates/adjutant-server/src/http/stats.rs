@@ -1,3 +1,5 @@
+//! `/v1/stats`: the statistics of a tenant.
+
 use std::sync::Arc;
 
 use adjutant_store::Stats;
@@ -25,7 +27,7 @@ pub(super) async fn show(
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<Stats>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let since = parameters.parsed::<DateTime<Utc>>("since", "a time as 2026-01-31T12:00:00Z")?;
     parameters.end()?;
     Ok(Json(shared.service.store.stats(&caller.tenant, since).await?))

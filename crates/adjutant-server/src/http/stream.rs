@@ -1,3 +1,5 @@
+//! One event stream: pages of stored events until there are no more, then a wait for the next.
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -19,15 +21,15 @@ const PAGE: i64 = 200;
 /// Events that are buffered for a client.
 const BUFFERED: usize = 32;
 
-/// A client that reads nothing for so long is disconnected; it can continue where it was.
+/// A client that reads nothing for this long is disconnected; it can resume after its last event.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// After how long a client that lost its stream connects again.
+/// How long a client waits before it reconnects; sent as `retry`.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// Between two tries to read from a database that is not available.
+/// The pause between two reads from a database that is not available.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A position in a session's events. A stored event that also records a start is two events of the
@@ -54,7 +56,7 @@ impl StreamPosition {
                 .map(|number| Self { after: number - 1, start_was_sent: true }),
             None => number(id).map(Self::after),
         };
-        position.ok_or_else(|| Refusal::invalid(field, "is not the id of an event").into())
+        position.ok_or_else(|| Refusal::invalid(field, "must be the id of an event").into())
     }
 }
 
@@ -66,7 +68,7 @@ pub(super) struct EventStream {
     /// Only the events of this task, until it has ended.
     pub(super) task: Option<TaskId>,
     pub(super) position: StreamPosition,
-    /// Created before the first read.
+    /// Created before the first read, so that no event is missed.
     pub(super) watch: Watch,
     pub(super) text: Option<TextWatch>,
     pub(super) _permit: StreamPermit,
@@ -88,7 +90,7 @@ impl EventStream {
         if page.events.is_empty() && page.upto < self.position.after {
             return Err(Refusal::invalid(
                 "Last-Event-ID",
-                "is not the id of an event of this session",
+                "must be the id of an event of this session",
             )
             .into());
         }
@@ -116,7 +118,8 @@ impl EventStream {
         Ok(Some(([(HeaderName::from_static("x-accel-buffering"), "no")], sse).into_response()))
     }
 
-    /// To be called before the events are read, so that none is missing if it has.
+    /// Must be called before the events are read: then a task that has ended has all of its events
+    /// in that read.
     async fn task_has_ended(&self) -> Result<bool> {
         match self.task {
             Some(task) => Ok(self.streams.store.has_ended(task).await?),
@@ -278,7 +281,7 @@ impl<'a> TextData<'a> {
     }
 }
 
-/// The data of an event. It has no text of a task, except live text that the client asked for, and
+/// The data of an event. It has no text of a task, except live text that the client requested, and
 /// the texts of starts and ends if payloads are logged.
 #[derive(Debug, Default, Serialize)]
 struct EventData<'a> {

@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/tasks/{id}/retry", post(retry))
 }
 
-/// The query of a search.
+/// The query parameters of a search.
 #[derive(Debug, Default, PartialEq)]
 struct TaskSearch {
     state: Option<TaskState>,
@@ -45,7 +45,7 @@ struct TaskSearch {
 }
 
 impl TaskSearch {
-    fn read(mut parameters: QueryParams) -> Result<Self, Refusal> {
+    fn parse(mut parameters: QueryParams) -> Result<Self, Refusal> {
         let time = "a time as 2026-01-31T12:00:00Z";
         let search = Self {
             state: parameters.word("state", TaskState::ALL)?,
@@ -80,7 +80,7 @@ impl TaskSearch {
     }
 }
 
-/// A text that is not a UUID names no task.
+/// The task id in the path. A text that is not a UUID is an unknown task.
 fn id(path: &PathParams) -> Result<TaskId, Refusal> {
     let text = path.get("id");
     let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {text}"));
@@ -109,8 +109,8 @@ pub(super) async fn list(
     caller: Caller,
     parameters: QueryParams,
 ) -> Result<Json<Page>> {
-    caller.needs(&[Scope::Read])?;
-    let search = TaskSearch::read(parameters)?;
+    caller.require(&[Scope::Read])?;
+    let search = TaskSearch::parse(parameters)?;
     let after = search.cursor.as_deref().map(str::parse::<Cursor>).transpose()?;
     let page =
         shared.service.store.tasks(&search.filter(&caller), after.as_ref(), search.limit).await?;
@@ -129,7 +129,7 @@ pub(super) async fn show(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     parameters.end()?;
     Ok(Json(shared.service.store.task(&caller.tenant, id(&path)?).await?))
 }
@@ -150,7 +150,7 @@ pub(super) async fn turns(
     path: PathParams,
     mut parameters: QueryParams,
 ) -> Result<Json<TurnPage>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
@@ -170,7 +170,7 @@ pub(super) async fn cancel(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let id = id(&path)?;
     // Refuses a task of another tenant.
     shared.service.store.find_task(&caller.tenant, id).await?;
@@ -195,7 +195,7 @@ pub(super) async fn retry(
     headers: HeaderMap,
     _: NoArguments,
 ) -> Result<Json<TaskRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let (store, id) = (&shared.service.store, id(&path)?);
     // Two requests with one key must be for the same task.
     let body = format!("retry {id}");
@@ -211,12 +211,12 @@ mod tests {
     fn search(query: &str) -> Result<TaskSearch, String> {
         let parameters =
             QueryParams::parse(&format!("/v1/tasks?{query}").parse().unwrap()).unwrap();
-        TaskSearch::read(parameters).map_err(|refusal| refusal.message)
+        TaskSearch::parse(parameters).map_err(|refusal| refusal.message)
     }
 
     #[test]
-    fn every_parameter_is_understood() {
-        let read = search(
+    fn every_parameter_is_parsed() {
+        let parsed = search(
             "state=failed&failure=timeout&agent=a&session=s&model=m&since=2026-01-31T12:00:00Z\
              &until=2026-02-01T00:00:00%2B01:00&q=x&cursor=c&limit=7",
         );
@@ -232,7 +232,7 @@ mod tests {
             cursor: Some("c".to_owned()),
             limit: 7,
         };
-        assert_eq!(read, Ok(expected));
+        assert_eq!(parsed, Ok(expected));
         assert_eq!(search(""), Ok(TaskSearch { limit: PAGE, ..TaskSearch::default() }));
     }
 
@@ -249,9 +249,9 @@ mod tests {
             "agent=",
             "colour=red",
         ] {
-            let said = search(query).unwrap_err();
+            let message = search(query).unwrap_err();
             let name = query.split('=').next().unwrap();
-            assert!(said.starts_with(&format!("{name}: ")), "{query}: {said}");
+            assert!(message.starts_with(&format!("{name}: ")), "{query}: {message}");
         }
     }
 }

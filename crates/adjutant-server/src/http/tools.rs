@@ -1,3 +1,5 @@
+//! Tool calls, tool definitions and the prompt of an orchestrator.
+
 use std::sync::Arc;
 
 use adjutant_agent::{Refusal, ToolDefinition};
@@ -46,7 +48,7 @@ pub(super) async fn call(
     headers: HeaderMap,
     JsonBody(arguments): JsonBody,
 ) -> Result<Json<Value>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let dialect = dialect(&mut parameters)?;
     parameters.end()?;
     let session = path.get("session");
@@ -77,7 +79,7 @@ pub(super) async fn definitions(
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<Vec<Value>>> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     let tools = dialect(&mut parameters)?.tools();
     let format = parameters.text("format")?;
     parameters.end()?;
@@ -114,7 +116,7 @@ pub(super) async fn prompt(
     path: PathParams,
     mut parameters: QueryParams,
 ) -> Result<([(HeaderName, &'static str); 1], String)> {
-    caller.needs(&[Scope::Delegate, Scope::Read])?;
+    caller.require(&[Scope::Delegate, Scope::Read])?;
     let dialect = dialect(&mut parameters)?;
     parameters.end()?;
     let store = &shared.service.store;

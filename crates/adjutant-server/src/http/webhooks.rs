@@ -39,8 +39,8 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 
 /// Set the webhook of a session
 ///
-/// It receives the ends of tasks from now on, also after the previous webhook was disabled. A task with a
-/// webhook of its own notifies only that one.
+/// It receives the ends of tasks from now on, also after the previous webhook was disabled. A task
+/// with a webhook of its own notifies only that one.
 #[utoipa::path(
     put, path = "/v1/sessions/{session}/webhook", tag = "webhooks",
     params(("session" = String, Path, description = "Its `session_id`.")),
@@ -53,7 +53,7 @@ pub(super) async fn set(
     parameters: QueryParams,
     JsonBody(body): JsonBody,
 ) -> Result<Json<Session>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     let webhook = shared.service.policy.webhook(&body, "webhook")?;
     let (store, tenant, session) = (&shared.service.store, &caller.tenant, path.get("session"));
@@ -76,7 +76,7 @@ pub(super) async fn unset(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     parameters.end()?;
     shared.service.store.set_session_webhook(&caller.tenant, path.get("session"), None).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -84,8 +84,9 @@ pub(super) async fn unset(
 
 /// Create a new secret to sign webhooks with
 ///
-/// The previous secret stays valid for `overlap_s` seconds: until then every delivery has a signature by
-/// each. A generated secret is in this answer and never shown again; one that you give is not shown.
+/// The previous secret stays valid for `overlap_s` seconds: until then every delivery has a
+/// signature by each. A generated secret is in this answer and never shown again; one that you give
+/// is not shown.
 #[utoipa::path(
     post, path = "/v1/webhooks/secrets", tag = "webhooks",
     responses((status = 201, description = "The secret.", body = RotatedSecret))
@@ -96,7 +97,7 @@ pub(super) async fn rotate(
     parameters: QueryParams,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Result<(StatusCode, Json<RotatedSecret>)> {
-    caller.needs(&[Scope::Admin])?;
+    caller.require(&[Scope::Admin])?;
     parameters.end()?;
     let body = NewWebhookSecret::parse(&body)?;
     let from = body.secret.as_deref().map_or(SecretFrom::Random, SecretFrom::Given);
@@ -154,7 +155,7 @@ pub(super) async fn secrets(
     caller: Caller,
     parameters: QueryParams,
 ) -> Result<Json<WebhookSecrets>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     parameters.end()?;
     let secrets = shared.service.store.webhook_secrets(&caller.tenant).await?;
     Ok(Json(WebhookSecrets { secrets }))
@@ -179,17 +180,17 @@ pub(super) async fn revoke(
     path: PathParams,
     parameters: QueryParams,
 ) -> Result<StatusCode> {
-    caller.needs(&[Scope::Admin])?;
+    caller.require(&[Scope::Admin])?;
     parameters.end()?;
     let id = id(&path, ErrorCode::WebhookSecretNotFound, "Webhook secret")?;
     shared.service.store.revoke_webhook_secret(&caller.tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A text that is not a UUID names nothing.
-fn id(path: &PathParams, code: ErrorCode, what: &str) -> Result<Uuid, Refusal> {
+/// The id in the path. A text that is not a UUID is an unknown id.
+fn id(path: &PathParams, code: ErrorCode, kind: &str) -> Result<Uuid, Refusal> {
     let text = path.get("id");
-    text.parse().map_err(|_| Refusal::new(code, format!("{what} not found: {text}")))
+    text.parse().map_err(|_| Refusal::new(code, format!("{kind} not found: {text}")))
 }
 
 /// List deliveries, the newest first
@@ -208,9 +209,9 @@ pub(super) async fn list(
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<DeliveryPage>> {
-    caller.needs(&[Scope::Read])?;
+    caller.require(&[Scope::Read])?;
     let state: Option<DeliveryState> = parameters.word("state", DeliveryState::ALL)?;
-    let wanted = DeliveryFilter {
+    let filter = DeliveryFilter {
         tenant: caller.tenant,
         state: state.map(|state| state.to_string()),
         session: parameters.text("session")?,
@@ -219,7 +220,7 @@ pub(super) async fn list(
     };
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    let found = shared.service.store.deliveries(&wanted, one_more(limit)).await?;
+    let found = shared.service.store.deliveries(&filter, one_more(limit)).await?;
     let page = Page::of(found, limit, |last| last.id);
     Ok(Json(DeliveryPage { deliveries: page.entries, next_cursor: page.next_cursor }))
 }
@@ -227,7 +228,7 @@ pub(super) async fn list(
 #[derive(Serialize, ToSchema)]
 pub(super) struct DeliveryPage {
     deliveries: Vec<DeliveryRecord>,
-    /// Gets the next page; null at the end.
+    /// The cursor of the next page; null at the end.
     next_cursor: Option<Uuid>,
 }
 
@@ -245,7 +246,7 @@ pub(super) async fn redeliver(
     path: PathParams,
     _: NoArguments,
 ) -> Result<Json<DeliveryRecord>> {
-    caller.needs(&[Scope::Delegate])?;
+    caller.require(&[Scope::Delegate])?;
     let id = id(&path, ErrorCode::DeliveryNotFound, "Delivery")?;
     Ok(Json(shared.service.store.redeliver(&caller.tenant, id).await?))
 }

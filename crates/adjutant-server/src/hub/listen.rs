@@ -1,5 +1,5 @@
-//! Receives notifications on a LISTEN connection, and announces to other processes that clients
-//! watch here.
+//! Receives notices (PostgreSQL NOTIFY) on a LISTEN connection, and announces to other processes
+//! that clients watch here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ pub(super) async fn run(registry: Arc<WatchRegistry>) {
         if registry.listening.swap(false, Ordering::Relaxed) {
             pauses = backoff();
             tracing::warn!("LISTEN connection failed, polling instead: {reason}");
-            // The last notifications may be lost.
+            // The last notices may be lost.
             registry.request_poll_of_all();
         } else {
             tracing::debug!("LISTEN connection failed: {reason}");
@@ -44,8 +44,8 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut awaits_echo = false;
     loop {
-        let notification = tokio::select! {
-            notification = listener.next() => notification,
+        let notice = tokio::select! {
+            notice = listener.next() => notice,
             _ = tick.tick() => {
                 if !registry.has_watches() && lock(&registry.texts).is_empty() {
                     // Without announcements there is no self-test.
@@ -71,18 +71,18 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
                 continue;
             }
         };
-        match notification {
+        match notice {
             Ok(Notice::Events(Some(sessions))) => registry.request_poll(sessions),
             Ok(Notice::Events(None)) => registry.request_poll_of_all(),
             Ok(Notice::Text(text)) => registry.publish_text(text),
             Ok(Notice::Watched(watcher)) => {
-                // This process notifies the watchers elsewhere of its own spawns and cancels.
+                // This process sends notices of its own spawns and cancels to watchers elsewhere.
                 registry.store.record_watcher(&watcher);
                 if watcher.id == registry.id {
                     awaits_echo = false;
                     if !registry.listening.swap(true, Ordering::Relaxed) {
                         tracing::info!("LISTEN connection works");
-                        // Earlier notifications were missed.
+                        // Earlier notices were missed.
                         registry.request_poll_of_all();
                     }
                 }

@@ -1,5 +1,5 @@
 //! Wakes clients that wait for events of a session. A process has one LISTEN connection and one
-//! query for all of its clients, and neither while no client waits. Notifications are hints that
+//! query for all of its clients, and neither while no client waits. Notices are hints that
 //! may be lost; a poll every few seconds finds every event.
 //!
 //! To miss nothing: create the watch first, then read the present state, then wait.
@@ -40,9 +40,9 @@ struct WatchRegistry {
     texts: Mutex<HashMap<TextFilter, broadcast::Sender<Arc<LiveText>>>>,
     poll_request: Mutex<PollRequest>,
     poll_requested: Notify,
-    /// The first watch was added: it is announced at once, so that other processes notify us.
+    /// The first watch was added: it is announced at once, so that other processes send us notices.
     watch_added: Notify,
-    /// Notifications arrive.
+    /// Whether notices arrive.
     listening: AtomicBool,
 }
 
@@ -62,7 +62,7 @@ struct PollRequest {
 
 impl Hub {
     /// Starts to listen at `listen_url`, which may bypass a pooler that does not support LISTEN.
-    /// Without notifications, events are found by polling.
+    /// Without notices, events are found by polling.
     pub fn start(store: Store, listen_url: String) -> Self {
         let registry = Arc::new(WatchRegistry {
             store,

@@ -8,8 +8,8 @@ use super::{WatchRegistry, lock};
 /// How many pieces of text are buffered for a slow client; older ones are lost to it.
 const BUFFERED: usize = 64;
 
-/// A client's wait for text as models stream it. A lost piece is not repeated: the stored turns have
-/// the whole text.
+/// A client's wait for text as models stream it. A lost piece is not repeated: the stored turns
+/// have the whole text.
 #[derive(Debug)]
 pub struct TextWatch {
     registry: Arc<WatchRegistry>,

@@ -1,7 +1,8 @@
-use adjutant_agent::{Outcome, SPEC_VIEW, TaskNumber, TaskView};
+use adjutant_agent::{Outcome, TaskNumber, TaskView};
 use serde_json::{Map, Value, json};
 
-use crate::spec::render::{error, put_text, word};
+use crate::spec::render::put_outcome;
+use crate::spec::task_fields;
 
 /// The answer of `spawn`: the same whenever the call is repeated, whatever the child has done
 /// since.
@@ -16,34 +17,17 @@ pub fn spawned_child(number: TaskNumber, agent: &str, label: Option<&str>) -> Ma
 
 /// The answer of `status`, without the result.
 pub fn child_status(child: &TaskView) -> Map<String, Value> {
-    let mut fields = spawned_child(child.number, &child.agent, child.label.as_deref());
-    fields.insert("status".to_owned(), json!(word(child.state)));
+    let mut fields = task_fields::summary(child);
     if !child.state.is_terminal() {
         fields.insert("phase".to_owned(), json!(child.state));
     }
-    fields.insert("turns_used".to_owned(), json!(child.turns_used));
-    let error = error(child.state, child.error.as_deref());
-    fields.extend(error.map(|error| ("error".to_owned(), json!(error))));
-    fields.extend(child.failure.map(|failure| ("failure".to_owned(), json!(failure))));
     fields
 }
 
 /// The answer of `collect`.
 pub fn child_outcome(child: &TaskView, outcome: &Outcome) -> Map<String, Value> {
     let mut fields = child_status(child);
-    let (name, text) = match outcome {
-        Outcome::Completed { result, summary } => {
-            let summary = summary.as_ref().map(|summary| json!(SPEC_VIEW.of(summary).text));
-            fields.extend(summary.map(|summary| ("summary".to_owned(), summary)));
-            ("result", Some(result))
-        }
-        Outcome::Failed { partial_result, .. } | Outcome::Cancelled { partial_result } => {
-            ("partial_result", partial_result.as_ref())
-        }
-    };
-    if let Some(text) = text {
-        put_text(&mut fields, name, text);
-    }
+    put_outcome(&mut fields, outcome);
     fields
 }
 

@@ -1,17 +1,20 @@
 //! `/mcp`: the same tools for MCP clients, over streamable HTTP.
 //!
-//! Nothing is kept between two requests, whatever revision of the protocol they are in: a client that loses this server goes on at
-//! another. The id that older clients get at their `initialize` is the name of a session of ours, which is made at its first
-//! use. What cannot be a message is refused before rmcp reads it; what is wrong with a tool call is the tool's answer.
+//! A server keeps nothing between two requests, in any revision of the protocol, so a client that
+//! loses its server continues at another. The `Mcp-Session-Id` that a client of an older revision
+//! gets at `initialize` is the name of a session, which is created when a call first needs it. A
+//! body that is not a message is refused before rmcp parses it; an error of a tool call is a tool
+//! result.
 
-mod calls;
-mod envelope;
+mod message;
 mod prompts;
 mod resources;
-mod revoked;
+mod running_requests;
 mod sessions;
 mod tasks;
+mod tool_calls;
 mod tools;
+mod wait_id;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,7 +39,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use self::revoked::Revoked;
+use self::message::{invalid_request, read_message};
+use self::running_requests::RunningRequests;
 use self::sessions::SessionHeaders;
 use super::Shared;
 use super::request::idempotency_key;
@@ -44,50 +48,51 @@ use crate::auth::refuse_cross_origin;
 use crate::error::internal;
 use crate::{Caller, Dialect, Error, Result, Scope};
 
-/// Names the session that calls without the argument `session_id` are in. It is made if it is not there.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("adjutant-session");
+/// Names the session of calls without the argument `session_id`. It is created if it does not
+/// exist.
+const ADJUTANT_SESSION: HeaderName = HeaderName::from_static("adjutant-session");
 
-/// What MCP calls a session, in revisions that have them.
+/// The id that a client got at `initialize`, in revisions that have it.
 const MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 const VERSIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
-/// The route, for those who have been let in.
+/// The route. A middleware must add the [`Caller`] to each request.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    let revoked = Arc::<Revoked>::default();
+    let running = Arc::<RunningRequests>::default();
     let services = Dialect::ALL.map(|dialect| {
-        (dialect, service(Mcp { shared: shared.clone(), revoked: revoked.clone(), dialect }))
+        (dialect, service(McpServer { shared: shared.clone(), running: running.clone(), dialect }))
     });
-    Router::new().route("/mcp", post(answer)).with_state(Arc::new(McpState {
+    Router::new().route("/mcp", post(respond)).with_state(Arc::new(McpState {
         shared,
-        revoked,
+        running,
         services,
     }))
 }
 
-type Service = StreamableHttpService<Mcp, NeverSessionManager>;
+type Service = StreamableHttpService<McpServer, NeverSessionManager>;
 
-fn service(mcp: Mcp) -> Service {
+fn service(server: McpServer) -> Service {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        // Both are checked for all routes alike, before this.
+        // Host, origin and body size are checked before rmcp, as for all routes.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(usize::MAX);
     StreamableHttpService::new(
-        move || Ok(mcp.clone()),
+        move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
         config,
     )
 }
 
-/// What the route needs.
+/// The state of the route.
 struct McpState {
     shared: Arc<Shared>,
-    revoked: Arc<Revoked>,
-    /// What a client sees of a server differs from dialect to dialect.
+    running: Arc<RunningRequests>,
+    /// One for each dialect, because tools and instructions differ.
     services: [(Dialect, Service); Dialect::ALL.len()],
 }
 
@@ -98,93 +103,93 @@ impl McpState {
     }
 }
 
-/// Answers one message of a client.
-async fn answer(State(at): State<Arc<McpState>>, request: Request) -> Response {
-    match take_in(&at, request).await {
+async fn respond(State(state): State<Arc<McpState>>, request: Request) -> Response {
+    match handle(&state, request).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }
 }
 
-async fn take_in(at: &McpState, request: Request) -> Result<Response> {
+/// Handles one message of a client.
+async fn handle(state: &McpState, request: Request) -> Result<Response> {
     refuse_cross_origin(request.uri(), request.headers())?;
-    let dialect = envelope::dialect(request.uri())?;
-    let whereabouts = SessionHeaders::of(request.headers())?;
-    idempotency_key(request.headers())?;
-    let (mut parts, message) = envelope::open(request, &at.shared).await?;
+    let dialect = message::dialect(request.uri())?;
+    let mcp_request = McpRequest::parse(&request)?;
+    let (mut parts, message) = read_message(request, &state.shared).await?;
     let message = match message {
         Ok(message) => message,
-        Err(answer) => return Ok(answer),
+        Err(response) => return Ok(response),
     };
-    if let (Some(id), Some(caller)) = (message.cancels(), parts.extensions.get::<Caller>()) {
-        at.revoked.revoke(&caller.tenant, &whereabouts, id);
+    if let Some(id) = message.cancelled_request() {
+        state.running.cancel(&mcp_request.caller.tenant, &mcp_request.session_headers, id);
     }
-    message.name_task(&mut parts.headers);
-    let (begins, id) = (message.begins(), message.id().clone());
-    parts.extensions.insert(whereabouts);
-    let answer =
-        at.service(dialect)?.handle(Request::from_parts(parts, Body::from(message.bytes))).await;
-    let mut answer = answer.map(Body::new);
+    message.add_name_header(&mut parts.headers);
+    let (is_initialize, id) = (message.is_initialize(), message.id().clone());
+    parts.extensions.insert(mcp_request);
+    let request = Request::from_parts(parts, Body::from(message.bytes));
+    let mut response = state.service(dialect)?.handle(request).await.map(Body::new);
     // The media type was checked above.
-    if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        return Ok(envelope::invalid_request(&id));
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return Ok(invalid_request(&id));
     }
-    if begins && answer.status().is_success() {
-        answer.headers_mut().insert(MCP_SESSION, sessions::new_id()?);
+    if is_initialize && response.status().is_success() {
+        response.headers_mut().insert(MCP_SESSION, sessions::new_session_id()?);
     }
-    Ok(answer)
+    Ok(response)
 }
 
-/// Answers messages that are well formed.
+/// Answers the messages of one dialect.
 #[derive(Debug, Clone)]
-struct Mcp {
+struct McpServer {
     shared: Arc<Shared>,
-    revoked: Arc<Revoked>,
-    /// Of the connection, or of the call.
+    running: Arc<RunningRequests>,
     dialect: Dialect,
 }
 
-/// Who sent a message, and what it says of its session.
-struct McpRequest<'a> {
-    caller: &'a Caller,
-    whereabouts: &'a SessionHeaders,
+/// The caller and the headers of a request.
+#[derive(Debug, Clone)]
+struct McpRequest {
+    caller: Caller,
+    session_headers: SessionHeaders,
     idempotency_key: Option<String>,
 }
 
-impl<'a> McpRequest<'a> {
-    fn of(context: &'a RequestContext<RoleServer>) -> Result<Self, ErrorData> {
-        let known = context.extensions.get::<Parts>().and_then(|parts| {
-            let (caller, whereabouts) = (parts.extensions.get()?, parts.extensions.get()?);
-            // One that is not a key was refused at the door.
-            Some(Self {
-                caller,
-                whereabouts,
-                idempotency_key: idempotency_key(&parts.headers).ok()?.map(str::to_owned),
-            })
-        });
-        known
-            .ok_or_else(|| ErrorData::internal_error(internal(&"a message without a caller"), None))
+impl McpRequest {
+    fn parse(request: &Request) -> Result<Self> {
+        let caller = request.extensions().get::<Caller>().cloned();
+        Ok(Self {
+            session_headers: SessionHeaders::parse(request.headers())?,
+            idempotency_key: idempotency_key(request.headers())?.map(str::to_owned),
+            caller: caller.ok_or_else(|| Error::bug(&"an MCP request without a caller"))?,
+        })
     }
 
-    /// For what shows things and changes nothing.
-    fn may_look(&self) -> Result<(), ErrorData> {
-        self.caller.needs(&[Scope::Delegate, Scope::Read]).map_err(fault)
+    /// The request that a message of rmcp came with.
+    fn of(context: &RequestContext<RoleServer>) -> Result<&Self, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        parts.and_then(|parts| parts.extensions.get()).ok_or_else(|| {
+            ErrorData::internal_error(internal(&"an MCP message without its request"), None)
+        })
+    }
+
+    fn require_read(&self) -> Result<(), ErrorData> {
+        self.caller.require(&[Scope::Delegate, Scope::Read]).map_err(error_data)
     }
 }
 
-/// An error of what is not a tool.
-fn fault(error: Error) -> ErrorData {
+/// An error as a protocol error, for methods other than tool calls.
+fn error_data(error: Error) -> ErrorData {
     let code = error.code();
-    let is_ours = matches!(error, Error::Unavailable(_) | Error::Internal(_));
+    let is_internal = matches!(error, Error::Unavailable(_) | Error::Internal(_));
     let message = format!("{code}: {}", error.into_message());
-    if is_ours {
+    if is_internal {
         ErrorData::internal_error(message, None)
     } else {
         ErrorData::invalid_params(message, None)
     }
 }
 
-impl ServerHandler for Mcp {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -220,7 +225,7 @@ impl ServerHandler for Mcp {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.answer_call(request, context).await
+        self.tool_call(request, context).await
     }
 
     async fn list_prompts(
@@ -236,7 +241,7 @@ impl ServerHandler for Mcp {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(request, &McpRequest::of(&context)?).await
+        self.prompt(request, McpRequest::of(&context)?).await
     }
 
     async fn list_resources(
@@ -244,7 +249,7 @@ impl ServerHandler for Mcp {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.resources(&McpRequest::of(&context)?).await
+        self.session_resources(McpRequest::of(&context)?).await
     }
 
     async fn list_resource_templates(
@@ -260,7 +265,7 @@ impl ServerHandler for Mcp {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.resource(&request.uri, &McpRequest::of(&context)?).await
+        self.resource(&request.uri, McpRequest::of(&context)?).await
     }
 
     async fn get_task(
@@ -268,7 +273,7 @@ impl ServerHandler for Mcp {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.task(&request.task_id, &McpRequest::of(&context)?).await
+        self.mcp_task(&request.task_id, McpRequest::of(&context)?).await
     }
 
     async fn update_task(
@@ -276,7 +281,7 @@ impl ServerHandler for Mcp {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.answer_task(&request.task_id, &McpRequest::of(&context)?).await
+        self.update_mcp_task(&request.task_id, McpRequest::of(&context)?).await
     }
 
     async fn cancel_task(
@@ -284,6 +289,6 @@ impl ServerHandler for Mcp {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.stop_task(&request.task_id, &McpRequest::of(&context)?).await
+        self.cancel_mcp_task(&request.task_id, McpRequest::of(&context)?).await
     }
 }

@@ -1,3 +1,5 @@
+//! The prompts of the server: one, about how to delegate.
+
 use adjutant_agent::{Refusal, prompts};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -6,15 +8,15 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use super::sessions::Place;
-use super::{Mcp, McpRequest, fault};
+use super::sessions::SessionSource;
+use super::{McpRequest, McpServer, error_data};
 use crate::{Dialect, Result, Scope};
 
 const ORCHESTRATOR: &str = "orchestrator";
-const ABOUT: &str =
+const DESCRIPTION: &str =
     "What an orchestrator should know to delegate well, with the agents that there are";
 
-/// It is about our own tools, so clients of other dialects have none.
+/// The prompts of a dialect. The prompt is about the tools of `spec`, so other dialects have none.
 pub(super) fn all(dialect: Dialect) -> Vec<Prompt> {
     if dialect != Dialect::Spec {
         return Vec::new();
@@ -22,17 +24,18 @@ pub(super) fn all(dialect: Dialect) -> Vec<Prompt> {
     let session = PromptArgument::new("session_id")
         .with_description("The session whose agents are listed; yours if you name none.")
         .with_required(false);
-    vec![Prompt::new(ORCHESTRATOR, Some(ABOUT), Some(vec![session])).with_title("How to delegate")]
+    let prompt = Prompt::new(ORCHESTRATOR, Some(DESCRIPTION), Some(vec![session]));
+    vec![prompt.with_title("How to delegate")]
 }
 
-impl Mcp {
+impl McpServer {
     pub(super) async fn prompt(
         &self,
-        request: GetPromptRequestParams,
-        visit: &McpRequest<'_>,
+        params: GetPromptRequestParams,
+        request: &McpRequest,
     ) -> Result<GetPromptResponse, ErrorData> {
         let known = all(self.dialect);
-        if !known.iter().any(|prompt| prompt.name == request.name) {
+        if !known.iter().any(|prompt| prompt.name == params.name) {
             let names: Vec<_> = known.iter().map(|prompt| prompt.name.as_str()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(ErrorData::invalid_params(
@@ -40,45 +43,47 @@ impl Mcp {
                 None,
             ));
         }
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let text = self.orchestrator_prompt(arguments, visit).await.map_err(fault)?;
+        let arguments = Value::Object(params.arguments.unwrap_or_default());
+        let text = self.orchestrator_prompt(arguments, request).await.map_err(error_data)?;
         let message = PromptMessage::new_text(Role::User, text);
-        Ok(GetPromptResult::new(vec![message]).with_description(ABOUT).into())
+        Ok(GetPromptResult::new(vec![message]).with_description(DESCRIPTION).into())
     }
 
-    /// A client without a session gets one, and is told its name.
+    /// The prompt with the agents of the session. A client without a session gets a new one, and
+    /// the prompt names it.
     async fn orchestrator_prompt(
         &self,
         mut arguments: Value,
-        visit: &McpRequest<'_>,
+        request: &McpRequest,
     ) -> Result<String> {
-        let place = Place::take(&mut arguments, "session_id", visit.whereabouts)?;
+        let caller = &request.caller;
+        let session = SessionSource::take(&mut arguments, "session_id", &request.session_headers)?;
         if let Some(name) = arguments.as_object().and_then(|left| left.keys().next()) {
             return Err(Refusal::invalid(name, "is not an argument of this prompt").into());
         }
-        let place = match place {
-            Some(Place::Named(name)) => {
-                visit.caller.needs(&[Scope::Delegate, Scope::Read])?;
-                Place::Named(name)
+        let session = match session {
+            Some(session @ SessionSource::Argument(_)) => {
+                caller.require(&[Scope::Delegate, Scope::Read])?;
+                session
             }
-            Some(Place::Own(name) | Place::New(name)) => {
-                visit.caller.needs(&[Scope::Delegate])?;
-                self.shared.open_session(visit.caller, &name).await?;
-                Place::Own(name)
+            Some(session @ (SessionSource::Header(_) | SessionSource::Created(_))) => {
+                caller.require(&[Scope::Delegate])?;
+                self.shared.ensure_session(caller, session.name()).await?;
+                session
             }
             None => {
-                visit.caller.needs(&[Scope::Delegate])?;
-                self.shared.open_new_session(visit.caller).await?
+                caller.require(&[Scope::Delegate])?;
+                self.shared.create_session(caller).await?
             }
         };
         let store = &self.shared.service.store;
-        let session = store.session(&visit.caller.tenant, place.name()).await?;
-        let agents = store.agents(session.id).await?;
+        let found = store.session(&caller.tenant, session.name()).await?;
+        let agents = store.agents(found.id).await?;
         let agents = agents.iter().map(|agent| &agent.definition);
         let mut prompt = prompts::orchestrator_prompt(
             agents.map(|agent| (agent.name.as_str(), agent.description.as_str())),
         );
-        if let Place::New(name) = &place {
+        if let SessionSource::Created(name) = &session {
             prompt.push_str(&format!(
                 "\nGive the session_id {name:?} with every call of subagent and shared_context.\n"
             ));

@@ -1,4 +1,4 @@
-//! What can be read: the full results of tasks, and shared context.
+//! The resources of the server: the full results of tasks, and the shared context.
 
 use adjutant_agent::{ContextCall, ErrorCode, Refusal, SessionId, TaskNumber};
 use adjutant_store::TaskFilter;
@@ -10,21 +10,21 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::{Mcp, McpRequest, fault};
+use super::{McpRequest, McpServer, error_data};
 use crate::{Caller, Error, Result, Scope};
 
 const SESSIONS: &str = "adjutant://sessions/";
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 
-/// What stays as it is in an address, and is no separator of anything.
+/// Characters that need no encoding in a URI or in the id of an MCP task.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
-/// Of a session's results that are listed: the newest.
+/// How many tasks are listed: the newest.
 const LISTED: i64 = 100;
 
-/// Of a result that is read at once, in characters.
-const PAGE: i64 = 1 << 20;
+/// How many characters of a result one query reads.
+const PAGE_CHARS: i64 = 1 << 20;
 
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |path: &str, name: &str, kind: &str, title: &str, about: &str| {
@@ -39,7 +39,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             "result",
             TEXT,
             "Result of a task",
-            "All that a task that has ended gave, collected or not, however long.",
+            "The whole result of a task that has ended, collected or not.",
         ),
         template(
             "context",
@@ -58,7 +58,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// What an address names.
+/// The target of a URI.
 enum Address {
     Result(TaskNumber),
     Context,
@@ -66,16 +66,16 @@ enum Address {
 }
 
 impl Address {
-    /// Whoever watches tasks sees what they gave; notes are for those who work with them and for administrators.
-    fn may_be_read_by(&self, caller: &Caller) -> Result<()> {
+    /// The scope `read` shows results of tasks; the shared context needs `delegate` or `admin`.
+    fn check_scope(&self, caller: &Caller) -> Result<()> {
         match self {
-            Self::Result(_) => caller.needs(&[Scope::Delegate, Scope::Read]),
-            Self::Context | Self::Note(_) => caller.needs(&[Scope::Delegate, Scope::Admin]),
+            Self::Result(_) => caller.require(&[Scope::Delegate, Scope::Read]),
+            Self::Context | Self::Note(_) => caller.require(&[Scope::Delegate, Scope::Admin]),
         }
     }
 }
 
-/// The name of a session as a part of an address; ids of tasks and keys need no change.
+/// Percent-encodes the name of a session; ids of tasks and keys need no encoding.
 pub(super) fn encoded(name: &str) -> String {
     utf8_percent_encode(name, PLAIN).to_string()
 }
@@ -84,7 +84,7 @@ pub(super) fn decoded(part: &str) -> Option<String> {
     percent_decode_str(part).decode_utf8().ok().map(|name| name.into_owned())
 }
 
-fn read(uri: &str) -> Option<(String, Address)> {
+fn parse(uri: &str) -> Option<(String, Address)> {
     let parts: Vec<&str> = uri.strip_prefix(SESSIONS)?.split('/').collect();
     let (session, address) = match parts[..] {
         [session, "tasks", task, "result"] => (session, Address::Result(task.parse().ok()?)),
@@ -95,28 +95,30 @@ fn read(uri: &str) -> Option<(String, Address)> {
     Some((decoded(session)?, address))
 }
 
-impl Mcp {
-    /// Those of the client's own session; others have addresses too.
-    pub(super) async fn resources(
+impl McpServer {
+    /// The resources of the session that the headers name. Those of other sessions are not listed,
+    /// but can be read by their URIs.
+    pub(super) async fn session_resources(
         &self,
-        visit: &McpRequest<'_>,
+        request: &McpRequest,
     ) -> Result<ListResourcesResult, ErrorData> {
-        visit.may_look()?;
-        let Some(session) = &visit.whereabouts.session else {
+        request.require_read()?;
+        let Some(session) = &request.session_headers.session else {
             return Ok(ListResourcesResult::default());
         };
         let store = &self.shared.service.store;
-        let tenant = visit.caller.tenant.clone();
+        let tenant = request.caller.tenant.clone();
         match store.session(&tenant, session).await.map_err(Error::from) {
             Ok(_) => {}
-            // It is made with the first call that needs it.
+            // It is created by the first call that needs it.
             Err(error) if error.code() == ErrorCode::SessionNotFound => {
                 return Ok(ListResourcesResult::default());
             }
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(error_data(error)),
         }
         let filter = TaskFilter { tenant, session: Some(session.clone()), ..TaskFilter::default() };
-        let page = store.tasks(&filter, None, LISTED).await.map_err(|error| fault(error.into()))?;
+        let page =
+            store.tasks(&filter, None, LISTED).await.map_err(|error| error_data(error.into()))?;
         let base = format!("{SESSIONS}{}", encoded(session));
         let mut listed = vec![
             Resource::new(format!("{base}/context"), "context")
@@ -137,15 +139,15 @@ impl Mcp {
     pub(super) async fn resource(
         &self,
         uri: &str,
-        visit: &McpRequest<'_>,
+        request: &McpRequest,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        visit.may_look()?;
+        request.require_read()?;
         let missing = || {
             ErrorData::resource_not_found("There is no such resource", Some(json!({"uri": uri})))
         };
-        let (name, address) = read(uri).ok_or_else(missing)?;
-        address.may_be_read_by(visit.caller).map_err(fault)?;
-        let (kind, text) = match self.text_of(&name, address, visit).await {
+        let (name, address) = parse(uri).ok_or_else(missing)?;
+        address.check_scope(&request.caller).map_err(error_data)?;
+        let (kind, text) = match self.read_text(&name, address, request).await {
             Ok(found) => found,
             Err(Error::Refused(refusal)) => {
                 return Err(ErrorData::resource_not_found(
@@ -153,23 +155,23 @@ impl Mcp {
                     Some(json!({"uri": uri})),
                 ));
             }
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(error_data(error)),
         };
         let contents = ResourceContents::text(text, uri).with_mime_type(kind);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    async fn text_of(
+    async fn read_text(
         &self,
         name: &str,
         address: Address,
-        visit: &McpRequest<'_>,
+        request: &McpRequest,
     ) -> Result<(&'static str, String)> {
         if name.contains('\0') {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         }
         let store = &self.shared.service.store;
-        let session = store.session(&visit.caller.tenant, name).await?.id;
+        let session = store.session(&request.caller.tenant, name).await?.id;
         match address {
             Address::Result(task) => Ok((TEXT, self.whole_result(session, task).await?)),
             Address::Context => {
@@ -201,7 +203,7 @@ impl Mcp {
     async fn whole_result(&self, session: SessionId, task: TaskNumber) -> Result<String> {
         let (mut text, mut offset) = (String::new(), Some(0));
         while let Some(at) = offset {
-            let page = self.shared.service.store.read_result(session, task, at, PAGE).await?;
+            let page = self.shared.service.store.read_result(session, task, at, PAGE_CHARS).await?;
             text.push_str(&page.text);
             offset = page.next_offset;
         }
@@ -214,14 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_names_one_thing() {
+    fn a_uri_is_parsed_to_its_target() {
         let session = "é/ 1";
         let base = format!("{SESSIONS}{}", encoded(session));
         assert_eq!(base, "adjutant://sessions/%C3%A9%2F%201");
         for (path, wanted) in
             [("tasks/t_01/result", "result"), ("context", "context"), ("context/findings", "note")]
         {
-            let (name, address) = read(&format!("{base}/{path}")).unwrap();
+            let (name, address) = parse(&format!("{base}/{path}")).unwrap();
             let found = match address {
                 Address::Result(TaskNumber(1)) => "result",
                 Address::Result(_) => "another result",
@@ -242,7 +244,7 @@ mod tests {
             "adjutant://sessions/%ff/context",
             "adjutant://sessions/a/context/k/l",
         ] {
-            assert!(read(wrong).is_none(), "{wrong}");
+            assert!(parse(wrong).is_none(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Which session a message is about. The argument `session_id` comes first, then what the request's header says; a client that
-//! says nothing gets a session with its first call that needs one, and is told its name.
+//! The session of a request: the argument `session_id` first, then the request's headers. A client
+//! that names no session gets a new one with its first call that needs one, and the answer names
+//! it.
 
 use adjutant_agent::{ErrorCode, Refusal};
 use adjutant_store::NewSession;
@@ -8,37 +9,37 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::Shared;
-use super::{MCP_SESSION, SESSION};
+use super::{ADJUTANT_SESSION, MCP_SESSION};
 use crate::error::internal;
 use crate::{Caller, Error, Result};
 
-/// Where sessions begin that nobody gave a name.
-const OWN: &str = "mcp-";
+/// The prefix of generated session names.
+const GENERATED_PREFIX: &str = "mcp-";
 
-/// What a request says of its session, apart from arguments.
+/// The headers of a request that name its session and its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SessionHeaders {
-    /// All requests of this client are in this session; it is made when it is needed.
+    /// The session of calls without the argument. It is created when a call first needs it.
     pub(super) session: Option<String>,
-    /// What the client got at its `initialize`, in revisions that have that.
+    /// The id that this server issued at `initialize`, in revisions that have it.
     pub(super) connection: Option<String>,
 }
 
 impl SessionHeaders {
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self> {
-        // Only what we gave out: with 404 the client begins anew.
+    pub(super) fn parse(headers: &HeaderMap) -> Result<Self> {
+        // The specification of MCP: a client that gets 404 for its id sends `initialize` again.
         let connection = match headers.get(MCP_SESSION) {
             None => None,
-            Some(id) => Some(id.to_str().ok().filter(|id| is_own(id)).ok_or_else(|| {
+            Some(id) => Some(id.to_str().ok().filter(|id| is_generated(id)).ok_or_else(|| {
                 Error::refused(
                     ErrorCode::SessionNotFound,
-                    "Mcp-Session-Id: not one that this server gave out",
+                    "Mcp-Session-Id: was not issued by this server; send initialize again",
                 )
             })?),
         };
-        let named = match headers.get(SESSION) {
+        let named = match headers.get(ADJUTANT_SESSION) {
             None => None,
-            Some(name) => Some(readable(name).ok_or_else(|| {
+            Some(name) => Some(session_name(name).ok_or_else(|| {
                 Refusal::invalid("Adjutant-Session", "must have 1 to 255 characters, in UTF-8")
             })?),
         };
@@ -47,66 +48,68 @@ impl SessionHeaders {
     }
 }
 
-fn readable(name: &HeaderValue) -> Option<&str> {
-    let name = std::str::from_utf8(name.as_bytes()).ok()?.trim();
+fn session_name(value: &HeaderValue) -> Option<&str> {
+    let name = std::str::from_utf8(value.as_bytes()).ok()?.trim();
     (1..=255).contains(&name.chars().count()).then_some(name)
 }
 
-/// Whether a session was named by us, for a client that named none.
-pub(super) fn is_own(id: &str) -> bool {
-    id.strip_prefix(OWN).is_some_and(|id| Uuid::try_parse(id).is_ok())
+/// Whether a session's name was generated, for a client that named no session.
+pub(super) fn is_generated(name: &str) -> bool {
+    name.strip_prefix(GENERATED_PREFIX).is_some_and(|id| Uuid::try_parse(id).is_ok())
 }
 
-fn new_name() -> String {
-    format!("{OWN}{}", Uuid::now_v7())
+fn generate_name() -> String {
+    format!("{GENERATED_PREFIX}{}", Uuid::now_v7())
 }
 
-/// For the header of an answer.
-pub(super) fn new_id() -> Result<HeaderValue> {
-    let value = HeaderValue::try_from(new_name());
+/// A new value for the header `Mcp-Session-Id`.
+pub(super) fn new_session_id() -> Result<HeaderValue> {
+    let value = HeaderValue::try_from(generate_name());
     value.map_err(|error| Error::refused(ErrorCode::Internal, internal(&error)))
 }
 
-/// The session of one call.
+/// The name of a call's session, by its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Named by the call, so it has to be there.
-    Named(String),
-    Own(String),
-    /// Made for this call.
-    New(String),
+pub(super) enum SessionSource {
+    /// Named by an argument of the call. It must exist.
+    Argument(String),
+    /// Named by a header of the request. It is created if it does not exist.
+    Header(String),
+    /// Created for this call.
+    Created(String),
 }
 
-impl Place {
-    /// Takes the argument of this name, `session_id` mostly, out of the arguments, and else goes by the request.
+impl SessionSource {
+    /// Removes the argument that names the session from the arguments; without one, the headers
+    /// name the session.
     pub(super) fn take(
         arguments: &mut Value,
-        name: &str,
-        whereabouts: &SessionHeaders,
+        argument: &str,
+        headers: &SessionHeaders,
     ) -> Result<Option<Self>, Refusal> {
-        let given = arguments.as_object_mut().and_then(|fields| fields.remove(name));
+        let given = arguments.as_object_mut().and_then(|fields| fields.remove(argument));
         match given {
-            Some(Value::String(name)) => Ok(Some(Self::Named(name))),
-            None | Some(Value::Null) => Ok(whereabouts.session.clone().map(Self::Own)),
-            Some(_) => Err(Refusal::invalid(name, "must be a text")),
+            Some(Value::String(name)) => Ok(Some(Self::Argument(name))),
+            None | Some(Value::Null) => Ok(headers.session.clone().map(Self::Header)),
+            Some(_) => Err(Refusal::invalid(argument, "must be a string")),
         }
     }
 
-    /// Whether a call failed because a session that is the client's own is not there: then it is made.
-    pub(super) fn lacks_own(&self, error: &Error) -> bool {
-        matches!(self, Self::Own(_)) && error.code() == ErrorCode::SessionNotFound
+    /// Whether a call failed because the session that its header names has to be created first.
+    pub(super) fn must_be_created(&self, error: &Error) -> bool {
+        matches!(self, Self::Header(_)) && error.code() == ErrorCode::SessionNotFound
     }
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Named(name) | Self::Own(name) | Self::New(name) => name,
+            Self::Argument(name) | Self::Header(name) | Self::Created(name) => name,
         }
     }
 }
 
 impl Shared {
-    /// A session that somebody begins to work in without having asked for it.
-    pub(super) async fn open_session(&self, caller: &Caller, name: &str) -> Result<()> {
+    /// Creates a session with the server's default limits, unless it exists.
+    pub(super) async fn ensure_session(&self, caller: &Caller, name: &str) -> Result<()> {
         let limits = self.service.policy.sessions;
         let new = NewSession {
             tenant: caller.tenant.clone(),
@@ -117,16 +120,17 @@ impl Shared {
         };
         match self.service.store.create_session(&new).await.map_err(Error::from) {
             Ok(_) => Ok(()),
-            // Another call of the same client was first.
+            // A concurrent call of the same client has created it.
             Err(error) if error.code() == ErrorCode::SessionAlreadyExists => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn open_new_session(&self, caller: &Caller) -> Result<Place> {
-        let name = new_name();
-        self.open_session(caller, &name).await?;
-        Ok(Place::New(name))
+    /// Creates a session with a generated name.
+    pub(super) async fn create_session(&self, caller: &Caller) -> Result<SessionSource> {
+        let name = generate_name();
+        self.ensure_session(caller, &name).await?;
+        Ok(SessionSource::Created(name))
     }
 }
 
@@ -136,35 +140,38 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &[(&str, &str)]) -> Result<SessionHeaders> {
+    fn parse(lines: &[(&str, &str)]) -> Result<SessionHeaders> {
         let line = |(name, value): &(&str, &str)| {
             (
                 axum::http::HeaderName::try_from(*name).unwrap(),
                 HeaderValue::from_str(value).unwrap(),
             )
         };
-        SessionHeaders::of(&lines.iter().map(line).collect())
+        SessionHeaders::parse(&lines.iter().map(line).collect())
     }
 
     #[test]
-    fn a_client_is_where_its_header_says() {
-        let id = new_name();
+    fn a_header_names_the_session() {
+        let id = generate_name();
         for (lines, session) in [
             (&[][..], None),
             (&[("adjutant-session", "incident 42")], Some("incident 42")),
             (&[("mcp-session-id", id.as_str())], Some(id.as_str())),
             (&[("mcp-session-id", id.as_str()), ("adjutant-session", "a")], Some("a")),
         ] {
-            assert_eq!(of(lines).unwrap().session.as_deref(), session);
+            assert_eq!(parse(lines).unwrap().session.as_deref(), session);
         }
-        assert_eq!(of(&[("adjutant-session", "")]).unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(
+            parse(&[("adjutant-session", "")]).unwrap_err().code(),
+            ErrorCode::InvalidArgument
+        );
     }
 
     #[test]
-    fn an_id_that_we_did_not_give_out_is_not_found() {
+    fn an_mcp_session_id_that_was_not_issued_is_not_found() {
         for id in ["incident-42", "mcp-", "mcp-1", ""] {
             assert_eq!(
-                of(&[("mcp-session-id", id)]).unwrap_err().code(),
+                parse(&[("mcp-session-id", id)]).unwrap_err().code(),
                 ErrorCode::SessionNotFound,
                 "{id}"
             );
@@ -172,19 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn the_argument_comes_first_and_null_is_nothing() {
-        let own = SessionHeaders { session: Some("own".to_owned()), connection: None };
-        let place = |given: Value| {
+    fn the_argument_wins_over_the_header_and_null_counts_as_absent() {
+        let headers = SessionHeaders { session: Some("mine".to_owned()), connection: None };
+        let source = |given: Value| {
             let mut arguments = json!({"action": "wait"});
             arguments["session_id"] = given;
-            let place = Place::take(&mut arguments, "session_id", &own);
+            let source = SessionSource::take(&mut arguments, "session_id", &headers);
             assert_eq!(arguments, json!({"action": "wait"}));
-            place
+            source
         };
-        assert_eq!(place(json!("x")).unwrap(), Some(Place::Named("x".to_owned())));
-        assert_eq!(place(Value::Null).unwrap(), Some(Place::Own("own".to_owned())));
-        assert!(place(json!(1)).unwrap_err().message.starts_with("session_id: "));
-        let nowhere = SessionHeaders { session: None, connection: None };
-        assert_eq!(Place::take(&mut json!({}), "session_id", &nowhere).unwrap(), None);
+        assert_eq!(source(json!("x")).unwrap(), Some(SessionSource::Argument("x".to_owned())));
+        assert_eq!(source(Value::Null).unwrap(), Some(SessionSource::Header("mine".to_owned())));
+        assert!(source(json!(1)).unwrap_err().message.starts_with("session_id: "));
+        let none = SessionHeaders { session: None, connection: None };
+        assert_eq!(SessionSource::take(&mut json!({}), "session_id", &none).unwrap(), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The tools as clients see them: what models see of them everywhere, the session as one more argument, and what they answer.
+//! The tool definitions for MCP clients: those of the dialect, with the session as one more
+//! argument and with output schemas.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,33 +12,35 @@ use super::super::openapi::tool_answers::properties_of;
 use crate::Dialect;
 
 static TOOLS: LazyLock<[Tool; 2]> = LazyLock::new(|| {
-    let spec = |definition, answer, annotations| {
+    let spec = |definition, output_schema, annotations| {
         let mut tool = tool(definition, annotations, Dialect::Spec);
-        tool.output_schema = Some(object(answer));
+        tool.output_schema = Some(object(output_schema));
         tool
     };
     [
-        spec(subagent_tool(), answer(SUBAGENT), kind("Subagents").open_world(true)),
+        spec(subagent_tool(), output_schema(SUBAGENT), annotations("Subagents").open_world(true)),
         spec(
             shared_context_tool(),
-            answer(SHARED_CONTEXT),
-            kind("Shared context").open_world(false),
+            output_schema(SHARED_CONTEXT),
+            annotations("Shared context").open_world(false),
         ),
     ]
 });
 
-/// Nothing that was stored is lost by any: what a task has said is kept when it is cancelled, and notes have a history.
-fn kind(title: &str) -> ToolAnnotations {
+/// No tool is destructive: a cancelled task keeps its partial result, and notes have a history.
+fn annotations(title: &str) -> ToolAnnotations {
     ToolAnnotations::with_title(title).read_only(false).destructive(false).idempotent(false)
 }
 
-/// The tools of a dialect. What the other sources' tools answer has no schema of ours.
+/// The tools of a dialect. Only those of `spec` have an output schema.
 pub(super) fn all(dialect: Dialect) -> Vec<Tool> {
     if dialect == Dialect::Spec {
         return TOOLS.to_vec();
     }
     let tools = dialect.tools().into_iter();
-    tools.map(|definition| tool(definition, kind("Subagents").open_world(true), dialect)).collect()
+    tools
+        .map(|definition| tool(definition, annotations("Subagents").open_world(true), dialect))
+        .collect()
 }
 
 fn tool(definition: ToolDefinition, annotations: ToolAnnotations, dialect: Dialect) -> Tool {
@@ -58,8 +61,8 @@ fn object(schema: Value) -> Arc<JsonObject> {
 }
 
 /// One schema for the answers of all actions of a tool, and for refusals, which strict clients
-/// validate too. No field is required: none is in all of them.
-fn answer(tool: &str) -> Value {
+/// validate too. No field is required, because no field is in every answer.
+fn output_schema(tool: &str) -> Value {
     let mut schema = json!({"type": "object", "properties": properties_of(tool)});
     let text = |description: &str| json!({"type": "string", "description": description});
     for (name, field) in [

@@ -1,5 +1,5 @@
-//! The bodies of answers. Their schemas are derived from the types that are answered; what the
-//! derive cannot know is added here. `make test-api` holds real answers to them.
+//! The schemas of response bodies. They are derived from the response types, and completed here
+//! where the derive is not exact. `make test-api` checks real responses against them.
 
 use serde_json::{Map, Value, json};
 
@@ -17,21 +17,21 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         schemas.insert(name.clone(), flat);
     }
     schemas.values_mut().for_each(require_nullable);
-    // A field of these is left out if there is nothing to say.
+    // Added after `require_nullable`, because tool answers leave out fields that have no value.
     if let Ok(Value::Object(of_tools)) = serde_json::to_value(tool_answers::schemas()) {
         schemas.extend(of_tools);
     }
     schemas.values_mut().for_each(narrow_times);
 }
 
-/// One object instead of the parts that a flattened field makes of it: a part by itself would not
-/// allow the fields of the others.
+/// Merges the `allOf` that utoipa derives for a flattened field into one object: a part by itself
+/// would not allow the fields of the others.
 fn flattened(schema: &Value, schemas: &Map<String, Value>) -> Value {
     let Some(parts) = schema.get("allOf").and_then(Value::as_array) else { return schema.clone() };
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for part in parts {
         let name = part["$ref"].as_str().and_then(|path| path.rsplit('/').next());
-        // It may have flattened fields itself.
+        // A part may have flattened fields itself.
         let part = flattened(name.and_then(|name| schemas.get(name)).unwrap_or(part), schemas);
         properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
         required.extend(part["required"].as_array().cloned().unwrap_or_default());
@@ -46,7 +46,7 @@ fn flattened(schema: &Value, schemas: &Map<String, Value>) -> Value {
     flat
 }
 
-/// A field that may be null is always there: serde writes the null. utoipa takes it for optional.
+/// Makes nullable fields required: serde always writes them, but utoipa takes them for optional.
 fn require_nullable(schema: &mut Value) {
     let Some(properties) = schema["properties"].as_object() else { return };
     let nullable: Vec<Value> = properties
@@ -80,7 +80,7 @@ fn narrow_times(schema: &mut Value) {
     }
 }
 
-/// What a tool answers, if the path is that of a tool.
+/// The schema of a tool's answers, if the path is that of a tool.
 pub(super) fn of_tool(path: &str) -> Option<Value> {
     let tool = path.strip_prefix(TOOL_PATH.trim_end_matches("{tool}"))?;
     let reference = |name: &&str| json!({"$ref": format!("#/components/schemas/{name}")});
@@ -88,7 +88,7 @@ pub(super) fn of_tool(path: &str) -> Option<Value> {
     Some(json!({"anyOf": answers.collect::<Vec<_>>()}))
 }
 
-/// Where the id of a task is in an answer that always has one.
+/// The location of the task id in the responses of a path, if they always have one.
 pub(super) fn task_in(path: &str) -> Option<&'static str> {
     match path {
         "/v1/tasks/{id}" | "/v1/tasks/{id}/cancel" | "/v1/tasks/{id}/retry" => {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{TOOL_PATH, tool_path};
 use crate::Dialect;
 
-/// Adds their tools to the paths of tools, of which each is made from `call`. A path is one tool of several dialects, if they call
-/// theirs the same.
+/// Adds the tools of the other dialects, each as a path made from `call`. Dialects with a tool of
+/// the same name share its path.
 pub(super) fn add(paths: &mut Map<String, Value>, call: &Value) {
     let others = Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Spec);
     let tools =
@@ -29,7 +29,7 @@ pub(super) fn add(paths: &mut Map<String, Value>, call: &Value) {
     }
 }
 
-/// The dialects that have a tool at this path, or all if it is no tool's.
+/// The dialects that have a tool at this path; all of them if it is not the path of a tool.
 pub(super) fn at(path: &str) -> Vec<Dialect> {
     let has = |dialect: &Dialect| {
         dialect.tools().iter().any(|tool| TOOL_PATH.replace("{tool}", &tool.name) == path)
@@ -38,7 +38,7 @@ pub(super) fn at(path: &str) -> Vec<Dialect> {
     if dialects.is_empty() { Dialect::ALL.to_vec() } else { dialects }
 }
 
-/// What a tool answers in each of the other dialects that have it.
+/// The schemas of a tool's answers in the other dialects that have it.
 pub(super) fn answers(path: &str) -> Vec<Value> {
     at(path)
         .into_iter()

@@ -1,5 +1,5 @@
-//! `/openapi.json`. Paths, parameters and bodies are derived from the routes and their types. What
-//! routes have in common, errors, keys and the arguments of tools, is added here.
+//! `/openapi.json`. Paths, parameters and bodies are derived from the routes and their types.
+//! Errors, security and the arguments of tools, which the derive does not cover, are added here.
 
 mod answers;
 mod dialects;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    Shared, Visitor, dashboard, events, health, metrics, sessions, stats, tasks, tools, webhooks,
+    SameOrigin, Shared, dashboard, events, health, metrics, sessions, stats, tasks, tools, webhooks,
 };
 use crate::{Dialect, Policy};
 
@@ -31,12 +31,13 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     info(title = "Adjutant", description = "Durable delegation for AI agents."),
     paths(
         health::lives, health::ready, metrics::show, dashboard::page, show,
-        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive, sessions::remove,
+        sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive,
+        sessions::remove,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
-        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke, webhooks::list,
-        webhooks::redeliver,
+        webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
+        webhooks::list, webhooks::redeliver,
     ),
     tags(
         (name = "tools", description = "The tools of orchestrators."),
@@ -53,9 +54,9 @@ struct Routes;
 #[utoipa::path(get, path = "/openapi.json", tag = "operations", responses((status = 200, description = "OpenAPI 3.1.", body = Object)))]
 async fn show(
     State(shared): State<Arc<Shared>>,
-    _: Visitor,
+    _: SameOrigin,
 ) -> ([(HeaderName, &'static str); 1], String) {
-    ([(CONTENT_TYPE, "application/json")], shared.document.clone())
+    ([(CONTENT_TYPE, "application/json")], shared.openapi.clone())
 }
 
 /// Paths that need no key.
@@ -67,7 +68,7 @@ const TOOL_PATH: &str = "/v1/sessions/{session}/tools/{tool}";
 
 /// The document of this server, with the limits and the models of its configuration.
 pub(super) fn document(policy: &Policy) -> Value {
-    // The serialization cannot fail: every test of the document would find it.
+    // The document is constant, so a failure would show in every test of it.
     let mut document = serde_json::to_value(Routes::openapi()).unwrap_or_default();
     document["security"] = json!([{"key": []}]);
     document["components"]["securitySchemes"] = json!({"key": {
@@ -115,7 +116,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if operation["operationId"].as_str().is_none_or(|id| ["show", "list"].contains(&id))
         || path.starts_with("/v1/")
     {
-        // Names of functions are not unique; paths are.
+        // Function names are not unique across modules, and paths are.
         let name = path.replace(['{', '}'], "").replace('/', "_");
         operation["operationId"] = json!(format!("{method}{name}"));
     }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_in_it_once_with_its_errors() {
+    fn every_route_is_documented_once_with_its_errors() {
         let document = document(&Policy::default());
         let operations = operations(&document);
         assert_eq!(
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_can_be_resolved() {
         fn references(value: &Value, found: &mut Vec<String>) {
             match value {
                 Value::Object(fields) => {

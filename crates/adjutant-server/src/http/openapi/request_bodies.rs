@@ -1,5 +1,5 @@
 //! The bodies of requests other than tool calls. Their schemas are derived from the types that they
-//! are parsed into; what depends on the server's configuration is added here.
+//! are parsed into; constraints that depend on the server's configuration are added here.
 
 use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody};
 use super::super::webhooks::NewWebhookSecret;
 use crate::Policy;
 
-/// A NUL cannot be stored.
+/// A text without NUL characters, which PostgreSQL cannot store.
 pub(super) const TEXT: &str = "^[^\\u0000]*$";
 /// A text that is not blank.
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
@@ -29,7 +29,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
         }
         schemas.insert(name, schema);
     }
-    // The type of answers; in a request the events may be left out.
+    // This is the type of responses; in a request the events are optional.
     schemas.remove("TaskWebhook");
     schemas.insert("Webhook".to_owned(), webhook(policy));
     narrow_permissions(&mut schemas["Permissions"]["properties"]);
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_one_of_the_config_unless_any_name_will_do() {
+    fn a_model_is_one_of_the_configured_names_unless_there_is_an_alias_for_all() {
         let mut policy = Policy { models: vec!["main".to_owned()], ..Policy::default() };
         policy.model_aliases.insert("sonnet".to_owned(), "main".to_owned());
         let session =

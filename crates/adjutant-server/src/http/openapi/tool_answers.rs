@@ -3,7 +3,7 @@
 
 #![expect(
     dead_code,
-    reason = "the answers are built as JSON; `make test-api` holds them to these types"
+    reason = "the answers are built as JSON; `make test-api` checks them against these types"
 )]
 
 use std::collections::BTreeMap;
@@ -174,7 +174,7 @@ struct Spawned {
     /// How many tasks are before it.
     #[schema(nullable = false)]
     queue_position: Option<i32>,
-    /// When to ask again; `wait` is better.
+    /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
 }
@@ -233,7 +233,7 @@ struct TaskShown {
     /// How many tasks are before it.
     #[schema(nullable = false)]
     queue_position: Option<i32>,
-    /// When to ask again; `wait` is better.
+    /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
     /// Why it failed.
@@ -302,7 +302,7 @@ struct Keys {
 struct NoteListed {
     /// Its key.
     key: String,
-    /// Who wrote it.
+    /// The author.
     written_by: String,
     /// When, UTC.
     written_at: DateTime<Utc>,
@@ -318,7 +318,7 @@ struct Note {
     key: String,
     /// read: the text.
     value: String,
-    /// Who wrote it.
+    /// The author.
     written_by: String,
     /// When, UTC.
     written_at: DateTime<Utc>,
@@ -368,7 +368,7 @@ struct NoteHistory {
 struct NoteChange {
     /// 1, and one more with each write.
     version: i64,
-    /// Who wrote it.
+    /// The author.
     written_by: String,
     /// When, UTC.
     written_at: DateTime<Utc>,
@@ -388,7 +388,7 @@ struct Snapshot {
     /// snapshot, read_snapshot: its label.
     label: String,
     version: i64,
-    /// snapshot: who took it.
+    /// snapshot: the author.
     taken_by: String,
     /// snapshot: when, UTC.
     taken_at: DateTime<Utc>,

@@ -13,7 +13,7 @@ use crate::Policy;
 const TASK_ID: &str = "^t_[0-9]{2,9}$";
 const KEY: &str = "^[a-z0-9_]{1,64}$";
 
-/// A tool's arguments, action by action.
+/// The schemas of a tool's arguments, one for each form of each action.
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) actions: Vec<Value>,
@@ -45,8 +45,8 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
             }},
             "spawn": {"value": {"action": "spawn", "agent": "researcher", "task": "Find out why the build is slow."}},
             "batch": {"value": {"action": "batch", "queue": true, "tasks": [
-                {"name": "look", "agent": "researcher", "task": "Find out why the build is slow."},
-                {"agent": "researcher", "task": "Say it in one sentence.", "depends_on": ["look"]},
+                {"name": "research", "agent": "researcher", "task": "Find out why the build is slow."},
+                {"agent": "researcher", "task": "Say it in one sentence.", "depends_on": ["research"]},
             ]}},
             "status": {"value": {"action": "status", "task_id": "t_01"}},
             "wait": {"value": {"action": "wait", "task_ids": ["t_01"], "timeout_s": 30}},
@@ -88,7 +88,7 @@ fn schemas<'a>(
         .collect()
 }
 
-/// The fields of an action, with the limits that callers must keep.
+/// The fields of an action, with the limits that the server enforces.
 fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
     let field = |name: &str| {
         let mut schema = known[name].clone();
@@ -104,8 +104,8 @@ fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
 /// Narrows the webhook of a task, and those of the tasks of a batch.
 fn narrow_webhooks(policy: &Policy, action: &mut Value) {
     let in_tasks = "/properties/tasks/items/properties/webhook";
-    for place in ["/properties/webhook", in_tasks] {
-        if let Some(schema) = action.pointer_mut(place) {
+    for pointer in ["/properties/webhook", in_tasks] {
+        if let Some(schema) = action.pointer_mut(pointer) {
             let description = schema["description"].clone();
             *schema = or_null(webhook(policy));
             schema["description"] = description;
@@ -113,7 +113,7 @@ fn narrow_webhooks(policy: &Policy, action: &mut Value) {
     }
 }
 
-/// Adds limits that callers must keep and that models need not read.
+/// Adds the limits that the server enforces and that the schemas for models leave out.
 fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
     let more = match (tool, name) {
         (SUBAGENT, "tasks") => {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_that_a_model_sees_is_in_an_action() {
+    fn every_field_of_a_tool_definition_is_in_an_action() {
         let subagent = SubagentAction::ALL.iter().flat_map(|action| action.forms());
         let context = ContextAction::ALL.iter().flat_map(|action| action.forms());
         let forms: [(_, Vec<&ActionForm>); 2] =

@@ -103,10 +103,19 @@ impl Bridge {
                 let mut in_flight = lock(&self.in_flight);
                 let request = tasks.spawn(async move {
                     bridge.answer(&message).await;
-                    lock(&bridge.in_flight).remove(&message.id());
+                    bridge.finish(&message);
                 });
                 in_flight.insert(id, request.abort_handle());
             }
+        }
+    }
+
+    /// Forgets the request of the current tokio task. Invalid messages share the id null, so a later
+    /// message may have replaced its entry.
+    fn finish(&self, message: &Message) {
+        let (mut in_flight, id) = (lock(&self.in_flight), message.id());
+        if in_flight.get(&id).is_some_and(|request| request.id() == tokio::task::id()) {
+            in_flight.remove(&id);
         }
     }
 

@@ -1,5 +1,6 @@
-//! What a message is, before rmcp reads it: as strictly as every other body here. A tool call that is refused is still answered by
-//! the tool, since its caller is a model that reads tool results and never sees a fault of the protocol.
+//! An MCP message, parsed as strictly as every other body before rmcp gets it. A tool call that is
+//! refused here is answered with a tool result, because the model behind the client reads tool
+//! results and never sees a protocol error.
 
 use adjutant_agent::{ErrorCode, Refusal};
 use axum::Json;
@@ -23,17 +24,19 @@ const INVALID_REQUEST: i32 = -32600;
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Where the newest revision repeats what a message names, for those between who read no bodies.
+/// Repeats the name in the params of a request for proxies that do not read bodies, in the newest
+/// revision.
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// A message that can be read.
+/// A message that passed the strict parser.
 pub(super) struct Message {
+    /// The body. rmcp accepts only an HTTP request, so it parses the body again.
     pub(super) bytes: Vec<u8>,
     value: Value,
 }
 
 impl Message {
-    /// The id of a request; null if it has none.
+    /// The request id; null if there is none.
     pub(super) fn id(&self) -> &Value {
         &self.value["id"]
     }
@@ -42,14 +45,14 @@ impl Message {
         self.value["method"].as_str().unwrap_or_default()
     }
 
-    /// Whether it is the first of a client that speaks a revision with sessions.
-    pub(super) fn begins(&self) -> bool {
+    /// Whether it is the first request of a client, in revisions that have `initialize`.
+    pub(super) fn is_initialize(&self) -> bool {
         self.method() == "initialize"
     }
 
-    /// Says the name of a task in the header too if its client did not: libraries that speak the extension leave it out. One that says
-    /// another name is refused.
-    pub(super) fn name_task(&self, headers: &mut HeaderMap) {
+    /// Adds the header `Mcp-Name` to a request of the tasks extension, which requires it: client
+    /// libraries leave it out. A header that contradicts the message stays, and rmcp refuses it.
+    pub(super) fn add_name_header(&self, headers: &mut HeaderMap) {
         if !self.method().starts_with("tasks/") || headers.contains_key(NAME) {
             return;
         }
@@ -59,8 +62,8 @@ impl Message {
         }
     }
 
-    /// The request that its sender no longer wants to be answered.
-    pub(super) fn cancels(&self) -> Option<&Value> {
+    /// The id of the request that this message cancels.
+    pub(super) fn cancelled_request(&self) -> Option<&Value> {
         if self.method() == "notifications/cancelled" {
             self.value["params"].get("requestId")
         } else {
@@ -69,7 +72,7 @@ impl Message {
     }
 }
 
-/// The dialect that the address names.
+/// The dialect in the query of the URL.
 pub(super) fn dialect(uri: &Uri) -> Result<Dialect, Refusal> {
     let mut parameters = QueryParams::parse(uri)?;
     let dialect = parameters.text("dialect")?.map_or(Ok(Dialect::default()), |word| word.parse());
@@ -77,22 +80,22 @@ pub(super) fn dialect(uri: &Uri) -> Result<Dialect, Refusal> {
     dialect
 }
 
-/// The message in a request, or the answer to what is none.
-pub(super) async fn open(
+/// Reads the message of a request, or returns the response to a message that is refused.
+pub(super) async fn read_message(
     request: Request,
     shared: &Shared,
 ) -> Result<(Parts, std::result::Result<Message, Response>)> {
     let (parts, body) = request.into_parts();
     check_content_type(&parts.headers)?;
-    let mut reading = Request::new(body);
-    *reading.headers_mut() = parts.headers.clone();
-    let (_, bytes) = read_body(reading, shared.settings.max_body_bytes).await?;
+    let mut body_request = Request::new(body);
+    *body_request.headers_mut() = parts.headers.clone();
+    let (_, bytes) = read_body(body_request, shared.settings.max_body_bytes).await?;
     let message = match strict_json::parse(&bytes) {
         Ok(value) => match refuse_arguments(&parts.headers, &value) {
             None => Ok(Message { bytes, value }),
-            Some(answer) => Err(answer),
+            Some(response) => Err(response),
         },
-        Err(refusal) => Err(refuse(&parts.headers, &bytes, &refusal)),
+        Err(refusal) => Err(refuse_body(&parts.headers, &bytes, &refusal)),
     };
     Ok((parts, message))
 }
@@ -101,27 +104,27 @@ pub(super) async fn open(
 /// which the model behind the client never sees.
 fn refuse_arguments(headers: &HeaderMap, message: &Value) -> Option<Response> {
     let arguments = message["params"].get("arguments")?;
-    let is_fine = arguments.is_object() || arguments.is_null();
-    if is_fine || message["method"] != "tools/call" {
+    let is_valid = arguments.is_object() || arguments.is_null();
+    if is_valid || message["method"] != "tools/call" {
         return None;
     }
     let refusal = Refusal::invalid("arguments", "must be an object");
-    Some(tool_refused(headers, message, &refusal))
+    Some(tool_refusal(headers, message, &refusal))
 }
 
-/// The answer to a body that the strict parser refuses.
-fn refuse(headers: &HeaderMap, bytes: &[u8], refusal: &Refusal) -> Response {
-    let message = lenient(bytes);
+/// The response to a body that the strict parser refuses.
+fn refuse_body(headers: &HeaderMap, bytes: &[u8], refusal: &Refusal) -> Response {
+    let message = parse_leniently(bytes);
     if message["method"] == "tools/call" && message.get("id").is_some() {
         let text = refusal.message.replacen("params.arguments.", "", 1);
-        return tool_refused(headers, &message, &Refusal::new(refusal.code, text));
+        return tool_refusal(headers, &message, &Refusal::new(refusal.code, text));
     }
     protocol_error(&message["id"], PARSE_ERROR, &refusal.message)
 }
 
-/// The message as a lenient parser reads it: with duplicate keys and NULs, and, if it is nested
-/// too deeply for one, without its arguments.
-fn lenient(bytes: &[u8]) -> Value {
+/// Parses a message that may have duplicate keys and NUL characters; a message that is nested too
+/// deeply for serde_json is returned without its arguments.
+fn parse_leniently(bytes: &[u8]) -> Value {
     #[derive(Deserialize)]
     struct Envelope {
         id: Option<Value>,
@@ -146,9 +149,9 @@ fn lenient(bytes: &[u8]) -> Value {
     })
 }
 
-/// A refusal as the result of the tool, in the revision of its request.
-fn tool_refused(headers: &HeaderMap, message: &Value, refusal: &Refusal) -> Response {
-    let body = refused(refusal.code, &refusal.message);
+/// A refusal as a tool result, in the revision of the request.
+fn tool_refusal(headers: &HeaderMap, message: &Value, refusal: &Refusal) -> Response {
+    let body = error_body(refusal.code, &refusal.message);
     let mut result = json!({
         "content": [{"type": "text", "text": body.to_string()}], "structuredContent": body, "isError": true,
     });
@@ -158,16 +161,17 @@ fn tool_refused(headers: &HeaderMap, message: &Value, refusal: &Refusal) -> Resp
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
 }
 
-/// Whether results have a type in the revision of this message. Older clients may refuse the field.
+/// Whether results have a `resultType` in the revision of this message. Older clients may refuse
+/// the field.
 fn has_result_types(headers: &HeaderMap, message: &Value) -> bool {
     let header = headers.get(VERSION).and_then(|version| version.to_str().ok());
     let version = message["params"]["_meta"][META_VERSION].as_str().or(header);
-    // Revisions are dates, so that their order is that of their texts.
+    // Revisions are ISO dates, so they compare as strings.
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// The answer to JSON that is not a JSON-RPC message. rmcp answers it with 415 in plain text, though
-/// its media type is right.
+/// The response to JSON that is not a JSON-RPC message. rmcp would answer it with 415 in plain
+/// text, although its media type is right.
 pub(super) fn invalid_request(id: &Value) -> Response {
     let id = if id.is_string() || id.is_number() { id } else { &Value::Null };
     protocol_error(id, INVALID_REQUEST, "The body is not a JSON-RPC 2.0 request or notification")
@@ -179,8 +183,8 @@ fn protocol_error(id: &Value, code: i32, message: &str) -> Response {
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
 
-/// The one form that every error has.
-pub(super) fn refused(code: ErrorCode, message: &str) -> Value {
+/// The JSON of every error.
+pub(super) fn error_body(code: ErrorCode, message: &str) -> Value {
     json!({"error": code, "message": message})
 }
 
@@ -190,9 +194,9 @@ mod tests {
 
     use super::*;
 
-    async fn refused_as(body: &str) -> (u16, Value) {
+    async fn refusal_of(body: &str) -> (u16, Value) {
         let refusal = strict_json::parse(body.as_bytes()).unwrap_err();
-        let response = refuse(&HeaderMap::new(), body.as_bytes(), &refusal);
+        let response = refuse_body(&HeaderMap::new(), body.as_bytes(), &refusal);
         let status = response.status().as_u16();
         (
             status,
@@ -201,25 +205,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_call_that_cannot_be_read_is_the_tools_to_refuse() {
+    async fn a_tool_call_that_cannot_be_parsed_gets_a_tool_result() {
         let call = r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "subagent", "arguments": {"action": "spawn", "task": "x", "task": "y"}}}"#;
-        let (status, answer) = refused_as(call).await;
+        let (status, answer) = refusal_of(call).await;
         assert_eq!(
             (status, &answer["id"], &answer["result"]["isError"]),
             (200, &json!(7), &json!(true))
         );
         assert_eq!(answer["result"]["structuredContent"]["error"], "INVALID_ARGUMENT");
-        assert_eq!(answer["result"]["structuredContent"]["message"], "task: is there twice");
+        assert_eq!(answer["result"]["structuredContent"]["message"], "task: appears twice");
     }
 
     #[tokio::test]
-    async fn whatever_else_cannot_be_read_is_no_message() {
+    async fn any_other_message_that_cannot_be_parsed_gets_a_protocol_error() {
         for (body, id) in [
             ("not JSON", Value::Null),
             ("{", Value::Null),
             (r#"{"jsonrpc": "2.0", "id": 7, "method": "ping", "method": "ping"}"#, json!(7)),
         ] {
-            let (status, answer) = refused_as(body).await;
+            let (status, answer) = refusal_of(body).await;
             assert_eq!(
                 (status, &answer["id"], &answer["error"]["code"]),
                 (400, &id, &json!(-32700)),
@@ -229,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn only_arguments_that_are_no_object_are_refused_here() {
+    fn only_arguments_that_are_not_an_object_are_refused() {
         let call = |arguments: Value| json!({"id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": arguments}});
         for wrong in [json!([]), json!("x"), json!(1), json!(true)] {
             assert!(refuse_arguments(&HeaderMap::new(), &call(wrong)).is_some());
         }
-        for fine in [json!({}), Value::Null] {
-            assert!(refuse_arguments(&HeaderMap::new(), &call(fine)).is_none());
+        for valid in [json!({}), Value::Null] {
+            assert!(refuse_arguments(&HeaderMap::new(), &call(valid)).is_none());
         }
         assert!(
             refuse_arguments(

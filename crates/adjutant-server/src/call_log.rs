@@ -1,5 +1,5 @@
-//! What the log tells of the calls of orchestrators, over every wire alike. Only words that we know ourselves are written
-//! down: a text that a caller made up may be anything.
+//! One log line for each tool call, over every wire. It has no text of the caller, which may be
+//! secret: only names that were checked, and words of a fixed vocabulary.
 
 use std::time::Duration;
 
@@ -10,45 +10,47 @@ use serde_json::Value;
 
 use crate::{Error, Result};
 
-/// For a tool or an action that is not ours.
+/// Stands for the name of a tool or an action that does not exist.
 const UNKNOWN: &str = "unknown";
 
-/// A call that has been answered.
-pub(crate) struct Call<'a> {
+/// A tool call and its answer.
+pub(crate) struct CallLog<'a> {
     pub(crate) session: &'a str,
     pub(crate) dialect: Dialect,
     pub(crate) call: &'a ToolCall,
-    /// The one that was waited for.
+    /// The task that the call waited for.
     pub(crate) task: Option<TaskNumber>,
     pub(crate) answer: &'a Result<Answer>,
-    pub(crate) took: Duration,
+    pub(crate) duration: Duration,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CallLog<'a> {
     pub(crate) fn of(
         session: &'a str,
         parsed: &'a ParsedCall,
         task: Option<TaskNumber>,
         answer: &'a Result<Answer>,
-        took: Duration,
+        duration: Duration,
     ) -> Self {
-        Self { session, dialect: parsed.dialect, call: &parsed.call, task, answer, took }
+        Self { session, dialect: parsed.dialect, call: &parsed.call, task, answer, duration }
     }
 
-    pub(crate) fn note(&self) {
+    pub(crate) fn write(&self) {
         match self.answer {
-            Err(error) => self.refused(error),
-            Ok(answer) if self.dialect != Dialect::Spec => self.in_dialect(answer),
+            Err(error) => self.write_refusal(error),
+            Ok(answer) if self.dialect != Dialect::Spec => self.write_dialect_answer(answer),
             Ok(answer) => match answer.value["tasks"].as_array() {
-                Some(tasks) if !tasks.is_empty() => tasks.iter().for_each(|task| self.one(task)),
-                Some(_) | None => self.one(&answer.value),
+                Some(tasks) if !tasks.is_empty() => {
+                    tasks.iter().for_each(|task| self.write_task(task))
+                }
+                Some(_) | None => self.write_task(&answer.value),
             },
         }
     }
 
     fn tool(&self) -> &'static str {
-        let delegates = Dialect::ALL.iter().flat_map(|dialect| dialect.delegation_tools());
-        let mut known = delegates.copied().chain([SHARED_CONTEXT]);
+        let delegation_tools = Dialect::ALL.iter().flat_map(|dialect| dialect.delegation_tools());
+        let mut known = delegation_tools.copied().chain([SHARED_CONTEXT]);
         known.find(|tool| *tool == self.call.tool).unwrap_or(UNKNOWN)
     }
 
@@ -66,11 +68,11 @@ impl<'a> Call<'a> {
     }
 
     fn duration_ms(&self) -> f64 {
-        self.took.as_secs_f64() * 1e3
+        self.duration.as_secs_f64() * 1e3
     }
 
-    /// An answer, or one of the tasks in it.
-    fn one(&self, answer: &Value) {
+    /// Logs an answer of `spec`, or one of the tasks in it.
+    fn write_task(&self, answer: &Value) {
         let (tool, action, session) = (self.tool(), self.action(), self.session);
         let task = answer["task_id"].as_str();
         tracing::info!(
@@ -88,8 +90,8 @@ impl<'a> Call<'a> {
         );
     }
 
-    /// An answer whose form is another source's.
-    fn in_dialect(&self, answer: &Answer) {
+    /// Logs an answer of another dialect than `spec`.
+    fn write_dialect_answer(&self, answer: &Answer) {
         let (tool, session, dialect) = (self.tool(), self.session, self.dialect.as_str());
         let task = self.task.map(|task| task.to_string());
         let status = match answer {
@@ -109,10 +111,10 @@ impl<'a> Call<'a> {
         );
     }
 
-    fn refused(&self, error: &Error) {
+    fn write_refusal(&self, error: &Error) {
         let (tool, action, session) = (self.tool(), self.action(), self.session);
         let code = error.code().as_str();
-        let (task, agent) = (self.word("task_id"), self.word("agent"));
+        let (task, agent) = (self.argument("task_id"), self.argument("agent"));
         tracing::info!(
             tool.name = tool,
             action,
@@ -125,8 +127,8 @@ impl<'a> Call<'a> {
         );
     }
 
-    /// An argument of a call that was understood as far as its action.
-    fn word(&self, argument: &str) -> Option<&str> {
-        if self.action() == UNKNOWN { None } else { self.call.arguments[argument].as_str() }
+    /// An argument, if the action of the call is known.
+    fn argument(&self, name: &str) -> Option<&str> {
+        if self.action() == UNKNOWN { None } else { self.call.arguments[name].as_str() }
     }
 }
