@@ -149,12 +149,12 @@ impl Context<'_> {
 
 /// The tasks of a deleted session are gone, even if a new session has its name.
 fn deleted_with_session(task: TaskNumber, error: Error) -> Error {
-    match error {
-        Error::Refused(refusal) if refusal.code == ErrorCode::SessionNotFound => {
-            Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()
-        }
-        error => error,
+    let is_missing =
+        matches!(&error, Error::Refused(refusal) if refusal.code == ErrorCode::SessionNotFound);
+    if !is_missing {
+        return error;
     }
+    Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()
 }
 
 /// The stored record of a task that has ended, as dialects render it.

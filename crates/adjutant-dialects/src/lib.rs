@@ -46,6 +46,7 @@ use implementation::{EndLog, Implementation, Rejected};
 dialects! {
     /// `subagent` and `shared_context` of the Subagent Tool Specification and the Shared Context
     /// Specification.
+    #[default]
     Spec = spec,
     /// `AgentTool` of caliban: a prompt, and the last text of the child.
     Caliban = caliban,
@@ -74,12 +75,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Where a task names, in its metadata, the dialect that it was spawned in.
 pub const METADATA_DIALECT: &str = "dialect";
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self::Spec
-    }
-}
 
 impl std::str::FromStr for Dialect {
     type Err = Refusal;

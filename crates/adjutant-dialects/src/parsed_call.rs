@@ -29,10 +29,7 @@ impl ParsedCall {
 
     /// The tool's answer to arguments that are not valid.
     pub fn rejected(&self) -> Option<&Answer> {
-        match &self.request {
-            Request::Rejected(answer) => Some(answer),
-            _ => None,
-        }
+        if let Request::Rejected(answer) = &self.request { Some(answer) } else { None }
     }
 
     /// Whether the call makes sense in a session that has no tasks yet.
@@ -71,12 +68,10 @@ impl ParsedCall {
     }
 
     fn render_refusal(&self, error: Error) -> Result<Answer> {
-        match error {
-            Error::Refused(refusal) if is_for_the_tool(refusal.code) => {
-                self.request.refused(&refusal).ok_or(Error::Refused(refusal))
-            }
-            error => Err(error),
-        }
+        let Error::Refused(refusal) = error else { return Err(error) };
+        let answer =
+            if is_for_the_tool(refusal.code) { self.request.refused(&refusal) } else { None };
+        answer.ok_or(Error::Refused(refusal))
     }
 }
 

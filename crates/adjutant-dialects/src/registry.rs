@@ -3,7 +3,7 @@
 macro_rules! dialects {
     ($($(#[$doc:meta])* $variant:ident = $module:ident,)+) => {
         /// The source whose tools a call uses.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub enum Dialect {
             $($(#[$doc])* $variant,)+
         }

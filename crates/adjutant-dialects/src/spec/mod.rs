@@ -92,9 +92,6 @@ impl Implementation for Tools {
 impl ParsedCall {
     /// The arguments of a `wait` of this dialect.
     pub fn as_wait(&self) -> Option<&WaitCall> {
-        match &self.request {
-            Request::Spec(request) => request.as_wait(),
-            _ => None,
-        }
+        if let Request::Spec(request) = &self.request { request.as_wait() } else { None }
     }
 }
