@@ -1,4 +1,4 @@
-//! What all dialects whose calls wait have in common.
+//! Rules of all dialects whose calls block.
 
 use adjutant_agent::FailureKind;
 use adjutant_server::Dialect;
@@ -22,7 +22,7 @@ fn calls() -> [(Dialect, Value); 3] {
     ]
 }
 
-/// The argument that says what is to be done.
+/// The argument with the task.
 fn assignment(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Caliban => "prompt",
@@ -32,7 +32,7 @@ fn assignment(dialect: Dialect) -> &'static str {
     }
 }
 
-/// What the child said, wherever the dialect has it.
+/// The child's text in the answer of the dialect.
 fn text(answer: &Value) -> &str {
     answer["text"].as_str().or(answer["output"].as_str()).or(answer["message"].as_str()).unwrap()
 }

@@ -19,7 +19,7 @@ struct Setup {
     _worker: crate::support::worker_process::WorkerProcess,
 }
 
-/// Tools as the sources call theirs. Nobody is there who answers for them, and a child is told so.
+/// Tools with the names of the sources. They have no server, and their calls fail.
 fn tools(names: &[&str]) -> String {
     let one = |name: &&str| {
         format!(
@@ -84,8 +84,7 @@ async fn the_complete_example_of_xzatoma_has_the_documented_shape(wire: Wire) {
         }
     });
     assert_eq!(answer, expected);
-    // Row 3.20: a tool that the child does not have is an error that goes back to it, and it goes
-    // on.
+    // Row 3.20: a call of an unknown tool is an error for the child, which continues.
     let requests = setup.fleet.model.requests_of("Research quantum computing");
     assert_eq!(requests.len(), 3);
     let last = body(&requests[2]).to_string();

@@ -30,7 +30,7 @@ fn refused(error: &str) -> Value {
     json!({"success": false, "output": "", "error": error, "metadata": {"subagent_label": "look"}})
 }
 
-/// The delegation that a server makes of a call.
+/// The delegation that a server creates for a call.
 pub fn delegation(arguments: &Value, tools: &[String], model: &str) -> NewDelegation {
     let Ok(Call::New(new)) = Call::parse(arguments) else { panic!("{arguments}") };
     let spec = new.spec(tools, model.to_owned(), &Settings::default()).unwrap();
@@ -299,7 +299,7 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
     let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
     let begun = orchestrator.start_call(arguments_with("allowed_tools", json!(["fetch"])));
     let claim = orchestrator.claim().await;
-    // One below it, as its agent would make it.
+    // A child, as the agent of the task would spawn it.
     let below = delegation(&arguments_with("label", json!("below")), &[], "main");
     claim.lease.delegate("call", &[below], &Operator::default()).await.unwrap();
     until("the spawn is told", async || !events_of(&orchestrator).is_empty()).await;
@@ -334,7 +334,7 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
     assert!(!orchestrator.server.stderr().contains("subagent.event"));
 }
 
-/// What an event says of its subagent.
+/// The fields of an event.
 fn fields(event: &Value) -> Value {
     let fields = event.as_object().unwrap().iter();
     fields
@@ -342,7 +342,7 @@ fn fields(event: &Value) -> Value {
         .collect()
 }
 
-/// The names of the events that a server has told.
+/// The names of the events that a server has logged.
 fn events_of(orchestrator: &BlockingOrchestrator) -> Vec<String> {
     events_in(&orchestrator.server.stderr()).iter().map(name_of).collect()
 }
@@ -404,7 +404,7 @@ async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(wire
     let task = orchestrator.server.get(&format!("/v1/tasks/{id}")).await.ok(200);
     assert_eq!(
         (&task["label"], &task["depth"], &task["parent"]),
-        (&json!("look"), &json!(0), &Value::Null)
+        (&json!("look"), &json!(1), &Value::Null)
     );
     assert_eq!(
         (&task["assignment"], &task["metadata"]["dialect"]),

@@ -32,9 +32,9 @@ async fn at_cap_1_a_tree_of_depth_3_completes() {
     let session = world.session_with(|session| session.max_active = Some(1)).await;
     let worker = world.worker().await;
     let root = world.spawn(session, 1).await.remove(0);
-    for depth in 0..3 {
+    for depth in 1..=3 {
         let claim = world.claim_one(&worker).await;
-        assert_eq!(claim.assignment.depth, depth);
+        assert_eq!(claim.assignment.depth.0, depth);
         assert_eq!(claim.assignment.root, root.id);
         let children = spawn_children(&claim, 1).await;
         park(claim, &children, Await::All).await;
@@ -230,7 +230,7 @@ async fn a_tree_is_at_most_10_deep() {
         world.store.set_cap(20).await.unwrap();
         sqlx::query("update session set max_active = 20").execute(&world.sql).await.unwrap();
     }
-    assert_eq!(parent.assignment.depth, 10);
+    assert_eq!(parent.assignment.depth.0, 11);
     let message =
         assert_refused(parent.lease.spawn(&[task()], None).await, ErrorCode::InvalidArgument);
     assert!(message.starts_with("depth:"), "{message}");

@@ -1,4 +1,4 @@
-//! What a worker tells everyone about: the agents of its config, and its tools.
+//! The agents and tools that a worker publishes.
 
 use adjutant_script::{Script, When, text};
 

@@ -1,4 +1,4 @@
-//! What loops cost, and budgets: looked at before each call, so at most one call goes beyond them.
+//! Costs and budgets. Budgets are checked before each call, so at most one call exceeds them.
 
 use adjutant_agent::{Budget, FailureKind, TaskId};
 use adjutant_script::{Answer, Script, Usage, When, text, tool_call};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::fleet::{CLERK, Done, Fleet, WIRES, model_config, to};
 
-/// Of each call: 100 fresh, 700 from the cache, 200 into it.
+/// Input tokens of each call: 100 uncached, 700 read from the cache, 200 written to it.
 const USED: Usage = Usage {
     input_tokens: 1000,
     output_tokens: 10,
@@ -20,8 +20,7 @@ const PRICES: &str =
 /// In billionths of a US dollar.
 const COST: i64 = 100 * 3_000 + 700 * 300 + 200 * 3_750 + 10 * 15_000;
 
-/// The OpenAI wire has no word for what goes into the cache, but servers behind it may say so all
-/// the same.
+/// The OpenAI wire has no field for cache writes, but some servers report them.
 fn cost_on(wire: &str) -> i64 {
     match wire {
         "openai" => 300 * 3_000 + 700 * 300 + 10 * 15_000,
@@ -149,7 +148,7 @@ async fn a_session_stops_at_its_budget_across_all_of_its_tasks() {
 async fn a_tree_stops_at_the_budget_of_its_root() {
     let fleet = workplace().await;
     let _worker = fleet.worker();
-    // The root is ours; its child is the worker's.
+    // The test runs the root, and the worker its child.
     let ours =
         NewWorker { name: "ours".to_owned(), pool: "ours".to_owned(), ..NewWorker::default() };
     let ours = fleet.world.store.register(&ours).await.unwrap();
@@ -181,7 +180,7 @@ async fn a_tree_stops_at_the_budget_of_its_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_costs_what_the_config_says_with_the_cache_counted_as_each_wire_counts_it() {
+async fn the_cost_of_a_turn_uses_the_configured_prices_and_the_cache_counts_of_each_wire() {
     let fleet = workplace().await;
     let _worker = fleet.worker();
     for wire in WIRES {

@@ -1,4 +1,4 @@
-//! Tasks that go on where others have ended: the model is told all that was said before.
+//! Tasks that continue others: the model gets the whole conversation.
 
 use adjutant_agent::{FailureKind, TaskNumber, prompts};
 use adjutant_script::{RecordedRequest, Script, When, text};
@@ -10,7 +10,7 @@ use crate::support::world::until;
 
 const BRIEF: &str = "[agents.brief]\ndescription = \"Has no time\"\nsystem_prompt = \"You are brief.\"\ntools = [\"lookup\"]\nmax_turns = 2\n";
 
-/// What a request says, message by message, in one form for both wires.
+/// The messages of a request, in one form for both wires.
 fn said(request: &RecordedRequest) -> Vec<(String, String)> {
     let body = request.body.as_ref().unwrap();
     let messages = body["messages"].as_array().unwrap();

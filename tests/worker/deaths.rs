@@ -1,4 +1,4 @@
-//! Workers that die in the middle of a loop, at each point of it.
+//! Workers that die at each fault point of the loop.
 
 use adjutant_agent::{FailureKind, SessionId, StoredTurn, TaskId, prompts};
 use adjutant_script::{Answer, Script, When, text, tool_call};
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 use crate::support::fleet::{CLERK, Done, Fleet, to};
 use crate::support::worker_process::WorkerProcess;
 
-/// Where a worker dies, and what that costs.
+/// The fault point at which a worker dies, and the repeated work.
 struct Death {
     fault: &'static str,
-    /// The turn whose answer was there, but not stored: the only one that is paid again.
+    /// The turn whose answer was received but not stored: the only model call that is repeated.
     paid_again: Option<u32>,
-    /// How often the tool that may be called again was.
+    /// The number of calls of the repeatable tool.
     lookups: usize,
     payment: Payment,
     attempts: i32,
 }
 
-/// What became of the call that must not be made twice.
+/// The state of the call that must not be repeated.
 #[derive(Debug, PartialEq, Eq)]
 enum Payment {
     Made,
-    /// It was made, and the model was told that this is not known.
+    /// It was made, and the model got an unknown outcome.
     MadeUnknown,
-    /// It was not, and neither is that.
+    /// It was not made, and the model got an unknown outcome.
     UnmadeUnknown,
 }
 
@@ -42,7 +42,7 @@ const DEATHS: [Death; 12] = [
     Death { fault: "tool_answered:kill:1", lookups: 2, ..USUAL },
     Death { fault: "tool_answered:kill:2", payment: Payment::MadeUnknown, ..USUAL },
     Death { fault: "tool_stored:kill:1", ..USUAL },
-    // The second write of the shared context: its result was stored with it.
+    // The second write of the shared context, whose result is stored in the same transaction.
     Death { fault: "tool_stored:kill:4", ..USUAL },
     Death { fault: "before_end:kill", ..USUAL },
     Death { fault: "after_end:kill", attempts: 1, ..USUAL },
@@ -80,7 +80,7 @@ async fn dies_anywhere(wire: &str) {
     let mut tasks = Vec::new();
     let mut doomed: Vec<WorkerProcess> = Vec::new();
     for death in &DEATHS {
-        // A pool of its own, so that each dies of its own task.
+        // A pool for each worker, so that it dies in its own task.
         doomed.push(fleet.doomed(death.fault, death.fault));
         let session = fleet.session(wire).await;
         let assignment = format!("Pay it once ({}).", death.fault);
@@ -146,7 +146,7 @@ fn key(done: &Done, turn: usize) -> String {
     format!("{}:{turn}:{}", done.task, call.id)
 }
 
-/// What was said and what came of it, without what differs between any two tasks.
+/// The conversation and the outcome, without ids and times.
 fn story(turns: &[StoredTurn]) -> Vec<String> {
     turns.iter().map(result).collect()
 }
@@ -179,7 +179,7 @@ async fn writes(fleet: &Fleet, session: SessionId) -> Vec<(i32, String)> {
         .unwrap()
 }
 
-/// Of those that died, one may have swept another before.
+/// A worker that died later may have swept the task of another one.
 async fn all_to_the_default_pool(fleet: &Fleet) {
     for table in
         ["task set pool = 'default' where finished_at is null", "queue set pool = 'default'"]
@@ -190,7 +190,7 @@ async fn all_to_the_default_pool(fleet: &Fleet) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_fails_with_its_worker_if_its_agent_says_so_or_after_too_many_losses() {
+async fn a_task_fails_with_its_worker_if_its_agent_is_configured_so_or_after_too_many_losses() {
     let script = Script::new().on(When::assignment("lost")).answer(text("Here I am."));
     let frail = "[agents.frail]\ndescription = \"Not to be resumed\"\nsystem_prompt = \"You are frail.\"\non_worker_loss = \"fail\"\n";
     let fleet = Fleet::with(script, |_| frail.to_owned()).await;

@@ -1,6 +1,5 @@
-//! Agents that delegate further: real workers run whole trees of them, and die on the way. Whatever
-//! happens, every task is done once, every parent gets what its children found, and who waits holds
-//! nothing.
+//! Agents that delegate further. Real workers run trees of tasks and die on the way: every task
+//! completes once, every parent gets the results of its children, and a waiting task holds no slot.
 
 pub mod agents;
 pub mod bounds;

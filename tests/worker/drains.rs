@@ -1,4 +1,4 @@
-//! Workers that leave in the middle of a loop.
+//! Workers that drain in the middle of a loop.
 
 use std::time::Duration;
 

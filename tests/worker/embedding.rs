@@ -1,5 +1,4 @@
-//! The crates inside somebody else's program: every example runs, and hooks and subscribers keep
-//! what they promise.
+//! The crates embedded in another program: examples, tools, hooks and subscribers.
 
 pub mod examples;
 pub mod hooks;

@@ -1,4 +1,4 @@
-//! How loops end: what counts as an answer, and what becomes of what does not.
+//! The ends of loops: which answers are final, and how others are handled.
 
 use adjutant_agent::{FailureKind, TurnKind, prompts};
 use adjutant_script::{Script, When, empty, refusal, text, tool_call};

@@ -1,4 +1,4 @@
-//! Calls that are cut short: by who cancels the task, and by the clock.
+//! Model calls that are interrupted by a cancel or a time limit.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const UNFINISHED: &str = "Of this you get the first half.";
 const AT_LENGTH: &str =
     "This takes a while, since it comes a few letters at a time, and not one of them early.";
 
-/// A turn, and then a call that does not end.
+/// One turn, and then a model call that hangs.
 fn script() -> Script {
     let first = || text("So far, so good.").and_call("lookup", json!({}));
     Script::new()
@@ -48,7 +48,7 @@ async fn hang(fleet: &Fleet, timeout_s: Option<f64>) -> Vec<TaskId> {
     tasks
 }
 
-/// What the model said of the answer that was cut short, if it had begun with it.
+/// The text of the interrupted answer, if there was any.
 #[track_caller]
 fn assert_kept(done: &Done) {
     let kept = done.partial_result.as_deref().unwrap();

@@ -1,4 +1,4 @@
-//! What a worker says, and what it keeps to itself.
+//! The log of a worker.
 
 use adjutant_agent::FailureKind;
 use adjutant_script::{Script, When, status, text, tool_call};

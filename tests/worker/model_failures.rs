@@ -1,4 +1,4 @@
-//! Models that fail: what may pass is tried again, what may not is the task's end.
+//! Models that fail: transient errors are retried, permanent ones fail the task.
 
 use adjutant_agent::FailureKind;
 use adjutant_script::{Answer, Fault, Script, When, fault, status, text};
@@ -87,7 +87,7 @@ async fn a_refusal_of_the_provider_fails_the_task_at_once_and_keeps_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_model_no_worker_has_fails_and_says_which_there_are() {
+async fn a_task_whose_model_no_worker_has_fails_and_lists_the_models() {
     let fleet = Fleet::new(Script::new().on(When::any()).then(text("Never said."))).await;
     let _worker = fleet.worker();
     let task = fleet.give("gone", CLERK, "Ask who is not there.").await;

@@ -1,4 +1,4 @@
-//! Rate limits: what one worker is told holds for all of them.
+//! Rate limits: the limit that one worker gets applies to all workers.
 
 use std::time::{Duration, SystemTime};
 
@@ -99,7 +99,7 @@ async fn gives_its_slot_to_others(refusal: u16) {
     .unwrap();
     assert!((29.0..=31.0).contains(&wait), "{wait} s");
 
-    // Time passes.
+    // The gate opens.
     for passed in [
         "update model_gate set closed_until = now()",
         "update task set not_before = now() where not_before > now()",
@@ -119,7 +119,7 @@ async fn gives_its_slot_to_others(refusal: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_after_is_obeyed_in_every_form() {
-    // One model each: a gate is the model's.
+    // Each task has its own model, because a gate belongs to a model.
     let forms: [(&str, Answer); 4] = [
         ("seconds", status(429).retry_after(1.0)),
         ("date", status(429).retry_after_date(1.0)),
@@ -148,7 +148,7 @@ async fn a_retry_after_is_obeyed_in_every_form() {
         done.assert_completed("Now.");
         let [first, second] = &done.requests[..] else { panic!("{done:#?}") };
         let waited = second.arrived - first.arrived;
-        // A date has no fractions, and those who wait come within half a second.
+        // A date has no fractions, and waiting calls are spread over half a second.
         let longest = Duration::from_secs(4);
         assert!(
             (Duration::from_secs(1)..longest).contains(&waited),

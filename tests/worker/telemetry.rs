@@ -1,5 +1,4 @@
-//! What workers tell of themselves: traces to a collector, logs to standard error, and in neither
-//! what was said.
+//! Traces and logs of workers, which contain no texts.
 
 pub mod outages;
 pub mod payloads;

@@ -1,4 +1,4 @@
-//! Tool calls, as models make them: good ones, bad ones, many at once.
+//! Tool calls of models: valid, invalid and concurrent ones.
 
 use adjutant_agent::{FailureKind, prompts};
 use adjutant_script::{Script, When, raw_tool_call, text, tool_call};
@@ -215,7 +215,7 @@ async fn an_agent_sees_its_prompt_with_our_suffix_and_the_task_and_nothing_else(
     fleet.close().await;
 }
 
-/// Row 0.31: the one way in which a tool ends a task. What went wrong in the tool itself is told to
+/// Row 0.31: the only way in which a tool ends a task. An error of the tool itself is a result for
 /// the model (G18).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_whose_result_cannot_be_stored_ends_the_task_with_the_turn_in_its_error() {

@@ -1,6 +1,6 @@
 //! Whether an agent may delegate to subagents of its own.
 
-use crate::{AgentConfig, SUBAGENT, prompts};
+use crate::{AgentConfig, Depth, SUBAGENT, prompts};
 
 /// The default of the operator's limit of levels: an orchestrator's tasks have no children.
 pub const DEFAULT_MAX_DEPTH: i16 = 1;
@@ -11,10 +11,9 @@ pub enum Delegation {
     /// Its agent has no tool for it.
     Never,
     Allowed,
-    /// Its agent may delegate, but the task is at the deepest level. An orchestrator's task has
-    /// depth 1, its children 2.
+    /// Its agent would, but the tree is as deep as it may be.
     TooDeep {
-        depth: i16,
+        depth: Depth,
         max_depth: i16,
     },
 }
@@ -30,14 +29,13 @@ impl Delegation {
 }
 
 impl AgentConfig {
-    /// Whether a task with so many ancestors can delegate. The dialect that it was spawned in may
-    /// allow less depth than the operator.
-    pub fn delegation(&self, ancestors: i16, max_depth: i16) -> Delegation {
+    /// Whether a task of this depth can delegate. The dialect that spawned it may allow less than
+    /// the operator.
+    pub fn delegation(&self, depth: Depth, max_depth: i16) -> Delegation {
         let max_depth = self.max_depth.map_or(max_depth, |own| own.min(max_depth));
-        let depth = ancestors.saturating_add(1);
         match self.may_delegate && self.permits(SUBAGENT) {
             false => Delegation::Never,
-            true if depth < max_depth => Delegation::Allowed,
+            true if depth.0 < max_depth => Delegation::Allowed,
             true => Delegation::TooDeep { depth, max_depth },
         }
     }
@@ -50,19 +48,31 @@ mod tests {
     #[test]
     fn the_last_allowed_level_does_not_delegate() {
         let agent = AgentConfig { may_delegate: true, ..AgentConfig::default() };
-        assert_eq!(agent.delegation(0, 1), Delegation::TooDeep { depth: 1, max_depth: 1 });
-        assert_eq!(agent.delegation(0, 2), Delegation::Allowed);
-        assert_eq!(agent.delegation(1, 3), Delegation::Allowed);
         assert_eq!(
-            agent.delegation(2, 3).refusal().as_deref(),
+            agent.delegation(Depth(1), 1),
+            Delegation::TooDeep { depth: Depth(1), max_depth: 1 }
+        );
+        assert_eq!(agent.delegation(Depth(1), 2), Delegation::Allowed);
+        assert_eq!(agent.delegation(Depth(2), 3), Delegation::Allowed);
+        assert_eq!(
+            agent.delegation(Depth(3), 3).refusal().as_deref(),
             Some(
                 "Maximum subagent recursion depth (3) exceeded. Current depth: 3. Cannot spawn nested subagent."
             )
         );
-        assert_eq!(agent.delegation(9, 10), Delegation::TooDeep { depth: 10, max_depth: 10 });
+        assert_eq!(
+            agent.delegation(Depth(10), 10),
+            Delegation::TooDeep { depth: Depth(10), max_depth: 10 }
+        );
         let narrower = AgentConfig { max_depth: Some(3), ..agent };
-        assert_eq!(narrower.delegation(2, 10), Delegation::TooDeep { depth: 3, max_depth: 3 });
-        assert_eq!(narrower.delegation(1, 2), Delegation::TooDeep { depth: 2, max_depth: 2 });
-        assert_eq!(AgentConfig::default().delegation(0, 10), Delegation::Never);
+        assert_eq!(
+            narrower.delegation(Depth(3), 10),
+            Delegation::TooDeep { depth: Depth(3), max_depth: 3 }
+        );
+        assert_eq!(
+            narrower.delegation(Depth(2), 2),
+            Delegation::TooDeep { depth: Depth(2), max_depth: 2 }
+        );
+        assert_eq!(AgentConfig::default().delegation(Depth(1), 10), Delegation::Never);
     }
 }

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use crate::{Outcome, Spent, TaskNumber};
+use crate::{Depth, Outcome, Spent, TaskNumber};
 
 /// An ended task, with everything that a dialect needs to render an answer or an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,8 +8,7 @@ pub struct EndedTask {
     pub number: TaskNumber,
     pub agent: String,
     pub label: Option<String>,
-    /// The number of its ancestors: 0 for a task of an orchestrator.
-    pub depth: i16,
+    pub depth: Depth,
     pub metadata: Map<String, Value>,
     pub outcome: Outcome,
     pub turns_used: i32,

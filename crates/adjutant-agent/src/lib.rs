@@ -23,6 +23,7 @@ mod context_window;
 mod conversation;
 mod definition;
 mod delegation;
+mod depth;
 mod earlier_task;
 mod ended_task;
 mod envelope;
@@ -68,6 +69,7 @@ pub use definition::{
     OnWorkerLoss, nanousd, not_negative, time_limit, usd,
 };
 pub use delegation::{DEFAULT_MAX_DEPTH, Delegation};
+pub use depth::Depth;
 pub use earlier_task::EarlierTask;
 pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};

@@ -1,6 +1,8 @@
 //! The texts of all messages to models, and the error texts of tasks that are fixed by the
 //! specification.
 
+use crate::Depth;
+
 /// The end of every agent's system prompt.
 pub const SUFFIX: &str = "You are a subagent. Keep your final response concise (under 1000 tokens). Write detailed findings to shared context rather than including them in your response. Your response will be returned to the orchestrator as a summary of your work.";
 
@@ -53,9 +55,8 @@ pub fn tool_error(turn: i32, details: impl std::fmt::Display) -> String {
     format!("Tool execution error in turn {turn}: {details}")
 }
 
-/// The error of a call to delegate at the deepest level. An orchestrator's task has depth 1, its
-/// children 2.
-pub fn too_deep(max_depth: i16, depth: i16) -> String {
+/// The refusal of a call to delegate by an agent of the last level.
+pub fn too_deep(max_depth: i16, depth: Depth) -> String {
     format!(
         "Maximum subagent recursion depth ({max_depth}) exceeded. Current depth: {depth}. Cannot spawn nested subagent."
     )

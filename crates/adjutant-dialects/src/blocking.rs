@@ -14,7 +14,7 @@ use crate::{Answer, Dialect, Error, OnClientCancel, Result, ToolCall};
 
 /// A task of a dialect whose calls name no agent.
 pub(crate) struct UnnamedTask {
-    /// Stands for the agent's name.
+    /// The agent name of the task.
     pub(crate) agent: &'static str,
     pub(crate) spec: AgentConfig,
     pub(crate) assignment: String,
@@ -39,8 +39,8 @@ pub struct PolledTask {
 }
 
 impl Context<'_> {
-    /// Spawns a task that its caller waits for. It is queued instead of refused when the session is full, because its caller
-    /// waits anyway. The same idempotency key finds the same task.
+    /// Spawns a task that its caller waits for. It is queued instead of refused when the session is
+    /// full, because its caller waits anyway. The same idempotency key finds the same task.
     pub(crate) async fn spawn_unnamed(
         &self,
         session: &SessionRef<'_>,
@@ -103,7 +103,8 @@ impl Context<'_> {
         }
     }
 
-    /// Renders a task that has ended, and marks its notification as read: no later wait reports what was delivered.
+    /// Renders a task that has ended, and marks its notification as read: no later wait reports
+    /// what was delivered.
     async fn deliver(
         &self,
         session: &SessionRef<'_>,
@@ -115,8 +116,8 @@ impl Context<'_> {
         Ok(answer)
     }
 
-    /// Cancels a task and its tree because the client has cancelled the call that waits for it, unless the operator wants such
-    /// tasks to continue. The text of the task so far is kept.
+    /// Cancels a task and its tree because the client has cancelled the call that waits for it,
+    /// unless the operator wants such tasks to continue. The text of the task so far is kept.
     pub async fn cancel_for_client(&self, session: SessionId, task: TaskNumber) -> Result<()> {
         match self.policy.dialects.on_client_cancel {
             OnClientCancel::Continue => Ok(()),
@@ -148,12 +149,12 @@ impl Context<'_> {
 
 /// The tasks of a deleted session are gone, even if a new session has its name.
 fn deleted_with_session(task: TaskNumber, error: Error) -> Error {
-    match error {
-        Error::Refused(refusal) if refusal.code == ErrorCode::SessionNotFound => {
-            Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()
-        }
-        error => error,
+    let is_missing =
+        matches!(&error, Error::Refused(refusal) if refusal.code == ErrorCode::SessionNotFound);
+    if !is_missing {
+        return error;
     }
+    Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into()
 }
 
 /// The stored record of a task that has ended, as dialects render it.

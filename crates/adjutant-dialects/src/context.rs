@@ -11,7 +11,8 @@ pub struct Context<'a> {
     pub store: &'a Store,
     pub policy: &'a Policy,
     pub watcher: &'a dyn SessionWatcher,
-    /// The process is about to end: a call that waits answers early, and its client calls again at another server.
+    /// The process is about to end: a call that waits answers early, and its client calls again at
+    /// another server.
     pub stopping: &'a CancellationToken,
 }
 

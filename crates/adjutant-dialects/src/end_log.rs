@@ -3,8 +3,9 @@ use adjutant_store::Store;
 
 use crate::{Context, Dialect, Result};
 
-/// Logs the ends of those of these tasks whose dialect logs them: all, or on an error none, so that the caller can try
-/// again. Only the process that stored an end calls this, so each end is logged at most once.
+/// Logs the ends of the given tasks, as far as their dialects log ends. On an error nothing is
+/// logged, so that the caller can retry. Only the process that stored an end calls this, so each
+/// end is logged at most once.
 pub async fn log_ends(store: &Store, tasks: &[TaskId]) -> Result<()> {
     if tasks.is_empty() {
         return Ok(());
@@ -21,10 +22,11 @@ pub async fn log_ends(store: &Store, tasks: &[TaskId]) -> Result<()> {
 }
 
 impl Context<'_> {
-    /// Logs the ends of tasks that a cancel of this process has ended: workers log the ends that they store.
+    /// Logs the ends of tasks that this process has cancelled. Workers log the ends that they
+    /// store.
     pub async fn log_cancelled(&self, tasks: &[TaskId]) {
         if let Err(error) = log_ends(self.store, tasks).await {
-            tracing::warn!("cannot log the ends of cancelled tasks: {error}");
+            tracing::warn!("logging the ends of cancelled tasks failed: {error}");
         }
     }
 }

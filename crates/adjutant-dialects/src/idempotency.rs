@@ -32,7 +32,8 @@ impl CallKey {
     }
 }
 
-/// What two requests with the same key are compared by: the arguments without the key and without nulls, in one order.
+/// The canonical form in which two requests with the same key are compared: the arguments, sorted,
+/// without the key and without nulls.
 pub(crate) fn request_body(arguments: &Value) -> String {
     match arguments {
         Value::Object(fields) => object(fields.iter().filter(|(name, _)| *name != IDEMPOTENCY_KEY)),

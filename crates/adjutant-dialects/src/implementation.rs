@@ -14,7 +14,7 @@ pub(crate) trait Implementation {
     const DELEGATION_TOOLS: &'static [&'static str];
     /// The argument that names the session of a call over MCP.
     const SESSION_ARGUMENT: &'static str = "session_id";
-    /// What an MCP client is told about the server.
+    /// The MCP instructions of the server.
     const INSTRUCTIONS: &'static str;
 
     /// A call whose arguments are valid.
@@ -34,7 +34,8 @@ pub(crate) trait Implementation {
         false
     }
 
-    /// Whether the call waits for one task, so that a client that cancels the call cancels the task.
+    /// Whether the call waits for one task, so that a client that cancels the call cancels the
+    /// task.
     fn waits_for_task(_call: &Self::Call) -> bool {
         false
     }
@@ -47,7 +48,8 @@ pub(crate) trait Implementation {
         parsed: &Self::Call,
     ) -> Result<Started>;
 
-    /// The answer to a call that is refused; none if the refusal is the answer of the wire instead of the tool's.
+    /// The answer to a call that is refused; none if the refusal is the answer of the wire instead
+    /// of the tool's.
     fn refused(call: &Self::Call, refusal: &Refusal) -> Option<Answer>;
 
     /// The answer to a call whose task has ended.
@@ -76,12 +78,14 @@ pub(crate) trait Implementation {
         json!({})
     }
 
-    /// The log entries for the end of a task whose configuration has telemetry settings of this dialect.
+    /// The log entries for the end of a task whose configuration has telemetry settings of this
+    /// dialect.
     async fn end_log(_store: &Store, _end: &LoggedEnd) -> Result<EndLog> {
         Ok(Box::new(|| {}))
     }
 
-    /// How the agents of this dialect delegate further, if its calls wait for the child that they spawn.
+    /// How the agents of this dialect delegate further, if its calls wait for the child that they
+    /// spawn.
     fn nested() -> Option<&'static dyn BlockingTool> {
         None
     }

@@ -1,13 +1,15 @@
-//! The tools of five sources. A dialect parses the arguments of its tools, spawns tasks and renders answers in the words of its
-//! source. It has no queue, no state and no loop of its own: everything is stored by `adjutant-store`.
+//! The tools of five sources. A dialect parses the arguments of its tools, spawns tasks and renders
+//! answers in the words of its source. It has no queue, no state and no loop of its own: everything
+//! is stored by `adjutant-store`.
 //!
-//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. The trait [`Implementation`] is
-//! the whole boundary between a folder and the rest. To add a dialect, add a folder whose type implements the trait, its `mod`
-//! line below, and its line in `dialects!`. The server and the worker, the config file, MCP and the OpenAPI document
-//! find it there.
+//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. The
+//! trait [`Implementation`] is the whole boundary between a folder and the rest. To add a dialect,
+//! add a folder whose type implements the trait, its `mod` line below, and its line in `dialects!`.
+//! The server and the worker, the config file, MCP and the OpenAPI document find it there.
 //!
-//! A server calls tools through [`ParsedCall`] and lends a [`Context`]: the store, the operator's policy and a way to watch a
-//! session. A worker, whose agents may delegate further, uses [`nested`].
+//! A server calls tools through [`ParsedCall`] and lends a [`Context`]: the store, the operator's
+//! policy and a way to watch a session. A worker, whose agents may delegate further, uses
+//! [`nested`].
 
 #[macro_use]
 mod registry;
@@ -25,6 +27,7 @@ mod parsed_call;
 mod policy;
 mod settings;
 mod task_handle;
+mod task_number;
 mod tool_call;
 mod wait_loop;
 
@@ -41,11 +44,14 @@ use serde_json::Value;
 use implementation::{EndLog, Implementation, Rejected};
 
 dialects! {
-    /// `subagent` and `shared_context` of the Subagent Tool Specification and the Shared Context Specification.
+    /// `subagent` and `shared_context` of the Subagent Tool Specification and the Shared Context
+    /// Specification.
+    #[default]
     Spec = spec,
     /// `AgentTool` of caliban: a prompt, and the last text of the child.
     Caliban = caliban,
-    /// `subagent` and four more tools of ecs_agent's SubagentSystem: sessions in the foreground and in the background.
+    /// `subagent` and four more tools of ecs_agent's SubagentSystem: sessions in the foreground and
+    /// in the background.
     Ecs = ecs,
     /// xzatoma's `subagent`: a labelled task and its summary.
     Xzatoma = xzatoma,
@@ -60,19 +66,15 @@ pub use context::{Context, SessionRef, SessionWatch, SessionWatcher, Started};
 pub use end_log::log_ends;
 pub use parsed_call::{ParsedCall, RefusedCall};
 pub use policy::{Policy, SessionLimits};
-pub use settings::{NoSettings, OnClientCancel, Setting, SettingKind, SettingRole, settings};
+pub use settings::{
+    LONGEST_WAIT, NoSettings, OnClientCancel, Setting, SettingKind, SettingRole, settings,
+};
 pub use tool_call::ToolCall;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Where a task names, in its metadata, the dialect that it was spawned in.
 pub const METADATA_DIALECT: &str = "dialect";
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self::Spec
-    }
-}
 
 impl std::str::FromStr for Dialect {
     type Err = Refusal;

@@ -1,7 +1,7 @@
 //! Agents that delegate further. A worker runs their calls under the lease of their own task.
 
 use adjutant_agent::{
-    AgentConfig, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
+    AgentConfig, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
 };
 use adjutant_store::{NewDelegation, Operator};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub trait BlockingTool: Sync {
     /// The child that a call asks for, or the answer to a call that spawns none.
     fn plan(&self, arguments: &Value, parent: &NestedParent<'_>) -> Result<PlannedChild, Answer>;
 
-    /// The child was stored by this call.
+    /// Logs that this call has stored the child.
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>);
 
     /// The answer to a call whose child the store refuses.
@@ -43,8 +43,7 @@ pub trait BlockingTool: Sync {
 #[derive(Clone, Copy)]
 pub struct NestedParent<'a> {
     pub agent: &'a AgentConfig,
-    /// 0 for a task of the orchestrator's own.
-    pub depth: i16,
+    pub depth: Depth,
     pub pool: &'a str,
     pub delegation: Delegation,
     pub operator: &'a Operator,
@@ -73,7 +72,7 @@ impl NestedCalls {
     }
 }
 
-/// Whether a call is one that the agent's task waits for, instead of a tool that runs.
+/// Whether the agent's task waits for the children of this call, instead of running a tool.
 pub fn waits(agent: &AgentConfig, call: &ToolUse) -> bool {
     let Arguments::Json(arguments) = &call.arguments else { return false };
     agent.may_delegate

@@ -5,8 +5,8 @@ use crate::{Dialect, Result};
 
 /// What the children of a session's orchestrator inherit.
 pub(crate) struct Parent {
-    /// The tools of the session; if it has none, every tool that a worker has announced, and the shared context. None
-    /// of them delegates.
+    /// The tools of the session; if it has none, every tool that a worker has announced, and the
+    /// shared context. None of them delegates.
     pub(crate) tools: Vec<String>,
     /// The model of the session, or of the config.
     pub(crate) model: String,

@@ -18,8 +18,8 @@ pub struct RefusedCall {
 }
 
 impl ParsedCall {
-    /// Parses a call. Only what no tool can answer is refused: an unknown tool, and in `spec` every invalid argument, for
-    /// which HTTP has status codes.
+    /// Parses a call. Only what no tool can answer is refused: an unknown tool, and in `spec` every
+    /// invalid argument, for which HTTP has status codes.
     pub fn parse(call: ToolCall, dialect: Dialect) -> Result<Self, Box<RefusedCall>> {
         match Request::parse(dialect, &call) {
             Ok(request) => Ok(Self { call, dialect, request }),
@@ -29,10 +29,7 @@ impl ParsedCall {
 
     /// The tool's answer to arguments that are not valid.
     pub fn rejected(&self) -> Option<&Answer> {
-        match &self.request {
-            Request::Rejected(answer) => Some(answer),
-            _ => None,
-        }
+        if let Request::Rejected(answer) = &self.request { Some(answer) } else { None }
     }
 
     /// Whether the call makes sense in a session that has no tasks yet.
@@ -45,18 +42,21 @@ impl ParsedCall {
         self.request.polls_status()
     }
 
-    /// Whether the call waits for one task, so that a client that cancels the call cancels the task.
+    /// Whether the call waits for one task, so that a client that cancels the call cancels the
+    /// task.
     pub fn waits_for_task(&self) -> bool {
         self.request.waits_for_task()
     }
 
-    /// Does everything that the call asks for, except for waiting. A refusal that the tool can express is its answer.
+    /// Does everything that the call asks for, except for waiting. A refusal that the tool can
+    /// express is its answer.
     pub async fn start(&self, context: &Context<'_>, session: &SessionRef<'_>) -> Result<Started> {
         let started = self.request.start(context, session, &self.call).await;
         started.or_else(|error| self.render_refusal(error).map(Started::Answered))
     }
 
-    /// Waits until a task has ended, collected or not, for as long as a call may take, and renders it.
+    /// Waits until a task has ended, collected or not, for as long as a call may take, and renders
+    /// it.
     pub async fn wait(
         &self,
         context: &Context<'_>,
@@ -68,12 +68,10 @@ impl ParsedCall {
     }
 
     fn render_refusal(&self, error: Error) -> Result<Answer> {
-        match error {
-            Error::Refused(refusal) if is_for_the_tool(refusal.code) => {
-                self.request.refused(&refusal).ok_or(Error::Refused(refusal))
-            }
-            error => Err(error),
-        }
+        let Error::Refused(refusal) = error else { return Err(error) };
+        let answer =
+            if is_for_the_tool(refusal.code) { self.request.refused(&refusal) } else { None };
+        answer.ok_or(Error::Refused(refusal))
     }
 }
 

@@ -1,8 +1,9 @@
-/// Generates everything that exists once per dialect from one list: the enum, its dispatch and the settings.
+/// Generates everything that exists once per dialect from one list: the enum, its dispatch and the
+/// settings.
 macro_rules! dialects {
     ($($(#[$doc:meta])* $variant:ident = $module:ident,)+) => {
         /// The source whose tools a call uses.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub enum Dialect {
             $($(#[$doc])* $variant,)+
         }
@@ -37,7 +38,7 @@ macro_rules! dialects {
                 }
             }
 
-            /// What an MCP client is told about the server.
+            /// The MCP instructions of the server.
             pub fn instructions(self) -> &'static str {
                 match self {
                     $(Self::$variant => <$module::Tools as Implementation>::INSTRUCTIONS,)+
@@ -172,7 +173,7 @@ macro_rules! dialects {
         impl Default for DialectSettings {
             fn default() -> Self {
                 Self {
-                    longest_wait: spec::LONGEST_WAIT,
+                    longest_wait: LONGEST_WAIT,
                     on_client_cancel: OnClientCancel::default(),
                     $($module: $module::Settings::default(),)+
                 }

@@ -4,6 +4,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::FOLDER_SETTINGS;
 
+/// The longest that a call may take: clients and proxies give up after a minute.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(45);
+
 /// A setting of the config file: its dotted name and its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
@@ -51,7 +54,8 @@ impl Setting {
 }
 
 adjutant_agent::word_enum! {
-    /// What a client that cancels a running call of a blocking dialect does to the task of the call.
+    /// What a client that cancels a running call of a blocking dialect does to the task of the
+    /// call.
     #[derive(Default)]
     OnClientCancel {
         /// The task and its tree are cancelled; their text so far is kept.

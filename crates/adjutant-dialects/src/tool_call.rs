@@ -1,18 +1,18 @@
 use serde_json::Value;
 
-/// A tool called by an orchestrator, as its source writes it.
+/// A call of a tool by an orchestrator, not parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     pub tool: String,
     pub arguments: Value,
-    /// From the wire's header, if it has one; the argument of the same name counts as well.
+    /// From the header of the request. In `spec` there is also an argument of this name.
     pub idempotency_key: Option<String>,
-    /// As the wire has it; [`ToolCall::traceparent`] is what to go by.
+    /// As the request has it, not validated; see [`ToolCall::traceparent`].
     pub traceparent: Option<String>,
 }
 
 impl ToolCall {
-    /// The trace that it belongs to. What does not look like one of W3C's is left out, as the standard says.
+    /// The W3C trace of the call. An invalid one is ignored, as the standard requires.
     pub fn traceparent(&self) -> Option<String> {
         self.traceparent.clone().filter(|parent| is_traceparent(parent))
     }

@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, SessionWatch};
 
-/// Waits for a condition in a session until a deadline: query, and if it does not hold yet, [`WaitLoop::rest`] and
-/// query again.
+/// Waits for a condition in a session until a deadline: query, and if it does not hold yet,
+/// [`WaitLoop::rest`] and query again.
 pub(crate) struct WaitLoop {
     watch: Box<dyn SessionWatch>,
     deadline: Instant,

@@ -1,4 +1,4 @@
-use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
+use adjutant_agent::{Depth, LeaseId, SessionId, TaskId, TaskNumber};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub struct Assignment {
     pub running_ms: i64,
     pub parent: Option<TaskId>,
     pub root: TaskId,
-    pub depth: i16,
+    pub depth: Depth,
     pub traceparent: Option<String>,
     pub created_at: DateTime<Utc>,
 }
@@ -65,7 +65,7 @@ impl Worker {
                 running_ms: row.running_ms,
                 parent: row.parent.map(TaskId),
                 root: TaskId(row.root),
-                depth: row.depth,
+                depth: Depth::from_column(row.depth),
                 traceparent: row.traceparent,
                 created_at: row.created_at,
             },

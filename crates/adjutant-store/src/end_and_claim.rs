@@ -1,4 +1,4 @@
-use adjutant_agent::{LeaseId, SessionId, TaskId, TaskNumber};
+use adjutant_agent::{Depth, LeaseId, SessionId, TaskId, TaskNumber};
 
 use crate::end::{Rows, wake_deliverers};
 use crate::{Assignment, Claim, Ending, Error, Lease, Result, Unwritten, Worker};
@@ -67,7 +67,7 @@ impl Worker {
                     running_ms: row.running_ms.ok_or_else(missing)?,
                     parent: row.parent.map(TaskId),
                     root: TaskId(row.root.ok_or_else(missing)?),
-                    depth: row.depth.ok_or_else(missing)?,
+                    depth: Depth::from_column(row.depth.ok_or_else(missing)?),
                     traceparent: row.traceparent,
                     created_at: row.created_at.ok_or_else(missing)?,
                 },

@@ -32,6 +32,37 @@ pub struct Event {
     pub agent: String,
     /// The W3C trace context of the task.
     pub traceparent: Option<String>,
+    /// The assignment of the task.
+    pub assignment: TextRef,
+    /// The result of a completed task, in its end event.
+    pub result: Option<TextRef>,
+}
+
+/// A text of a task: its size, and the text itself if the reader wants texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextRef {
+    pub bytes: i32,
+    pub text: Option<String>,
+}
+
+/// Whether events contain the texts of their tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EventTexts {
+    /// Only their sizes.
+    #[default]
+    Omitted,
+    Included,
+}
+
+/// Which events of a session to read.
+#[derive(Debug, Clone, Copy)]
+pub struct EventQuery {
+    /// Only the events of this task.
+    pub task: Option<TaskId>,
+    /// Only events with greater numbers.
+    pub after: i64,
+    pub limit: i64,
+    pub texts: EventTexts,
 }
 
 /// The turn of a `turn` event.
@@ -68,19 +99,15 @@ pub struct TaskSession {
 impl Store {
     /// The events of a session after the number `after`, in order and without gaps.
     pub async fn events(&self, session: SessionId, after: i64, limit: i64) -> Result<Vec<Event>> {
-        Ok(self.event_page(session, None, after, limit).await?.events)
+        let query = EventQuery { task: None, after, limit, texts: EventTexts::Omitted };
+        Ok(self.event_page(session, query).await?.events)
     }
 
     /// Like [`Store::events`], optionally of one task, with the number to continue from. Numbers
     /// are assigned under the session's lock and commit with their rows, so that all events below
     /// the session's next number are visible.
-    pub async fn event_page(
-        &self,
-        session: SessionId,
-        task: Option<TaskId>,
-        after: i64,
-        limit: i64,
-    ) -> Result<EventPage> {
+    pub async fn event_page(&self, session: SessionId, query: EventQuery) -> Result<EventPage> {
+        let EventQuery { task, after, limit, texts } = query;
         let rows = self
             .call(async |connection| {
                 // The session's creation time prunes partitions; a day of slack allows for a clock
@@ -95,7 +122,9 @@ impl Store {
                         u.output_tokens as "turn_output?", u.cost_nanousd as "turn_cost?", u.duration_ms as "duration_ms?",
                         t.failure as "failure?", t.error as "error?", t.input_tokens as "task_input?",
                         t.output_tokens as "task_output?", t.cost_nanousd as "task_cost?", t.agent as "agent?",
-                        t.traceparent as "traceparent?"
+                        t.traceparent as "traceparent?", octet_length(t.assignment) as "assignment_bytes?",
+                        octet_length(t.result) as "result_bytes?", case when $5 then t.assignment end as "assignment?",
+                        case when $5 then t.result end as "result?"
                        from session s
                        left join lateral (
                            select *
@@ -112,7 +141,8 @@ impl Store {
                     session.0,
                     after,
                     task.map(|task| task.0),
-                    limit
+                    limit,
+                    texts == EventTexts::Included
                 )
                 .fetch_all(connection)
                 .await
@@ -154,6 +184,14 @@ impl Store {
                     .then(|| spent(row.task_input, row.task_output, row.task_cost)),
                 agent: row.agent.unwrap_or_default(),
                 traceparent: row.traceparent,
+                assignment: TextRef {
+                    bytes: row.assignment_bytes.unwrap_or_default(),
+                    text: row.assignment,
+                },
+                result: row
+                    .result_bytes
+                    .filter(|_| kind == EventKind::Completed)
+                    .map(|bytes| TextRef { bytes, text: row.result }),
             });
         }
         let is_whole = i64::try_from(events.len()).is_ok_and(|length| length < limit);

@@ -62,6 +62,7 @@ mod claim;
 mod collect;
 mod connection_pool;
 mod delegate;
+mod delegate_unless_strict;
 mod draft;
 mod end;
 mod end_and_claim;
@@ -124,12 +125,15 @@ pub use cap::Slots;
 pub use claim::{Assignment, Claim};
 pub use collect::Collected;
 pub use delegate::{NewDelegation, Operator};
+pub use delegate_unless_strict::Delegated;
 pub use draft::Draft;
 pub use end::{Ending, Unwritten};
 pub use end_and_claim::EndAndClaim;
 pub use error::Error;
 pub use event_notifier::{LiveText, TextFilter, Watcher};
-pub use events::{Event, EventPage, StoredAnswer, TaskSession, UsedTool};
+pub use events::{
+    Event, EventPage, EventQuery, EventTexts, StoredAnswer, TaskSession, TextRef, UsedTool,
+};
 pub use fleet::{Fleet, PoolStats};
 pub use health::DatabaseHealth;
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};

@@ -1,4 +1,6 @@
-use adjutant_agent::{EndedTask, Outcome, OutcomeParts, SessionId, Spent, TaskId, TaskNumber};
+use adjutant_agent::{
+    Depth, EndedTask, Outcome, OutcomeParts, SessionId, Spent, TaskId, TaskNumber,
+};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -84,7 +86,7 @@ impl Row {
             number: TaskNumber(self.number),
             agent: self.agent,
             label: self.label,
-            depth: self.depth,
+            depth: Depth::from_column(self.depth),
             metadata: Map::new(),
             outcome,
             turns_used: self.turns_used,

@@ -136,7 +136,7 @@ impl Store {
         Spawn { tasks: rows, operator: None, by: None, keyed }.call(self, &checked).await
     }
 
-    fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
+    pub(crate) fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
         let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
         let pools: BTreeSet<_> =
             tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskId, TaskNumber, Webhook, WorkerId};
+use adjutant_agent::{Depth, ErrorCode, Refusal, SessionId, TaskId, TaskNumber, Webhook, WorkerId};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +14,9 @@ pub struct TaskRecord {
     #[serde(flatten)]
     pub entry: TaskEntry,
     pub root: TaskId,
-    pub depth: i16,
+    /// 1 for a task of an orchestrator, 2 for its children.
+    #[schema(value_type = i32)]
+    pub depth: Depth,
     #[schema(value_type = Object)]
     pub metadata: Value,
     /// The configuration that it was spawned with, without prompts and the texts of skills, which
@@ -125,7 +127,7 @@ impl Store {
         Ok(TaskRecord {
             entry: row.entry.0,
             root: TaskId(row.root),
-            depth: row.depth,
+            depth: Depth::from_column(row.depth),
             metadata: row.metadata,
             config: row.config,
             timeout_s: row.timeout_s,

@@ -117,8 +117,8 @@ impl Agents {
         }
     }
 
-    /// Waits for MCP servers that provide tools of the agent: they may take longer to start than this
-    /// worker, and a call of their tools would fail.
+    /// Waits for MCP servers that provide tools of the agent: they may take longer to start than
+    /// this worker, and a call of their tools would fail.
     async fn wait_for_tools(&self, task: &Task, agent: &AgentConfig) -> Result<(), Stop> {
         let names = agent.allowed_tools().filter(|name| *name != SHARED_CONTEXT);
         task.unless_draining(self.toolbox.ready_for(names)).await

@@ -1,10 +1,10 @@
-//! The apalis backend, and the only file that uses apalis. Apalis runs claimed tasks; the queue, the
-//! leases and the ends are Adjutant's own:
+//! The apalis backend, and the only file that uses apalis. Apalis runs claimed tasks; the queue,
+//! the leases and the ends are Adjutant's own:
 //!
 //! - No poll of the backend fails, because an error would end the apalis worker and drop the tasks
 //!   that it runs.
-//! - Claims, renewals and ends have loops of their own, because apalis calls only `poll_close` while
-//!   it drains.
+//! - Claims, renewals and ends have loops of their own, because apalis calls only `poll_close`
+//!   while it drains.
 //! - Draining ends the stream of claims: claimed tasks reach their handler, and then the apalis
 //!   worker ends by itself.
 //! - Each attempt is a tokio task of its own, which is aborted when the worker is dropped.

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, SessionId, TaskId, TaskNumber};
+use adjutant_agent::{Depth, FailureKind, SessionId, TaskId, TaskNumber};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -15,8 +15,8 @@ use crate::{End, Handler, Stop, Task};
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Called around every attempt of a [`Hooked`] handler. A hook that fails, panics or takes longer
-/// than 5 seconds is logged, and the task continues. A worker that is killed calls no hook; the next
-/// attempt does.
+/// than 5 seconds is logged, and the task continues. A worker that is killed calls no hook; the
+/// next attempt does.
 pub trait Hooks: Send + Sync + 'static {
     /// Called before the handler runs.
     fn started(&self, task: &AttemptInfo) -> impl Future<Output = Result<(), String>> + Send;
@@ -40,7 +40,8 @@ pub struct AttemptInfo {
     /// Starts at 1, and grows when a task was released, waited or lost its worker.
     pub attempt: i32,
     pub parent: Option<TaskId>,
-    pub depth: i16,
+    /// 1 for a task of an orchestrator, 2 for its children.
+    pub depth: Depth,
     pub traceparent: Option<String>,
 }
 

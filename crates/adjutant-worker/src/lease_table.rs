@@ -16,7 +16,7 @@ use crate::answer_draft::AnswerDraft;
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     pub(crate) task: TaskId,
-    begun: StartedAttempt,
+    attempt: StartedAttempt,
     claimed_at: Instant,
     /// The start event of the attempt is written.
     announced: AtomicBool,
@@ -93,10 +93,10 @@ impl LeaseTable {
         Room { table: self, size }
     }
 
-    pub(crate) fn add(&self, begun: StartedAttempt, claimed_at: Instant) -> Arc<HeldLease> {
+    pub(crate) fn add(&self, attempt: StartedAttempt, claimed_at: Instant) -> Arc<HeldLease> {
         let held = Arc::new(HeldLease {
-            task: begun.task,
-            begun,
+            task: attempt.task,
+            attempt,
             claimed_at,
             announced: AtomicBool::new(false),
             taken_away: CancellationToken::new(),
@@ -104,7 +104,7 @@ impl LeaseTable {
             stop_after: self.stop_after,
             draft: Mutex::default(),
         });
-        lock(&self.leases).insert(begun.lease, held.clone());
+        lock(&self.leases).insert(attempt.lease, held.clone());
         held
     }
 
@@ -123,7 +123,7 @@ impl LeaseTable {
             let mut draft = lock(&held.draft);
             if let Some((answer, text)) = draft.due(now) {
                 drafts.push(Draft {
-                    slot: held.begun.slot,
+                    slot: held.attempt.slot,
                     task: held.task,
                     lease: *lease,
                     answer,
@@ -151,7 +151,7 @@ impl LeaseTable {
     pub(crate) fn unannounced(&self, age: Duration) -> Vec<StartedAttempt> {
         let leases = lock(&self.leases);
         let due = leases.values().filter(|held| !held.announced.load(Ordering::Relaxed));
-        due.filter(|held| held.claimed_at.elapsed() >= age).map(|held| held.begun).collect()
+        due.filter(|held| held.claimed_at.elapsed() >= age).map(|held| held.attempt).collect()
     }
 
     pub(crate) fn announced(&self, ids: &[LeaseId]) {
@@ -180,7 +180,7 @@ impl LeaseTable {
     pub(crate) fn all(&self) -> Vec<(i32, TaskId, LeaseId)> {
         lock(&self.leases)
             .iter()
-            .map(|(lease, held)| (held.begun.slot, held.task, *lease))
+            .map(|(lease, held)| (held.attempt.slot, held.task, *lease))
             .collect()
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         let table = LeaseTable::new(2, STOP_AFTER);
         let lease = LeaseId(uuid());
         let now = Instant::now();
-        let held = table.add(begun(lease), now.checked_sub(STOP_AFTER).unwrap_or(now));
+        let held = table.add(started_attempt(lease), now.checked_sub(STOP_AFTER).unwrap_or(now));
         assert!(!held.is_valid());
         table.renewed(&[lease], now);
         assert!(held.is_valid());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_asks_for_no_more_than_the_free_capacity() {
+    fn a_claim_requests_no_more_than_the_free_capacity() {
         let table = LeaseTable::new(2, STOP_AFTER);
         assert_eq!(table.room().size, 2);
         let room = table.room();
@@ -221,7 +221,7 @@ mod tests {
         drop(room);
         let leases: Vec<LeaseId> = (0..3).map(|_| LeaseId(uuid())).collect();
         for lease in &leases {
-            table.add(begun(*lease), Instant::now());
+            table.add(started_attempt(*lease), Instant::now());
         }
         assert_eq!(table.room().size, 0);
         table.remove(leases[0]);
@@ -233,15 +233,15 @@ mod tests {
     fn a_start_event_is_written_once_and_not_too_early() {
         let table = LeaseTable::new(2, STOP_AFTER);
         let lease = LeaseId(uuid());
-        let begun = begun(lease);
-        table.add(begun, Instant::now());
+        let attempt = started_attempt(lease);
+        table.add(attempt, Instant::now());
         assert!(table.has_unannounced() && table.unannounced(STOP_AFTER).is_empty());
-        assert_eq!(table.unannounced(Duration::ZERO), [begun]);
+        assert_eq!(table.unannounced(Duration::ZERO), [attempt]);
         table.announced(&[lease]);
         assert!(!table.has_unannounced() && table.unannounced(Duration::ZERO).is_empty());
     }
 
-    fn begun(lease: LeaseId) -> StartedAttempt {
+    fn started_attempt(lease: LeaseId) -> StartedAttempt {
         StartedAttempt { slot: 1, task: TaskId(uuid()), lease, session: SessionId(1) }
     }
 

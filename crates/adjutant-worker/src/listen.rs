@@ -84,10 +84,10 @@ async fn listen(state: &Arc<WorkerState>) -> String {
 
 /// Wakes this worker at its place in the order of all workers, which is random but agreed, so that
 /// they do not contend for one task.
-fn wake(state: &Arc<WorkerState>, lot: u32) {
+fn wake(state: &Arc<WorkerState>, seed: u32) {
     let place = lock(&state.peers)
         .iter()
-        .filter(|peer| rank(lot, **peer) > rank(lot, state.worker.id()))
+        .filter(|peer| rank(seed, **peer) > rank(seed, state.worker.id()))
         .count();
     if place == 0 {
         state.wake.notify_one();
@@ -101,10 +101,10 @@ fn wake(state: &Arc<WorkerState>, lot: u32) {
     });
 }
 
-/// All workers compute the same ranks. `lot` is random per notification.
-fn rank(lot: u32, worker: WorkerId) -> u64 {
+/// All workers compute the same ranks. `seed` is random per notification.
+fn rank(seed: u32, worker: WorkerId) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (lot, worker).hash(&mut hasher);
+    (seed, worker).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_order_of_workers_differs_between_notifications() {
         let workers: Vec<WorkerId> = (0..4).map(|_| WorkerId::new()).collect();
-        let first = |lot| workers.iter().max_by_key(|worker| rank(lot, **worker));
+        let first = |seed| workers.iter().max_by_key(|worker| rank(seed, **worker));
         let different: std::collections::HashSet<_> = (0..100).map(first).collect();
         assert_eq!(different.len(), 4);
     }

@@ -1,5 +1,5 @@
-//! Clients of the configured models. A [`Model`] makes one streaming HTTP call at a time per caller,
-//! in the wire format of its server.
+//! Clients of the configured models. A [`Model`] makes one streaming HTTP call at a time per
+//! caller, in the wire format of its server.
 //!
 //! ```text
 //!  Request ─> wire::request_body ─> http_call ─> response ─> wire::add_event ─> Reply

@@ -1,5 +1,5 @@
-//! Logs the texts of tasks, models and tools (specification row G30). Without `log_payloads` none of
-//! them is in a log or a trace.
+//! Logs the texts of tasks, models and tools (specification row G30). Without `log_payloads` none
+//! of them is in a log or a trace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +21,11 @@ pub fn enable() {
 
 pub(crate) fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
+}
+
+/// The text, if payloads are logged.
+pub(crate) fn if_enabled(text: &str) -> Option<&str> {
+    is_enabled().then_some(text)
 }
 
 pub(crate) fn log_request(task: TaskId, request: &Request<'_>) {

@@ -15,11 +15,11 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
         state.claimed.notified().await;
         while state.leases.has_unannounced() {
             tokio::time::sleep(MIN_AGE).await;
-            let begun = state.leases.unannounced(MIN_AGE);
-            if begun.is_empty() {
+            let attempts = state.leases.unannounced(MIN_AGE);
+            if attempts.is_empty() {
                 continue;
             }
-            match state.start_events.record_starts(&begun).await {
+            match state.start_events.record_starts(&attempts).await {
                 Ok(announced) => state.leases.announced(&announced),
                 // The next round tries again, or the task's next event implies its start.
                 Err(error) => tracing::debug!("writing start events failed: {error}"),

@@ -1,5 +1,6 @@
 //! Stores drafts of answers that take long, so that a cancelled task keeps the text that its model
-//! has produced so far. Nothing waits for a draft, and one that could not be stored is stored again.
+//! has produced so far. Nothing waits for a draft, and one that could not be stored is stored
+//! again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

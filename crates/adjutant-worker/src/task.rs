@@ -150,8 +150,8 @@ impl Task {
         self.retry(|| self.lease.store().earlier_tasks(&self.assignment.config)).await
     }
 
-    /// Stores the next turn, renews the lease, and runs the preflight of the next call of the turn's
-    /// model. The model call is never repeated after this.
+    /// Stores the next turn, renews the lease, and runs the preflight of the next call of the
+    /// turn's model. The model call is never repeated after this.
     pub async fn checkpoint(&mut self, turn: &Turn) -> Result<PreflightResult, Stop> {
         for pause in backoff() {
             let requested_at = Instant::now();
@@ -181,8 +181,8 @@ impl Task {
         Ok(())
     }
 
-    /// Applies a call to the shared context and stores its result in one transaction, and renews the
-    /// lease.
+    /// Applies a call to the shared context and stores its result in one transaction, and renews
+    /// the lease.
     pub async fn shared_context(
         &self,
         call_id: &str,

@@ -1,4 +1,5 @@
-//! Log events and spans of an attempt: identifiers, counts and times, never texts.
+//! Log events and spans of an attempt: identifiers, counts, sizes and times. The events of a
+//! delegation (specification row 2.35) have texts too if payloads are logged.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use chrono::Utc;
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::{End, Stop, Task, trace};
+use crate::{End, Stop, Task, payloads, trace};
 
 /// The span of an attempt, in the trace that its task was spawned in.
 pub(crate) fn attempt_span(task: &Task) -> Span {
@@ -36,6 +37,7 @@ pub(crate) fn attempt_span(task: &Task) -> Span {
 
 pub(crate) fn log_start(task: &Task) {
     let (session, number) = (session(task), task.assignment().number);
+    let text = &task.assignment().text;
     tracing::info!(
         action = "start",
         event.name = "delegation.started",
@@ -47,6 +49,9 @@ pub(crate) fn log_start(task: &Task) {
         agent.name = task.assignment().agent,
         task.attempt = task.attempt(),
         task.queued_ms = queued_ms(task),
+        delegation.task.id = %task.id(),
+        delegation.task.bytes = text.len(),
+        delegation.task.text = payloads::if_enabled(text),
         "task {number} of {session} started"
     );
 }
@@ -152,24 +157,47 @@ pub(crate) fn log_end(task: &Task, span: &Span, end: Option<&Result<End, Stop>>,
     );
 }
 
-/// The end event of a delegation. It is logged after the end is stored, so that its reader finds the
-/// outcome in the database.
+/// The end event of a delegation. It is logged after the end is stored, so that its reader finds
+/// the outcome in the database.
 pub(crate) struct DelegationCompleted {
     session: String,
     task: TaskId,
     number: TaskNumber,
     agent: String,
     traceparent: Option<String>,
-    success: bool,
+    assignment: LoggedText,
+    /// `None` if it failed.
+    result: Option<LoggedText>,
+    failure: Option<FailureKind>,
+    error: Option<LoggedText>,
+}
+
+/// A text of which the log has the size, and the text itself only if payloads are logged.
+struct LoggedText {
+    bytes: usize,
+    text: Option<String>,
+}
+
+impl LoggedText {
+    fn of(text: &str) -> Self {
+        Self { bytes: text.len(), text: payloads::if_enabled(text).map(str::to_owned) }
+    }
 }
 
 impl DelegationCompleted {
     /// `None` if the delegation does not end with this attempt.
     pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>) -> Option<Self> {
-        let success = match end {
-            Some(Ok(End::Completed { .. })) => true,
-            Some(Ok(End::Failed { .. }) | Err(Stop::Store(_))) => false,
-            _ => return None,
+        let (result, failure, error) = match end? {
+            Ok(End::Completed { result, .. }) => (Some(LoggedText::of(result)), None, None),
+            Ok(End::Failed { failure, error, .. }) => {
+                (None, Some(*failure), Some(LoggedText::of(error)))
+            }
+            Err(Stop::Store(error)) => {
+                let error = LoggedText::of(&error.to_string());
+                (None, Some(FailureKind::Internal), Some(error))
+            }
+            Ok(End::Released { .. } | End::Waiting { .. })
+            | Err(Stop::HandOver | Stop::LeaseLost) => return None,
         };
         Some(Self {
             session: session(task).to_owned(),
@@ -177,7 +205,10 @@ impl DelegationCompleted {
             number: task.assignment().number,
             agent: task.assignment().agent.clone(),
             traceparent: task.assignment().traceparent.clone(),
-            success,
+            assignment: LoggedText::of(&task.assignment().text),
+            result,
+            failure,
+            error,
         })
     }
 
@@ -191,7 +222,16 @@ impl DelegationCompleted {
             task.id = %self.task,
             task.number = %number,
             agent.name = self.agent,
-            delegation.success = self.success,
+            delegation.success = self.result.is_some(),
+            delegation.task.id = %self.task,
+            delegation.task.bytes = self.assignment.bytes,
+            delegation.task.text = self.assignment.text,
+            delegation.result.id = self.result.as_ref().map(|_| tracing::field::display(self.task)),
+            delegation.result.bytes = self.result.as_ref().map(|result| result.bytes),
+            delegation.result.text = self.result.as_ref().and_then(|result| result.text.as_deref()),
+            delegation.failure = self.failure.map(FailureKind::as_str),
+            delegation.error.bytes = self.error.as_ref().map(|error| error.bytes),
+            delegation.error.text = self.error.as_ref().and_then(|error| error.text.as_deref()),
             "task {number} of {session}: delegation completed"
         );
     }

@@ -27,9 +27,15 @@ inherit_tools = ['lookup', 'read_file']
 ";
 
 async fn opened(script: Script) -> (Fleet, TestServer) {
+    opened_with(script, "").await
+}
+
+/// With these settings at the start of the config.
+async fn opened_with(script: Script, settings: &str) -> (Fleet, TestServer) {
     let fleet = Fleet::with(script, |_| MORE.to_owned()).await;
     let config = std::fs::read_to_string(fleet.file("adjutant.toml")).unwrap();
-    let server = TestServer::of(&fleet.world, &config);
+    std::fs::write(fleet.file("adjutant.toml"), format!("{settings}{config}")).unwrap();
+    let server = fleet.server();
     (fleet, server)
 }
 
@@ -117,7 +123,7 @@ async fn row_2_34_the_prompt_of_a_session_names_its_subagents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_2_33_and_2_34_an_agent_uses_what_it_inherits_and_its_prompt_names_what_it_has() {
+async fn rows_2_33_and_2_34_an_agent_uses_inherited_tools_and_its_prompt_lists_them() {
     let script = Script::new()
         .on(When::assignment("Analyse"))
         .then(
@@ -187,39 +193,114 @@ async fn events_of(server: &TestServer, task: uuid::Uuid) -> Vec<Value> {
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
+/// A delegation of `TASK`, from its call to its end: the events of its stream and of the worker's
+/// log, by their names.
+struct Delegation {
+    id: uuid::Uuid,
+    traceparent: String,
+    streamed: Vec<Value>,
+    logged: Vec<Value>,
+    fleet: Fleet,
+}
+
+const TASK: &str = "Secret words.";
+const RESULT: &str = "Sécret answer.";
+
+impl Delegation {
+    async fn run(more: &str) -> Self {
+        let (fleet, server) =
+            opened_with(Script::new().on(When::any()).then(text(RESULT)), more).await;
+        let worker = fleet.worker();
+        server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+        call(&server, "subagent", json!({"category": "researcher", "prompt": TASK})).await;
+        let (id, traceparent): (uuid::Uuid, String) =
+            sqlx::query_as("select id, traceparent from task")
+                .fetch_one(&fleet.world.sql)
+                .await
+                .unwrap();
+        worker.until_logged("delegation.completed").await;
+        let lines = worker.stderr();
+        let logged = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Self { id, traceparent, streamed: events_of(&server, id).await, logged, fleet }
+    }
+
+    fn streamed(&self, kind: &str) -> &Value {
+        self.streamed.iter().find(|event| event["kind"] == kind).unwrap()
+    }
+
+    fn logged(&self, name: &str) -> &Value {
+        self.logged.iter().find(|event| event["event.name"] == name).unwrap()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn row_2_35_both_ends_of_a_delegation_have_the_same_ids_and_the_notification_is_stored_first()
 {
-    let (fleet, server) = opened(Script::new().on(When::any()).then(text("Done."))).await;
-    let worker = fleet.worker();
-    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
-    call(&server, "subagent", json!({"category": "researcher", "prompt": "Secret words."})).await;
-    let (id, traceparent): (uuid::Uuid, String) =
-        sqlx::query_as("select id, traceparent from task")
-            .fetch_one(&fleet.world.sql)
-            .await
-            .unwrap();
-    worker.until_logged("delegation.completed").await;
-    let said = worker.stderr();
-    for name in ["delegation.started", "delegation.completed"] {
-        let line = said.lines().find(|line| line.contains(name)).unwrap();
-        assert!(line.contains(&id.to_string()) && line.contains(&traceparent), "{line}");
-        assert!(!line.contains("Secret words."), "{line}");
-    }
-    let events = events_of(&server, id).await;
+    let delegation = Delegation::run("").await;
+    let (id, traceparent) = (json!(delegation.id), json!(delegation.traceparent));
     for kind in ["started", "completed"] {
-        let event = events.iter().find(|event| event["kind"] == kind).unwrap();
+        let event = delegation.streamed(kind);
         assert_eq!(
             (&event["correlation_id"], &event["traceparent"], &event["agent"]),
-            (&json!(id), &json!(traceparent), &json!("researcher")),
+            (&id, &traceparent, &json!("researcher")),
+            "{event}"
+        );
+        let event = delegation.logged(&format!("delegation.{kind}"));
+        assert_eq!(
+            (&event["correlation.id"], &event["traceparent"], &event["agent.name"]),
+            (&id, &traceparent, &json!("researcher")),
             "{event}"
         );
     }
-    let logged: bool = sqlx::query_scalar(
+    let stored_first: bool = sqlx::query_scalar(
         "select n.created_at <= e.at from notification n join event e on e.task = n.task and e.kind = 'completed'",
     )
-    .fetch_one(&fleet.world.sql)
+    .fetch_one(&delegation.fleet.world.sql)
     .await
     .unwrap();
-    assert!(logged, "the notification is of the transaction that tells of the end");
+    assert!(stored_first, "the notification is of the transaction that stores the end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_2_35_events_have_the_ids_and_sizes_of_the_task_and_the_result() {
+    let delegation = Delegation::run("").await;
+    let reference = |text: &str| json!({"id": delegation.id, "bytes": text.len()});
+    let (started, completed) = (delegation.streamed("started"), delegation.streamed("completed"));
+    assert_eq!((&started["task"], started.get("result")), (&reference(TASK), None));
+    assert_eq!((&completed["task"], &completed["result"]), (&reference(TASK), &reference(RESULT)));
+    for name in ["delegation.started", "delegation.completed"] {
+        let event = delegation.logged(name);
+        assert_eq!(
+            (&event["delegation.task.id"], &event["delegation.task.bytes"]),
+            (&json!(delegation.id), &json!(TASK.len())),
+            "{event}"
+        );
+    }
+    let completed = delegation.logged("delegation.completed");
+    assert_eq!(
+        (&completed["delegation.result.id"], &completed["delegation.result.bytes"]),
+        (&json!(delegation.id), &json!(RESULT.len())),
+        "{completed}"
+    );
+    let everything = json!([delegation.streamed, delegation.logged]).to_string();
+    assert!(!everything.contains(TASK) && !everything.contains(RESULT), "{everything}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_2_35_events_have_the_texts_if_payloads_are_logged() {
+    let delegation = Delegation::run("log_payloads = true\n").await;
+    let (started, completed) = (delegation.streamed("started"), delegation.streamed("completed"));
+    assert_eq!((&started["task"]["text"], started.get("result")), (&json!(TASK), None));
+    assert_eq!(
+        (&completed["task"]["text"], &completed["result"]["text"]),
+        (&json!(TASK), &json!(RESULT))
+    );
+    let started = delegation.logged("delegation.started");
+    assert_eq!(started["delegation.task.text"], TASK, "{started}");
+    let completed = delegation.logged("delegation.completed");
+    assert_eq!(
+        (&completed["delegation.task.text"], &completed["delegation.result.text"]),
+        (&json!(TASK), &json!(RESULT)),
+        "{completed}"
+    );
 }

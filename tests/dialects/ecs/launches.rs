@@ -1,10 +1,16 @@
-//! `subagent`: in the foreground and in the background, and what is refused.
+//! `subagent` in the foreground and in the background, and its refusals.
+
+use std::sync::Arc;
 
 use adjutant_agent::{AgentConfig, FailureKind};
+use adjutant_server::Dialect;
 use serde_json::{Value, json};
 
-use crate::dialects::ecs::orchestrator::EcsOrchestrator;
-use crate::support::world::until;
+use crate::dialects::ecs::orchestrator::{CONFIG, EcsOrchestrator};
+use crate::support::proxy::Proxy;
+use crate::support::test_server::TestServer;
+use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::world::{World, until};
 
 async fn claimed(orchestrator: &EcsOrchestrator) -> adjutant_store::Claim {
     until("the task can be claimed", async || {
@@ -34,7 +40,7 @@ async fn row_2_3_a_call_in_the_foreground_answers_the_final_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_2_25_and_2_31_a_call_in_the_foreground_says_why_there_is_no_text() {
+async fn rows_2_25_and_2_31_a_foreground_call_without_a_text_answers_with_the_error() {
     let orchestrator = EcsOrchestrator::new().await;
     for (failure, error, said) in [
         (
@@ -97,6 +103,41 @@ async fn row_2_4_a_background_call_answers_at_once_that_it_is_queued() {
     );
 }
 
+/// Calls in a row, so many that a few queries of the server's own do not matter.
+const CALLS: u64 = 40;
+
+/// The number of queries for [`CALLS`] calls with these arguments, each with a key of its own.
+async fn queries(proxy: &Proxy, client: &ToolClient, arguments: &Value) -> u64 {
+    let call = async |key: String| {
+        client.with_key(&key).delegate(arguments.clone()).await;
+    };
+    // The connections are open, and the statements prepared.
+    for number in 0..CALLS {
+        call(format!("{:?} first {number}", client.dialect)).await;
+    }
+    let before = proxy.sent();
+    for number in 0..CALLS {
+        call(format!("{:?} second {number}", client.dialect)).await;
+    }
+    proxy.sent() - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_2_4_a_background_call_costs_as_many_queries_as_a_spawn_of_spec() {
+    let world = World::new().await;
+    let proxy = Proxy::before(&world).await;
+    let server = Arc::new(TestServer::at(&proxy.url(), CONFIG));
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let client =
+        async |dialect| ToolClient::connect(server.clone(), Wire::Http, dialect, None, "s").await;
+    let spawn = json!({"action": "spawn", "agent": "writer", "task": "Write.", "queue": true});
+    let spawns = queries(&proxy, &client(Dialect::Spec).await, &spawn).await;
+    let launch = json!({"category": "writer", "prompt": "Write.", "background": true});
+    let launches = queries(&proxy, &client(Dialect::Ecs).await, &launch).await;
+    assert!(launches < spawns + CALLS / 2, "{launches} queries for launches, {spawns} for spawns");
+    assert_eq!(world.count("select count(*) from task").await, 160, "each call has spawned");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_2_5_to_2_8_sessions_queue_in_the_order_of_their_launch_and_are_never_refused() {
     let orchestrator = EcsOrchestrator::new().await;
@@ -124,7 +165,7 @@ async fn rows_2_5_to_2_8_sessions_queue_in_the_order_of_their_launch_and_are_nev
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_g_3_beyond_the_sessions_queue_it_is_an_error_string() {
+async fn row_g_3_a_launch_beyond_the_sessions_queue_is_an_error_string() {
     let orchestrator = EcsOrchestrator::new().await;
     orchestrator
         .server
@@ -209,7 +250,7 @@ async fn row_2_28_an_unknown_category_creates_an_agent_where_allowed() {
         json!("Error: Unknown subagent 'Security Reviewer'"),
         "what is no name makes up nobody"
     );
-    // In our own dialect too.
+    // The same in `spec`.
     let body = json!({"action": "spawn", "agent": "poet", "task": "Rhyme."}).to_string();
     let spawned = orchestrator.server.post("/v1/sessions/s/tools/subagent", &body).await.ok(200);
     assert_eq!(
@@ -248,7 +289,7 @@ async fn row_2_30_wrong_arguments_are_refused_before_anything_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_nobody_else() {
+async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_no_other_task() {
     let orchestrator = EcsOrchestrator::new().await;
     let load = json!({"category": "researcher", "prompt": "x", "background": true,
         "load_skills": ["sql", "web-search", "cooking"]});

@@ -74,7 +74,7 @@ impl EcsOrchestrator {
         self.client.post(tool_call(tool, arguments.clone())).await
     }
 
-    /// What a well-formed call answers.
+    /// The answer of a valid call.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.raw(tool, &arguments).await.ok(200)
     }
@@ -116,7 +116,7 @@ impl EcsOrchestrator {
         self.call("subagent_result", json!({"session_id": session, "timeout": 0})).await
     }
 
-    /// What the task was spawned with.
+    /// The configuration of the task.
     pub async fn config(&self, session: &str) -> Value {
         let number: i32 = session.strip_prefix("t_").unwrap().parse().unwrap();
         sqlx::query_scalar("select config from task where number = $1")

@@ -94,7 +94,7 @@ async fn rows_2_14_and_2_15_a_long_result_is_named_and_its_name_lasts() {
     let digits = id.strip_prefix("subagent_").unwrap();
     assert!(digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
     assert_ne!(orchestrator.result(&short).await["artifact_id"], id);
-    // All of it is there for our own `read`.
+    // `read` of `spec` returns the full text.
     let body = json!({"action": "read", "task_id": long, "limit": 20_000}).to_string();
     let page = orchestrator.server.post("/v1/sessions/s/tools/subagent", &body).await.ok(200);
     assert_eq!(page["result_chars"], 4097);

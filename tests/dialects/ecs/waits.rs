@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::dialects::ecs::orchestrator::EcsOrchestrator;
 use crate::support::world::{race, until};
 
-/// Until a call that waits has looked, and sleeps.
+/// Waits until a blocking call has polled and sleeps.
 async fn until_it_waits(orchestrator: &EcsOrchestrator) {
     until("somebody waits", async || {
         let query = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like '%from wait_for_notifications_1(%'";
@@ -131,12 +131,12 @@ async fn row_g_12_a_cancelled_session_wakes_its_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_2_26_a_wait_that_times_out_says_so_and_changes_nothing() {
+async fn row_2_26_a_wait_that_times_out_reports_it_and_changes_nothing() {
     let orchestrator = EcsOrchestrator::with("[dialects]\nlongest_wait_s = 0.3\n").await;
     let session = orchestrator.launch("writer").await;
     let said = orchestrator.call("subagent_wait", json!({"timeout": 0.05})).await;
     assert_eq!(said, json!("Error: subagent_wait_timeout: Subagent wait timeout after 0.05s"));
-    // A call may take 45 seconds, here 0.3: who would wait for longer calls again.
+    // A call may take 45 seconds, here 0.3; a longer wait is a second call.
     for arguments in [json!({}), json!({"timeout": 60.0}), json!({"session_ids": [session]})] {
         let said = orchestrator.call("subagent_wait", arguments).await;
         assert_eq!(said, json!("Still under way: t_01. Call subagent_wait again."));

@@ -1,4 +1,4 @@
-//! What holds for every call: tools, sessions, strictness, trace.
+//! Rules of every call: tools, sessions, strict arguments, traces.
 
 use adjutant_agent::ErrorCode;
 use adjutant_server::ToolCall;
@@ -84,7 +84,7 @@ async fn row_g_25_an_unknown_session_or_tool_is_not_found(orchestrator: Orchestr
         .await;
 }
 
-/// Over HTTP there is no route to them.
+/// HTTP has no route to them.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_g_25_a_name_that_no_session_has_is_not_found_in_process() {
     let orchestrator = Orchestrator::in_process().await;

@@ -1,5 +1,4 @@
-//! shared_context as the orchestrator calls it. What the store makes of the calls is tested row by
-//! row in `shared_context`.
+//! shared_context as orchestrators call it. `store/shared_context` tests the store's part.
 
 use adjutant_agent::{ContextCall, ErrorCode};
 use serde_json::{Value, json};
@@ -203,7 +202,7 @@ async fn row_sc_17_a_size_is_a_quarter_of_the_characters(orchestrator: Orchestra
     }
 }
 
-/// Nobody waits for a writer of another session.
+/// A writer of one session does not block other sessions.
 async fn row_sc_20_a_full_store_is_quick(orchestrator: Orchestrator) {
     for key in 0..10 {
         orchestrator.context(write(&format!("k{key}"), &"x".repeat(3_900))).await;

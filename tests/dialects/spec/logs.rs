@@ -1,4 +1,4 @@
-//! What the log says of calls: who and what, and never what was said.
+//! The log entries of calls: names and ids, never texts.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ impl Write for Said {
 }
 
 impl Said {
-    /// What was said of this action, with its fields.
+    /// The log entries of this action, with their fields.
     fn of(&self, action: &str) -> Vec<Value> {
         let all = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines =

@@ -1,4 +1,4 @@
-//! wait: with ids and without, and who is told.
+//! wait, with ids and without.
 
 use adjutant_agent::ErrorCode;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ over_every_wire! {
     row_g_wait_at_most_a_hundred_unread_tasks_are_returned,
 }
 
-/// A wait that runs beside the test.
+/// A wait that runs concurrently with the test.
 fn waiting(orchestrator: &Orchestrator, arguments: Value) -> tokio::task::JoinHandle<Value> {
     let client = orchestrator.client.clone();
     tokio::spawn(async move {
@@ -31,8 +31,7 @@ fn waiting(orchestrator: &Orchestrator, arguments: Value) -> tokio::task::JoinHa
     })
 }
 
-/// Until the waiter has looked at least once: then it has the session's name, and its first look is
-/// behind it.
+/// Waits until the wait has polled at least once.
 async fn until_it_polls(orchestrator: &Orchestrator) {
     until("the waiter looks", async || {
         let looks = "select count(*) from pg_stat_activity where datname = current_database() and query like '%wait_1%'

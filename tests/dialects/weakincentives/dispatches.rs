@@ -155,7 +155,7 @@ async fn row_4_7_the_child_has_every_tool_of_its_parent_and_none_to_delegate_wit
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_on_a_snapshot_is_told_its_keys_and_to_put_its_findings_into_its_answer() {
+async fn the_prompt_of_a_child_on_a_snapshot_lists_its_keys_and_asks_for_findings_in_the_answer() {
     let script = Script::new().on(When::any()).then(text("Done."));
     let dispatcher = Dispatcher::new(Wire::Service, script).await;
     dispatcher.context(context("write", Some("the parent's"))).await;

@@ -16,7 +16,7 @@ fn call(label: &str, prompt: &str) -> Answer {
     tool_call("subagent", json!({"label": label, "task_prompt": prompt}))
 }
 
-/// A task as the server makes it of a call.
+/// The task that a server creates for a call.
 async fn give(fleet: &Fleet, prompt: &str) -> TaskId {
     let arguments = json!({"label": "top", "task_prompt": prompt});
     let tools = ["shared_context".to_owned(), "lookup".to_owned()];
@@ -25,7 +25,7 @@ async fn give(fleet: &Fleet, prompt: &str) -> TaskId {
     fleet.world.store.delegate(session, &new, &Operator::default(), None).await.unwrap().id
 }
 
-/// Each level calls the next, sums up what it got, and the last is told that it is the last.
+/// Each level calls the next one and summarizes its answer; the last level is refused.
 fn script() -> Script {
     Script::new()
         .on(When::last("Summarize your findings"))
@@ -75,7 +75,7 @@ async fn row_3_6_a_call_waits_for_its_child_and_three_levels_nest_where_the_oper
     fleet.close().await;
 }
 
-/// What is told of subagents: the event, its label and how deep it says that they are.
+/// The logged events of subagents: name, label and depth.
 fn logged(said: &str) -> Vec<String> {
     let events = events_in(said);
     let logged = events.iter().map(|event| {

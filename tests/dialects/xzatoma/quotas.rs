@@ -9,7 +9,7 @@ use crate::dialects::xzatoma::{arguments, turn};
 use crate::support::blocking_orchestrator::BlockingOrchestrator;
 use crate::support::tool_client::Wire;
 
-/// Over any quota, with nothing of the task.
+/// The answer of a call over a quota, without the task.
 fn over(answer: &Value, sentence: &str) {
     assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(answer["error"], format!("Resource quota exceeded: {sentence}"));

@@ -1,5 +1,5 @@
-//! Row 3.16 with servers and workers that are processes: what becomes of subagents is told once, by
-//! the one that stored it.
+//! Row 3.16 with servers and workers as processes: the process that stores the end of a subagent
+//! logs it, once.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Two servers whose calls hardly wait, and nobody yet who works.
+    /// Two servers whose calls time out soon, and no worker.
     async fn of(script: Script, more: &str) -> Self {
         let fleet = Fleet::new(script).await;
         let model = model_config("openai", "openai", &fleet.model, "");
@@ -57,7 +57,7 @@ impl Setup {
             .push(WorkerProcess::start(work.envs(fault.map(|fault| ("ADJUTANT_FAULT", fault)))));
     }
 
-    /// What is told of the subagents with this label, and by whom.
+    /// The logged events of the subagents with this label, and the processes that logged them.
     fn events_of(&self, label: &str) -> Vec<(String, Value)> {
         let servers = self
             .servers
@@ -155,7 +155,7 @@ async fn row_3_16_an_end_without_a_waiting_caller_is_logged_once_by_its_worker()
     fields("slow", 2, json!({"depth": 1, "status": "incomplete"}));
     fields("clumsy", 1, json!({"depth": 1, "error": "model"}));
 
-    // Nothing more is told by being shown, here or there, again and again.
+    // Reading the answer again, at either server, logs nothing more.
     for server in [0, 1, 0, 1] {
         for (task, success) in tasks.iter().zip([true, true, false]) {
             let shown = setup.call(server, json!({"task_id": task})).await;
@@ -199,7 +199,7 @@ async fn row_3_16_an_end_that_uses_up_the_tokens_logs_that_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_3_16_a_worker_that_lost_its_lease_logs_no_end() {
     let mut setup = Setup::of(script(), "").await;
-    // The lease is lost with the last turn, between which and the end there is nothing.
+    // The lease is lost right after the last turn, before the end.
     let lose = "create function lose() returns trigger language plpgsql as $$
         begin update slot set lease = gen_random_uuid() where task = new.task; return null; end $$";
     let when = "create trigger lose after insert on turn for each row when (new.kind = 'summary') execute function lose()";

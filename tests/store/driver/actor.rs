@@ -260,7 +260,7 @@ impl Actor {
     /// A parent spawns children and waits for some of them.
     async fn delegate(&mut self) {
         let Some(claim) = self.take() else { return };
-        if claim.assignment.depth >= 2 {
+        if claim.assignment.depth.0 >= 3 {
             self.held.push(claim);
             return;
         }

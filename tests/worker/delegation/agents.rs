@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::support::fleet::{Done, Fleet, to};
 use crate::support::world::until_within;
 
-/// Delegates.
+/// An agent that delegates.
 pub const HEAD: &str = "head";
-/// Does not.
+/// An agent that does not delegate.
 pub const HAND: &str = "hand";
 
-/// Where heads may delegate as deep as this.
+/// A fleet with this depth limit.
 pub async fn home(script: Script, max_depth: u8) -> Fleet {
     home_with(script, max_depth, "").await
 }
@@ -56,7 +56,7 @@ pub fn wait(mode: &str) -> Answer {
     delegate(json!({"action": "wait", "mode": mode}))
 }
 
-/// Of those that the wait before it told of, the one at this place.
+/// The task with this index in the answer of the wait before.
 pub fn collect(fleet: usize) -> Value {
     json!({"action": "collect", "task_id": format!("{{results/0/tasks/{fleet}/task_id}}")})
 }
@@ -96,7 +96,7 @@ impl Fleet {
         .await;
     }
 
-    /// What happened to a task that is no turn and no tool call, in order.
+    /// The events of a task except for turns and tool calls, in order.
     pub async fn story(&self, task: TaskId) -> Vec<String> {
         sqlx::query_scalar(
             "select kind::text from event where task = $1 and kind not in ('turn', 'tool', 'started') order by seq",

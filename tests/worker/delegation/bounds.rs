@@ -1,4 +1,4 @@
-//! What bounds a tree: its depth, one budget, one cancel, one window.
+//! The limits of a tree: its depth, one budget, one cancel, one window.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::worker::delegation::agents::{
     HAND, HEAD, batch, collect, delegate, home, home_with, spawn, wait,
 };
 
-/// Heads that give their task to a head, for as long as they can.
+/// Heads that delegate to a head, down to the depth limit.
 fn deeper() -> Script {
     Script::new()
         .on(When::last("recursion depth"))
@@ -146,8 +146,8 @@ async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
         .then(tool_call("held", json!({})))
         .then(text("Slow."));
     let fleet = home(script, 2).await;
-    // Whose agents are known from now on. All heads are there before anybody works: else hands fill
-    // the window before the last.
+    // Its agents are published now. All heads are spawned before a worker starts, because hands
+    // would fill the window otherwise.
     drop(WorkerProcess::start(fleet.work().args(["--pool", "nobody's"])));
     let session = fleet.session("openai").await;
     let mut heads = Vec::new();

@@ -1,4 +1,4 @@
-//! What an agent can do with its tool to delegate, and what it is told.
+//! The actions of an agent's delegation tool, and their answers.
 
 use adjutant_script::{RecordedRequest, Script, When, text};
 use serde_json::{Value, json};

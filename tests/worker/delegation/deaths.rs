@@ -1,4 +1,4 @@
-//! Workers that die while they delegate, at each step of it.
+//! Workers that die at each fault point of a delegation.
 
 use adjutant_agent::TaskId;
 use adjutant_script::{Script, When, text};
@@ -9,21 +9,21 @@ use crate::support::fleet::{Fleet, to};
 use crate::support::worker_process::WorkerProcess;
 use crate::worker::delegation::agents::{HAND, HEAD, batch, collect, delegate, home, spawn, wait};
 
-/// Where a worker dies that has the head and its hands, one at a time.
+/// The fault points at which a worker of a head and its hands dies.
 const DEATHS: [&str; 14] = [
     "claimed:kill:1",
     // Before the children are spawned.
     "checkpointed:kill:1",
     "delegating:kill",
-    // After it: the answer is not stored, and then it is.
+    // After they are spawned: before and after the answer is stored.
     "delegated:kill",
     "tool_stored:kill:1",
-    // Before it lets go, and after.
+    // Before and after the parent waits.
     "checkpointed:kill:2",
     "parking:kill",
     "before_end:kill:1",
     "after_end:kill:1",
-    // Its children are done, and it has been claimed again.
+    // After its children have ended and it was claimed again.
     "claimed:kill:4",
     "tool_stored:kill:2",
     "collecting:kill:1",
@@ -98,13 +98,13 @@ async fn a_cancel_answers_the_same_if_the_parents_worker_dies() {
     fleet.world.assert_ended_once().await;
 }
 
-/// Of a head and its hands: who has just let go has claimed the next in the same call.
+/// A worker that ends an attempt claims the next task in the same call.
 async fn lost_attempts(fleet: &Fleet, head: TaskId) -> i64 {
     let lost = "select count(*) from attempt a join task t on t.id = a.task where t.root = $1 and a.outcome = 'lost'";
     sqlx::query_scalar(lost).bind(head.0).fetch_one(&fleet.world.sql).await.unwrap()
 }
 
-/// Of those that died, one may have swept another before.
+/// A worker that died later may have swept the task of another one.
 async fn all_to_the_default_pool(fleet: &Fleet) {
     for table in
         ["task set pool = 'default' where finished_at is null", "queue set pool = 'default'"]

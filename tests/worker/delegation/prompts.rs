@@ -1,4 +1,4 @@
-//! What the prompt of an agent says of those below it.
+//! The subagents in the prompt of an agent.
 
 use adjutant_script::{Script, When, text};
 

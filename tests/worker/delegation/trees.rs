@@ -1,5 +1,5 @@
-//! A tree of 1 + 3 + 9 + 27 tasks, at a cap below, near and above what it could use, with workers
-//! that die on the way.
+//! A tree of 1 + 3 + 9 + 27 tasks, at a cap below, near and above its size, with workers that
+//! die on the way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,7 @@ fn agents() -> String {
     (1..=4).map(agent).collect::<String>() + "[limits]\nmax_depth = 4\n"
 }
 
-/// What a task at this place answers: its own name, or what all below it answer.
+/// The result of this task: its own name, or the results of its children.
 fn answer(name: &str, level: i32) -> String {
     if level == 4 {
         return name.to_owned();
@@ -58,7 +58,7 @@ fn answer(name: &str, level: i32) -> String {
     format!("({})", below.join(" "))
 }
 
-/// Looks at the slots again and again.
+/// Polls the slots.
 struct Looks {
     done: Arc<AtomicBool>,
     /// The most tasks that waited at once.
@@ -103,7 +103,7 @@ impl Looks {
 async fn plant(wire: &str, cap: i32) -> (Fleet, TaskId) {
     let fleet = Fleet::with(script(), |_| agents()).await;
     fleet.world.store.set_cap(cap).await.unwrap();
-    // Whose agents are known from now on.
+    // Its agents are published now.
     drop(WorkerProcess::start(fleet.work().args(["--pool", "nobody's"])));
     let session = fleet
         .world
@@ -116,7 +116,7 @@ async fn plant(wire: &str, cap: i32) -> (Fleet, TaskId) {
     (fleet, root)
 }
 
-/// Every task was done once, by those who should, and everybody said what they should.
+/// Every task has completed once, with the expected result, at the expected depth.
 async fn assert_whole(fleet: &Fleet, root: TaskId) {
     let done = fleet.done(root).await;
     done.assert_completed(&answer("r", 1));
@@ -148,7 +148,7 @@ async fn assert_whole(fleet: &Fleet, root: TaskId) {
 async fn grows_whatever_dies(wire: &str, cap: i32) {
     let (fleet, root) = plant(wire, cap).await;
     let looks = Looks::start(&fleet.world, cap.into());
-    // At a cap of 1 they come one after the other: each works until it dies, and the next goes on.
+    // At a cap of 1 the workers run one after the other: each until it dies.
     let faults = ["delegated:kill:2", "parking:kill:2", "after_end:kill:5", "tool_stored:kill:4"];
     for fault in faults {
         let mut work = fleet.work();

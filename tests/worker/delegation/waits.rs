@@ -1,4 +1,4 @@
-//! Parents that wait: what wakes them, and what does not.
+//! Parents that wait, and the events that wake them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::worker::delegation::agents::{
     HAND, batch, collect, delegate, home, results, spawn, wait,
 };
 
-/// A hand that is done at once, and one that is done when it is let go.
+/// A hand that completes at once, and one that completes when the test releases it.
 fn hands(script: Script) -> Script {
     script
         .on(When::assignment("Be quick"))
@@ -79,7 +79,7 @@ async fn a_child_that_is_cancelled_wakes_its_parent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_with_a_timeout_ends_with_it_and_says_so() {
+async fn a_wait_with_a_timeout_ends_with_it_and_reports_it() {
     let script = Script::new()
         .on(When::system("You are a head."))
         .then(batch(HAND, &["Be slow.", "Be quick."]))
@@ -98,7 +98,7 @@ async fn a_wait_with_a_timeout_ends_with_it_and_says_so() {
     assert_eq!(done.attempt, 2, "it held nothing meanwhile");
     assert_eq!(place.world.count("select count(*) from awaited").await, 0);
 
-    // Its parent is done, and it goes on all the same.
+    // It continues although its parent has ended.
     let slow = place.children(head).await[0];
     place.tools.let_go();
     place.done(slow).await.assert_completed("Slow.");

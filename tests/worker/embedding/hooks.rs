@@ -7,27 +7,27 @@ use adjutant_worker::{
 
 use crate::support::world::{World, queued, until};
 
-/// What a hook does after it has noted that it was called.
+/// The behaviour of a hook after it has recorded its call.
 #[derive(Clone, Copy)]
-enum Manner {
+enum HookBehaviour {
     Good,
     Fails,
     Panics,
     Hangs,
 }
 
-/// The attempt, and how it stopped if that was told.
+/// The number of the attempt, and how it stopped if it is a `stopped` hook.
 type Call = (i32, Option<Stopped>);
 
 #[derive(Clone)]
-struct Noted {
+struct RecordingHooks {
     calls: Arc<Mutex<Vec<Call>>>,
-    manner: Manner,
+    behaviour: HookBehaviour,
 }
 
-impl Noted {
-    fn with(manner: Manner) -> Self {
-        Self { calls: Arc::default(), manner }
+impl RecordingHooks {
+    fn with(behaviour: HookBehaviour) -> Self {
+        Self { calls: Arc::default(), behaviour }
     }
 
     fn calls(&self) -> Vec<Call> {
@@ -36,16 +36,16 @@ impl Noted {
 
     async fn note(&self, attempt: &AttemptInfo, how: Option<Stopped>) -> Result<(), String> {
         self.calls.lock().unwrap().push((attempt.attempt, how));
-        match self.manner {
-            Manner::Good => Ok(()),
-            Manner::Fails => Err("no".to_owned()),
-            Manner::Panics => panic!("a hook that panics"),
-            Manner::Hangs => std::future::pending().await,
+        match self.behaviour {
+            HookBehaviour::Good => Ok(()),
+            HookBehaviour::Fails => Err("no".to_owned()),
+            HookBehaviour::Panics => panic!("a hook that panics"),
+            HookBehaviour::Hangs => std::future::pending().await,
         }
     }
 }
 
-impl Hooks for Noted {
+impl Hooks for RecordingHooks {
     async fn started(&self, attempt: &AttemptInfo) -> Result<(), String> {
         self.note(attempt, None).await
     }
@@ -55,31 +55,31 @@ impl Hooks for Noted {
     }
 }
 
-/// Does with a task what its assignment says.
-struct Obedient;
+/// Ends a task as its assignment says.
+struct ScriptedHandler;
 
-impl Handler for Obedient {
+impl Handler for ScriptedHandler {
     async fn run(&self, task: &mut Task) -> Result<End, Stop> {
         match task.assignment().text.as_str() {
             "fail" => Ok(End::Failed {
                 failure: FailureKind::Tool,
-                error: "as told".to_owned(),
+                error: "as scripted".to_owned(),
                 partial_result: None,
             }),
             "hand over" if task.attempt() == 1 => Ok(End::Released { delay: None }),
-            "panic" => panic!("as told"),
+            "panic" => panic!("as scripted"),
             "hang" => std::future::pending().await,
             _ => Ok(End::Completed { result: "done".to_owned(), summary: None }),
         }
     }
 }
 
-async fn start(world: &World, hooks: &Noted) -> Worker {
+async fn start(world: &World, hooks: &RecordingHooks) -> Worker {
     let settings = Settings::new(world.url(), "embedded");
-    Worker::start(settings, Hooked::new(Obedient, hooks.clone())).await.unwrap()
+    Worker::start(settings, Hooked::new(ScriptedHandler, hooks.clone())).await.unwrap()
 }
 
-/// Runs one task to its end; how it stands then.
+/// Runs one task to its end and returns its state.
 async fn run(world: &World, assignment: &str) -> TaskState {
     let session = world.session().await;
     let task = adjutant_store::NewTask { assignment: assignment.to_owned(), ..queued() };
@@ -92,7 +92,7 @@ async fn run(world: &World, assignment: &str) -> TaskState {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_1_13_hooks_are_called_around_every_attempt() {
     let world = World::new().await;
-    let hooks = Noted::with(Manner::Good);
+    let hooks = RecordingHooks::with(HookBehaviour::Good);
     let _worker = start(&world, &hooks).await;
     for (assignment, state, calls) in [
         ("complete", TaskState::Completed, vec![(1, None), (1, Some(Stopped::Completed))]),
@@ -116,9 +116,9 @@ async fn row_1_13_hooks_are_called_around_every_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_1_13_a_hook_that_fails_panics_or_hangs_harms_no_task() {
-    for manner in [Manner::Fails, Manner::Panics, Manner::Hangs] {
+    for behaviour in [HookBehaviour::Fails, HookBehaviour::Panics, HookBehaviour::Hangs] {
         let world = World::new().await;
-        let hooks = Noted::with(manner);
+        let hooks = RecordingHooks::with(behaviour);
         let _worker = start(&world, &hooks).await;
         assert_eq!(run(&world, "complete").await, TaskState::Completed);
         assert_eq!(hooks.calls(), [(1, None), (1, Some(Stopped::Completed))]);
@@ -128,7 +128,7 @@ async fn row_1_13_a_hook_that_fails_panics_or_hangs_harms_no_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_is_called_when_a_task_is_taken_from_its_handler() {
     let world = World::new().await;
-    let hooks = Noted::with(Manner::Good);
+    let hooks = RecordingHooks::with(HookBehaviour::Good);
     let _worker = start(&world, &hooks).await;
     let session = world.session().await;
     let hanging = adjutant_store::NewTask { assignment: "hang".to_owned(), ..queued() };

@@ -20,7 +20,7 @@ fn definition(name: &str) -> ToolDefinition {
     }
 }
 
-/// Says what it was asked, and takes for ever for order 0.
+/// Repeats its arguments, and hangs for order 0.
 fn order_status(name: &str) -> Arc<dyn Tool> {
     let tool = RustTool::new(definition(name), |call: RustCall| async move {
         let order: Order = call.arguments()?;

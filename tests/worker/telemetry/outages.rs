@@ -1,4 +1,4 @@
-//! A collector that is away costs a warning and nothing else.
+//! An unreachable collector causes a warning and nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ async fn a_missing_collector_is_logged_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_does_not_answer_holds_up_neither_work_nor_exit() {
     let fleet = TracedFleet::new(answers()).await;
-    // It takes connections, and says nothing on them.
+    // It accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let mut worker = WorkerProcess::start(&mut fleet.work(&url));
@@ -59,7 +59,7 @@ async fn a_collector_that_does_not_answer_holds_up_neither_work_nor_exit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_sent_when_the_sdk_is_disabled_or_another_protocol_is_asked_for() {
+async fn nothing_is_sent_when_the_sdk_is_disabled_or_the_protocol_is_unsupported() {
     let (fleet, collector) = (TracedFleet::new(answers()).await, Collector::start().await);
     for (variable, value, says) in [
         ("OTEL_SDK_DISABLED", "true", None),
@@ -77,7 +77,7 @@ async fn nothing_is_sent_when_the_sdk_is_disabled_or_another_protocol_is_asked_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_are_json_where_no_terminal_is_and_text_when_asked_for() {
+async fn logs_are_json_without_a_terminal_and_text_with_the_flag() {
     let fleet = TracedFleet::new(answers()).await;
     for (format, is_json) in [("auto", true), ("json", true), ("text", false)] {
         let mut command = fleet.work("");

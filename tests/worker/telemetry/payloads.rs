@@ -1,4 +1,4 @@
-//! Rule G30: no log and no span contains a payload, unless the operator asks for it.
+//! Rule G30: no log and no span contains a payload, unless `log_payloads` is on.
 
 use adjutant_agent::TaskState;
 use adjutant_script::{Script, When, status, text, tool_call};
@@ -11,7 +11,7 @@ use crate::worker::telemetry::traced_fleet::{TracedFleet, agent};
 
 const SECRET: &str = "Rumpelstilzchen";
 
-/// An MCP server that repeats all that it hears: as a notification, which rmcp logs at info, on its
+/// An MCP server that repeats every message: as a notification, which rmcp logs at info, on its
 /// standard error, and in its answer.
 const GOSSIP: &str = r#"
 import json, sys
@@ -35,7 +35,7 @@ for line in sys.stdin:
         send({"id": message["id"], "result": result})
 "#;
 
-/// Everything that can be said has the secret in it.
+/// Every text contains the secret.
 fn script() -> Script {
     let call = tool_call("read_file", json!({"path": format!("{SECRET}.txt")}));
     Script::new()
@@ -85,14 +85,17 @@ async fn no_text_of_a_task_a_model_or_a_tool_and_no_key_is_in_logs_and_spans() {
     let asked_with = |words: &str| {
         requests.iter().any(|request| request.body.as_ref().unwrap().to_string().contains(words))
     };
-    assert!(asked_with("gossip") && asked_with(SECRET), "it was said, but not told");
+    assert!(
+        asked_with("gossip") && asked_with(SECRET),
+        "the secret was sent to the model, but not logged"
+    );
     assert!(!collector.heard(SECRET), "{:#?}", collector.spans());
     let said = worker.stderr();
     let leaks: Vec<&str> = said.lines().filter(|line| line.contains(SECRET)).collect();
     assert!(leaks.is_empty(), "{leaks:#?}");
     assert_eq!(collector.named("execute_tool unknown").len(), 1);
 
-    // Two run side by side, and begin in any order.
+    // Two tasks run concurrently and start in any order.
     let starts = worker.log_lines("start");
     let tells = starts
         .iter()

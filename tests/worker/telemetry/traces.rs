@@ -26,8 +26,7 @@ fn spawned_in_a_trace(tools: &[&str]) -> NewTask {
     NewTask { traceparent: Some(format!("00-{TRACE}-{SPAN}-01")), ..agent("Count.", tools) }
 }
 
-/// A model that says nothing for as long as the test lasts, when it is asked for its second answer
-/// for the first time.
+/// A model whose second answer hangs the first time that it is requested.
 fn hangs_once() -> Script {
     let hangs = text("Too late.").delay(Duration::from_secs(600));
     Script::new()
@@ -60,8 +59,7 @@ async fn one_trace_goes_from_the_spawn_through_a_killed_worker_to_every_call() {
 
     let spans = collector.spans();
     assert!(spans.iter().all(|span| hex(&span.trace_id) == TRACE), "{spans:#?}");
-    // The killed worker took its own span of the attempt with it; what was done in it still tells
-    // of it.
+    // The killed worker did not export the span of its attempt, but its child spans name it.
     let [invoked] = &collector.named("invoke_agent researcher")[..] else { panic!("{spans:#?}") };
     assert_eq!(hex(&invoked.parent_span_id), SPAN);
     assert_eq!(invoked.kind(), SpanKind::Internal);
@@ -193,6 +191,6 @@ async fn tasks_without_a_traceparent_continue_the_trace_of_their_spawn() {
     assert_eq!(own[1], here[1], "the same trace");
     assert_ne!(own[2], here[2], "below a span of the spawn itself");
     assert_eq!(*given, format!("00-{TRACE}-{SPAN}-01"));
-    // Where no telemetry listens, there is nothing to go on in.
+    // Without telemetry there is no trace to continue.
     assert_eq!(trace::traceparent(), None);
 }

@@ -1,4 +1,4 @@
-//! Senders that die, or leave, with a delivery in their hands.
+//! Senders that die or drain during a delivery.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every way in which a task ends is told, once, in the transaction that ends it.
+//! Every end of a task creates one delivery, in the transaction that ends it.
 
 use adjutant_agent::{OnWorkerLoss, WebhookEvent};
 use adjutant_store::{Dependency, NewTask};

@@ -11,7 +11,7 @@ const TOOL: &str = "/v1/sessions/s/tools/subagent";
 const HOOK: &str = "/v1/sessions/s/webhook";
 const SECRETS: &str = "/v1/webhooks/secrets";
 
-/// A server that lets webhooks lead anywhere, a session in it, and a secret.
+/// A server that allows every webhook address, a session and a secret.
 async fn open(world: &World, more: &str) -> (TestServer, String) {
     let server = TestServer::with(world, more);
     let secret = server.post(SECRETS, "").await.ok(201);
@@ -189,7 +189,7 @@ async fn a_delivery_is_in_the_history_and_can_be_sent_again() {
             .await;
     receiver.receive(1).await;
     let sessions = spawn(&server, json!({})).await;
-    // A worker that only simulates fails what it does not know.
+    // A simulating worker fails unknown assignments.
     for one in receiver.receive(2).await {
         assert_eq!(one.signed_by(&secret), 1);
         assert_eq!(one.json()["type"], "task.failed");

@@ -1,4 +1,4 @@
-//! Receivers that do not take what they are told.
+//! Receivers that reject deliveries.
 
 use adjutant_agent::DeliveryDecision;
 use adjutant_store::{DeliveryFilter, DeliveryResponse};
@@ -89,7 +89,7 @@ async fn retry_after_is_obeyed_and_pauses_grow() {
     for (tries, least, most) in [(1, 3599, 3620), (2, 23, 45), (3, 143, 230)] {
         let tried =
             |one: &adjutant_store::DeliveryRecord| one.tries == tries && one.last_error.is_some();
-        // The status of the try before is still there while it is sent again.
+        // The status of the previous try is kept during the next one.
         until("it is tried", async || receiver.received().len() == usize::try_from(tries).unwrap())
             .await;
         until("it is settled", async || {

@@ -1,4 +1,4 @@
-//! What deliveries are signed with, over time.
+//! The secrets that sign deliveries, and their rotation.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Nothing of another tenant's webhooks is seen, sent again or signed with.
+//! A tenant cannot see, resend or sign with another tenant's webhooks.
 
 use serde_json::json;
 
@@ -98,7 +98,7 @@ async fn a_tenant_has_its_own_secrets_deliveries_and_webhooks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scope_allows_what_it_says() {
+async fn each_scope_allows_only_its_own_requests() {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let admin = visit(&world, &server, "a", "admin").await;

@@ -14,7 +14,7 @@ const VIEW: Truncation = Truncation {
 const EXHAUSTED: &str = "[sub-agent exhausted max_turns without completing]\n\n";
 const CANCELLED: &str = "Sub-agent cancelled";
 
-/// The child's last text, or why there is none.
+/// The child's last text, or its error.
 pub(super) fn ended(task: &EndedTask) -> Answer {
     let answer = match &task.outcome {
         Outcome::Completed { result, .. } => block(&VIEW.apply(result).text),
@@ -38,7 +38,7 @@ pub(super) fn still_running(task: TaskNumber) -> Answer {
     answer.of_running_task()
 }
 
-/// The answer to a call that cannot be granted.
+/// The refusal of a call.
 pub(super) fn refused(refusal: &Refusal) -> Answer {
     error_block(&format!("Invalid input: {}", refusal.message))
 }
@@ -48,7 +48,7 @@ fn block(text: &str) -> Answer {
     Answer { value: json!({"type": "text", "text": text}), ..Answer::plain(text) }
 }
 
-/// The same for an error of the tool's.
+/// One block of text that is an error of the tool.
 fn error_block(text: &str) -> Answer {
     let mut answer = block(text).as_error();
     answer.value["is_error"] = json!(true);

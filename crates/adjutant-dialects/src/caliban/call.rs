@@ -4,27 +4,27 @@ use serde_json::{Map, Value, json};
 use crate::METADATA_DIALECT;
 use crate::task_handle::task_to_wait_for;
 
-/// Nobody can ask for more, and an operator may allow less.
+/// The source has no argument for it; the operator's ceiling may be lower.
 pub const MAX_TURNS: i32 = 20;
 
-/// Where a task says, in its metadata, which tools of its list it did not get.
+/// The metadata field with the listed tools that the child did not get.
 pub(super) const DROPPED: &str = "dropped_tools";
 
 const FORM: ActionForm =
     ActionForm { required: &["prompt"], optional: &["tool_allowlist", "model", "task_id"] };
 
-/// A call whose arguments are all that they should be.
+/// A call with valid arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     New(Delegation),
-    /// Wait again for a task that an earlier call was about.
+    /// Waits again for the task of an earlier call.
     WaitAgain(TaskNumber),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegation {
     pub prompt: String,
-    /// None: whatever the parent has.
+    /// `None` is every tool of the parent.
     pub tool_allowlist: Option<Vec<String>>,
     pub model: Option<String>,
 }
@@ -47,8 +47,8 @@ impl Call {
 }
 
 impl Delegation {
-    /// What the child is, given what its parent has: its tools, or those of its list that the parent has; what it does not
-    /// get of its list is said with the answer. `model` is one that exists.
+    /// The child's configuration. It gets the tools of its parent, or those of its list that the
+    /// parent has; the answer names the others. `model` must exist.
     pub fn spec(&self, parent_tools: &[String], model: String) -> AgentConfig {
         let tools = match &self.tool_allowlist {
             None => parent_tools.to_vec(),
@@ -57,7 +57,7 @@ impl Delegation {
         AgentConfig { tools, model, max_turns: MAX_TURNS, ..AgentConfig::default() }
     }
 
-    /// What the task remembers for its answer.
+    /// The metadata that the answer is rendered from.
     pub fn metadata(&self, parent_tools: &[String]) -> Map<String, Value> {
         let list = self.tool_allowlist.iter().flatten();
         let mut dropped: Vec<&String> = list.filter(|name| !parent_tools.contains(name)).collect();

@@ -1,4 +1,5 @@
-//! caliban's `AgentTool`: a prompt, and the child's last text. It has no queue and no states; its caller waits.
+//! caliban's `AgentTool`: a prompt, and the child's last text. The source has no queue and no
+//! states: its caller waits.
 
 mod answers;
 mod call;

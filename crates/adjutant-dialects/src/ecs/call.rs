@@ -8,18 +8,18 @@ pub const RESULT: &str = "subagent_result";
 pub const WAIT: &str = "subagent_wait";
 pub const CANCEL: &str = "subagent_cancel";
 
-/// The ids in one wait, and the skills in one call.
+/// The most ids in one wait, and the most skills in one call.
 const MOST_NAMES: usize = 100;
 
-/// A call whose arguments are all that they should be.
+/// A call with valid arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     Subagent(Delegation),
-    /// Of one session, or of all.
-    Status(Option<Named>),
+    /// Of one session, or of all of them.
+    Status(Option<NamedSession>),
     Result(ResultCall),
     Wait(Wait),
-    Cancel(Named),
+    Cancel(NamedSession),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,23 +28,23 @@ pub struct Delegation {
     pub prompt: String,
     pub load_skills: Vec<String>,
     pub background: bool,
-    /// How long it may run, in seconds; none: as the operator says.
+    /// The longest that it may run. `None` is the limit of the agent or the operator.
     pub timeout_s: Option<f64>,
 }
 
-/// A session by the name that its caller gives it; there may be none of it.
+/// A session as the caller names it. It may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedSession {
     pub session_id: String,
     pub task: Option<TaskNumber>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultCall {
-    pub of: Named,
-    /// As it was written: what it may be is for the answer to say.
+    pub of: NamedSession,
+    /// As the caller wrote it: the answer refuses unknown methods.
     pub read_method: String,
-    /// How long to wait for the end; none: for as long as a call may take.
+    /// How long to wait for the end. `None` is as long as a call may take.
     pub timeout: Option<Duration>,
 }
 
@@ -74,8 +74,8 @@ impl ReadMethod {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
-    /// None: any.
-    pub sessions: Option<Vec<Named>>,
+    /// `None` is any session.
+    pub sessions: Option<Vec<NamedSession>>,
     pub timeout: Option<Duration>,
 }
 
@@ -129,7 +129,7 @@ impl Delegation {
                 .map(|seconds| time_limit("timeout", seconds))
                 .transpose()?,
         };
-        // What a task says can be followed by whoever wants to.
+        // Accepted without an effect: every task can be followed on its event stream.
         fields.boolean("stream")?;
         Ok(read)
     }
@@ -143,7 +143,7 @@ impl ResultCall {
                 .optional_text("read_method")?
                 .unwrap_or(ReadMethod::Full.as_str())
                 .to_owned(),
-            timeout: patience(fields)?,
+            timeout: wait_timeout(fields)?,
         })
     }
 }
@@ -158,9 +158,9 @@ impl Wait {
                     "must not be empty; leave it out to wait for any",
                 ));
             }
-            Some(ids) => Some(few("session_ids", ids)?.into_iter().map(Named::of).collect()),
+            Some(ids) => Some(few("session_ids", ids)?.into_iter().map(NamedSession::of).collect()),
         };
-        Ok(Self { sessions, timeout: patience(fields)? })
+        Ok(Self { sessions, timeout: wait_timeout(fields)? })
     }
 }
 
@@ -169,18 +169,18 @@ fn skills(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-impl Named {
+impl NamedSession {
     fn of(id: &str) -> Self {
         Self { session_id: id.to_owned(), task: id.parse().ok() }
     }
 }
 
-fn named(value: &Value) -> Result<Named, Refusal> {
-    text_in("session_id", value).map(Named::of)
+fn named(value: &Value) -> Result<NamedSession, Refusal> {
+    text_in("session_id", value).map(NamedSession::of)
 }
 
-fn required_session(fields: &mut Fields) -> Result<Named, Refusal> {
-    fields.non_empty_text("session_id").map(Named::of)
+fn required_session(fields: &mut Fields) -> Result<NamedSession, Refusal> {
+    fields.non_empty_text("session_id").map(NamedSession::of)
 }
 
 fn few<'a>(field: &str, names: Vec<&'a str>) -> Result<Vec<&'a str>, Refusal> {
@@ -190,8 +190,8 @@ fn few<'a>(field: &str, names: Vec<&'a str>) -> Result<Vec<&'a str>, Refusal> {
     Ok(names)
 }
 
-/// How long somebody waits, who may also not wait at all.
-fn patience(fields: &mut Fields) -> Result<Option<Duration>, Refusal> {
+/// The timeout of a wait, which may be 0.
+fn wait_timeout(fields: &mut Fields) -> Result<Option<Duration>, Refusal> {
     let Some(seconds) = fields.number("timeout")? else { return Ok(None) };
     Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| {
         Refusal::invalid("timeout", "must be a number of seconds that is not negative")

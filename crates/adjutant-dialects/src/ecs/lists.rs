@@ -8,7 +8,7 @@ use serde_json::json;
 use super::record::Record;
 use crate::Answer;
 
-/// All sessions: how many there are, and those that changed last as a table.
+/// The number of sessions, and a table of those that changed last.
 pub fn sessions(count: i64, records: &[Record]) -> Answer {
     let row =
         |record: &Record| format!("{} | {} | {}", record.number, record.category, record.lifecycle);
@@ -25,14 +25,15 @@ pub fn sessions(count: i64, records: &[Record]) -> Answer {
     Answer::json(json!({"status": "ok", "session_count": count, "summary_table": lines.join("\n")}))
 }
 
-/// One message for all that has ended.
+/// One message for all sessions that have ended.
 pub fn notification(records: &[Record]) -> Answer {
-    let lines: Vec<String> = records.iter().map(Record::news).collect();
+    let lines: Vec<String> = records.iter().map(Record::notification_line).collect();
     Answer::plain(format!("Background subagent updates:\n{}", lines.join("\n")))
 }
 
-/// For somebody who waits where nothing is under way and nothing is new; those that were named say how they ended.
-pub fn nothing_to_tell(records: &[Record]) -> Answer {
+/// The answer of a wait without active sessions and without unread notifications: how the named
+/// sessions ended.
+pub fn nothing_new(records: &[Record]) -> Answer {
     let ended: Vec<String> =
         records.iter().map(|record| format!("{} {}", record.number, record.lifecycle)).collect();
     Answer::plain(match ended.as_slice() {
@@ -42,14 +43,14 @@ pub fn nothing_to_tell(records: &[Record]) -> Answer {
     })
 }
 
-/// For somebody whose call has taken as long as a call may.
+/// The answer of a wait that has taken as long as a call may.
 pub fn still_waiting(active: &[TaskNumber]) -> Answer {
     let names: Vec<String> = active.iter().take(20).map(ToString::to_string).collect();
     let text = format!("Still under way: {}. Call subagent_wait again.", names.join(", "));
     Answer::plain(text).of_running_task()
 }
 
-/// For somebody who has waited for as long as they said.
+/// The answer of a wait whose own timeout is over.
 pub fn wait_timed_out(waited: Duration) -> Answer {
     let seconds = waited.as_secs_f64();
     Answer::plain(format!("Error: subagent_wait_timeout: Subagent wait timeout after {seconds}s"))

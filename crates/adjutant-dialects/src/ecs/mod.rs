@@ -1,5 +1,5 @@
-//! `subagent` and its four companions of ecs_agent's SubagentSystem: sessions in the foreground and in the background. The source's
-//! session is a task, named by its number in our session.
+//! `subagent` and its four companions of ecs_agent's SubagentSystem: sessions in the foreground and
+//! in the background. The source's session is a task, named by its number in our session.
 
 mod call;
 mod lists;

@@ -1,14 +1,14 @@
 use adjutant_agent::{OrchestratorConfig, fill_orchestrator_prompt, subagent_lines};
 
-/// Whom a call may name.
+/// The categories that a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Categories {
     Registered,
-    /// Or anybody else, who is then made up.
+    /// Also any other name, which makes a free-form agent.
     AnyName,
 }
 
-/// What a session carries as the prompt of its orchestrator, with the names of all that there is to call.
+/// The session's own system prompt, with the names of the agents that can be called.
 pub fn orchestrator_prompt<'a>(
     parent: &OrchestratorConfig,
     agents: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,4 +1,5 @@
-//! How tasks are shown in the words of the source. Times and excerpts are never sent: they would only fill a conversation.
+//! Renders tasks in the words of the source. Times and excerpts are left out, because they would
+//! only fill the conversation.
 
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use serde_json::{Value, json};
 use super::call::{RESULT, ReadMethod, STATUS};
 use crate::Answer;
 
-/// A result up to this long is sent with the answer.
+/// Results up to this size are part of the answer.
 const INLINE_BYTES: usize = 8192;
 
 const NO_SUMMARY: &str = "Summary not available for this session. Retry with read_method=\"full\".";
-/// For an agent that is not to be resumed, and whose worker died.
+/// The error of a task that lost its worker and is not resumed.
 const NOT_RESUMED: &str = "restored_without_live_task_handle";
 
 adjutant_agent::word_enum! {
-    /// Where a session is in its life.
+    /// The state of a session.
     Lifecycle {
         Queued = "queued",
         Running = "running",
@@ -28,7 +29,7 @@ adjutant_agent::word_enum! {
 }
 
 impl Lifecycle {
-    /// A task that has run before is running for the source, wherever it waits.
+    /// A task that has run before counts as running, even while it is queued or waiting.
     pub fn of(state: TaskState, failure: Option<FailureKind>, attempt: i32) -> Self {
         match (state, failure) {
             (TaskState::Queued | TaskState::Waiting, _) if attempt == 0 => Self::Queued,
@@ -48,7 +49,36 @@ impl Lifecycle {
     }
 }
 
-/// A task with all that an answer is made of.
+/// A task that a background call has just spawned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Launched<'a> {
+    pub number: TaskNumber,
+    pub category: &'a str,
+    pub timeout_s: Option<f64>,
+}
+
+impl Launched<'_> {
+    /// The answer of the call, which comes at once.
+    pub fn answer(&self, missing_skills: &[String]) -> Answer {
+        let mut answer = json!({
+            "session_id": self.number.to_string(), "status": "queued", "category": self.category,
+            "lifecycle_status": Lifecycle::Queued,
+        });
+        add_timeout(&mut answer, self.timeout_s);
+        if !missing_skills.is_empty() {
+            answer["missing_skills"] = json!(missing_skills);
+        }
+        Answer::json(answer).of_running_task()
+    }
+}
+
+fn add_timeout(answer: &mut Value, timeout_s: Option<f64>) {
+    if let Some(seconds) = timeout_s {
+        answer["timeout"] = json!(seconds);
+    }
+}
+
+/// A task with the fields that answers are rendered from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub id: TaskId,
@@ -59,27 +89,14 @@ pub struct Record {
     pub timeout_s: Option<f64>,
     pub result: Option<String>,
     pub summary: Option<String>,
-    /// Why it failed, in our words.
+    /// The stored error.
     pub error: Option<String>,
-    /// It failed because its worker died and its agent is not to be resumed.
+    /// It failed because its worker was lost and its agent is not resumed.
     pub not_resumed: bool,
 }
 
 impl Record {
-    /// What a background call answers at once.
-    pub fn launched(&self, missing_skills: &[String]) -> Answer {
-        let mut answer = json!({
-            "session_id": self.number.to_string(), "status": "queued", "category": self.category,
-            "lifecycle_status": Lifecycle::Queued,
-        });
-        self.with_timeout(&mut answer);
-        if !missing_skills.is_empty() {
-            answer["missing_skills"] = json!(missing_skills);
-        }
-        Answer::json(answer).of_running_task()
-    }
-
-    /// What a call in the foreground answers when its task has ended.
+    /// The answer of a foreground call whose task has ended.
     pub fn ended(&self) -> Answer {
         match (self.lifecycle, &self.result) {
             (Lifecycle::Succeeded, Some(result)) => Answer::plain(result.as_str()),
@@ -91,7 +108,7 @@ impl Record {
         }
     }
 
-    /// What it answers when its task takes longer than a call may.
+    /// The answer of a foreground call whose task takes longer than a call may.
     pub fn still_running(&self) -> Answer {
         let id = self.number;
         let message = format!(
@@ -101,7 +118,7 @@ impl Record {
             "session_id": id.to_string(), "status": self.lifecycle, "category": self.category,
             "lifecycle_status": self.lifecycle, "message": message,
         });
-        self.with_timeout(&mut answer);
+        add_timeout(&mut answer, self.timeout_s);
         Answer::json(answer).of_running_task()
     }
 
@@ -123,7 +140,7 @@ impl Record {
             ReadMethod::Full => self.inline_content(),
             ReadMethod::Summary => self.summary.clone(),
         };
-        let answer = self.reading(
+        let answer = self.read_answer(
             method,
             if succeeded { "success" } else { "error" },
             content,
@@ -132,7 +149,7 @@ impl Record {
         if succeeded { Answer::json(answer) } else { Answer::json(answer).as_error() }
     }
 
-    /// For somebody who has waited for this long for a session that has not ended.
+    /// The answer of a wait of this length for a session that has not ended.
     pub fn not_ready(&self, method: ReadMethod, waited: Duration) -> Answer {
         self.no_result(
             method,
@@ -155,7 +172,7 @@ impl Record {
     }
 
     /// The line of a notification.
-    pub fn news(&self) -> String {
+    pub fn notification_line(&self) -> String {
         let (id, state) = (self.number, self.lifecycle);
         let read = format!("Call subagent_result(session_id=\"{id}\")");
         match (state, &self.summary) {
@@ -171,10 +188,10 @@ impl Record {
     }
 
     fn no_result(&self, method: ReadMethod, error: String) -> Answer {
-        Answer::json(self.reading(method, "error", None, Some(error))).as_error()
+        Answer::json(self.read_answer(method, "error", None, Some(error))).as_error()
     }
 
-    fn reading(
+    fn read_answer(
         &self,
         method: ReadMethod,
         status: &str,
@@ -190,22 +207,17 @@ impl Record {
         answer
     }
 
-    /// What every answer about a session has.
+    /// The fields of every answer about a session.
     fn about(&self, status: &str) -> Value {
         let mut answer = json!({
             "status": status, "session_id": self.number.to_string(), "category": self.category,
             "lifecycle_status": self.lifecycle,
         });
-        if let Some(place) = self.queue_position.filter(|_| self.lifecycle == Lifecycle::Queued) {
-            answer["queue_position"] = json!(place);
+        if let Some(position) = self.queue_position.filter(|_| self.lifecycle == Lifecycle::Queued)
+        {
+            answer["queue_position"] = json!(position);
         }
         answer
-    }
-
-    fn with_timeout(&self, answer: &mut Value) {
-        if let Some(seconds) = self.timeout_s {
-            answer["timeout"] = json!(seconds);
-        }
     }
 
     fn error(&self) -> Option<String> {
@@ -230,7 +242,7 @@ impl Record {
         }
     }
 
-    /// The durable name of its result: the first 24 digits of the task's id, which no two tasks share.
+    /// The durable name of its result, from the first 24 digits of the task's id, which are unique.
     fn artifact_id(&self) -> Option<String> {
         let digits = self.id.0.simple().to_string();
         (self.lifecycle == Lifecycle::Succeeded).then(|| format!("subagent_{}", &digits[..24]))
@@ -249,7 +261,7 @@ impl Record {
     }
 }
 
-/// The error of a call that is not granted, in the form of its tool.
+/// The refusal of a call, in the form of its tool.
 pub fn refused(tool: &str, session_id: Option<&str>, message: &str) -> Answer {
     if tool == SUBAGENT {
         return Answer::plain(format!("Error: {message}")).as_error();
@@ -261,13 +273,13 @@ pub fn refused(tool: &str, session_id: Option<&str>, message: &str) -> Answer {
     Answer::json(answer).as_error()
 }
 
-/// For a session that is not there.
+/// The answer to a call that names an unknown session.
 pub fn no_session(session_id: &str) -> Answer {
     let start: String = session_id.chars().take(64).collect();
     refused(STATUS, Some(&start), &format!("Session not found: {start}"))
 }
 
-/// For a way to read that there is not.
+/// The answer to a call with an unknown `read_method`.
 pub fn bad_read_method(session_id: &str, word: &str) -> Answer {
     let start: String = word.chars().take(64).collect();
     let message = format!("Invalid read_method '{start}'. Expected one of: full, summary");

@@ -1,22 +1,21 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentConfig, AgentExtras, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill,
-    TaskNumber, ToolConflict,
+    AgentExtras, ErrorCode, FailureKind, MissingSkill, OnWorkerLoss, Refusal, Skill, TaskNumber,
 };
 use adjutant_store::{Check, NewDelegation, NewTask, NotificationWait, Operator, TaskView};
 use serde_json::{Map, json};
 use uuid::Uuid;
 
 use super::Tools;
-use super::call::{Call, Delegation, Named, ReadMethod, ResultCall, Wait};
+use super::call::{Call, Delegation, NamedSession, ReadMethod, ResultCall, Wait};
 use super::lists;
-use super::record::{Lifecycle, Record, bad_read_method, no_session};
+use super::record::{Launched, Lifecycle, Record, bad_read_method, no_session};
 use crate::idempotency::CallKey;
 use crate::implementation::Implementation;
 use crate::{Answer, Context, Error, METADATA_DIALECT, Result, SessionRef, Started, ToolCall};
 
-/// Sessions in the table of all.
+/// The most sessions in the table of `subagent_status`.
 const MOST_LISTED: i64 = 100;
 
 pub(super) async fn start(
@@ -39,7 +38,9 @@ pub(super) async fn start(
             }))
         }
         Call::Result(read) => result(context, session, read).await.map(Started::Answered),
-        Call::Wait(wait) => wait_for_news(context, session, wait).await.map(Started::Answered),
+        Call::Wait(wait) => {
+            wait_for_notifications(context, session, wait).await.map(Started::Answered)
+        }
         Call::Cancel(of) => cancel(context, session, of).await.map(Started::Answered),
     }
 }
@@ -63,9 +64,6 @@ async fn launch(
         sections: true,
         envelope: new.background,
     };
-    let agent = context.store.agent_for(session.id, &new.category, &operator).await?;
-    check(context, session, equipment.add_to(agent.definition.config), &missing_skills).await?;
-    let key = CallKey::of(call, Tools::NAME)?;
     let delegation = NewDelegation {
         task: NewTask {
             agent: new.category.clone(),
@@ -80,16 +78,31 @@ async fn launch(
         any_length: true,
         ..NewDelegation::default()
     };
+    let key = CallKey::of(call, Tools::NAME)?;
     let key = key.as_ref().map(CallKey::as_ref);
-    let spawned = context.store.delegate(session.id, &delegation, &operator, key).await?;
+    let store = context.store;
+    let (number, timeout_s) =
+        match store.delegate_unless_strict(session.id, &delegation, &operator, key).await? {
+            Some(delegated) => {
+                warn_of_missing(session, &missing_skills);
+                (delegated.spawned.number, delegated.timeout_s)
+            }
+            None => {
+                check_inheritance(context, session, &delegation, &operator, &missing_skills)
+                    .await?;
+                let spawned = store.delegate(session.id, &delegation, &operator, key).await?;
+                let task = store.task_details(session.id, spawned.number).await?;
+                (spawned.number, task.details.and_then(|details| details.timeout_s))
+            }
+        };
     if !new.background {
-        return Ok(Started::Waiting(spawned.number));
+        return Ok(Started::Waiting(number));
     }
-    let record = record(context.store.task_details(session.id, spawned.number).await?);
-    Ok(Started::Answered(record.launched(&missing_skills)))
+    let launched = Launched { number, category: &new.category, timeout_s };
+    Ok(Started::Answered(launched.answer(&missing_skills)))
 }
 
-/// Those that the operator has, and the names of those that nobody has.
+/// The named skills, and the names of skills that do not exist.
 fn skills(context: &Context<'_>, names: &[String]) -> (Vec<Skill>, Vec<String>) {
     let (mut skills, mut missing) = (Vec::new(), Vec::new());
     for name in names {
@@ -101,37 +114,39 @@ fn skills(context: &Context<'_>, names: &[String]) -> (Vec<Skill>, Vec<String>) 
     (skills, missing)
 }
 
-/// Refuses what the agent's policy calls an error now, instead of failing the task later.
-async fn check(
+/// Refuses now what a strict inheritance policy calls an error, instead of failing the task later.
+async fn check_inheritance(
     context: &Context<'_>,
     session: &SessionRef<'_>,
-    mut spec: AgentConfig,
+    new: &NewDelegation,
+    operator: &Operator,
     missing_skills: &[String],
 ) -> Result<()> {
+    let agent = context.store.agent_for(session.id, &new.task.agent, operator).await?;
+    let mut spec = new.equipment.add_to(agent.definition.config);
     let policy = spec.inheritance.clone().unwrap_or_default();
-    let is_strict = policy.missing_skill_policy == MissingSkill::Error;
-    if let Some(name) = missing_skills.first() {
-        if is_strict {
-            let start: String = name.chars().take(64).collect();
-            return Err(
-                Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into()
-            );
-        }
-        tracing::warn!(
-            session.id = session.name,
-            skills.missing = missing_skills.len(),
-            "a call names skills that nobody has"
-        );
+    if let (Some(name), MissingSkill::Error) = (missing_skills.first(), policy.missing_skill_policy)
+    {
+        let start: String = name.chars().take(64).collect();
+        return Err(Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into());
     }
-    if is_strict || policy.tool_conflict_policy == ToolConflict::Error {
-        spec.parent =
-            Some(context.store.session_details(session.tenant, session.name).await?.parent);
-        spec.resolve()?;
-    }
+    warn_of_missing(session, missing_skills);
+    spec.parent = Some(context.store.session_details(session.tenant, session.name).await?.parent);
+    spec.resolve()?;
     Ok(())
 }
 
-/// The trace of the caller, or one of its own: both ends of a delegation tell the same.
+fn warn_of_missing(session: &SessionRef<'_>, skills: &[String]) {
+    if !skills.is_empty() {
+        tracing::warn!(
+            session.id = session.name,
+            skills.missing = skills.len(),
+            "a call names skills that do not exist"
+        );
+    }
+}
+
+/// The trace of the caller, or a new one, so that both events of a delegation share a trace.
 fn traceparent(call: &ToolCall) -> String {
     call.traceparent().unwrap_or_else(|| {
         let (trace, span) =
@@ -143,7 +158,7 @@ fn traceparent(call: &ToolCall) -> String {
 async fn found(
     context: &Context<'_>,
     session: &SessionRef<'_>,
-    of: &Named,
+    of: &NamedSession,
 ) -> Result<Option<Record>> {
     let Some(task) = of.task else { return Ok(None) };
     match context.store.task_details(session.id, task).await {
@@ -178,13 +193,13 @@ async fn result(
     }
 }
 
-/// As long as the caller says, and never longer than a call may take.
+/// The caller's timeout, at most as long as a call may take.
 fn longest(context: &Context<'_>, wanted: Option<Duration>) -> Duration {
     let longest = context.policy.dialects.longest_wait;
     wanted.map_or(longest, |wanted| wanted.min(longest))
 }
 
-async fn wait_for_news(
+async fn wait_for_notifications(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     wait: &Wait,
@@ -201,13 +216,13 @@ async fn wait_for_news(
     let mut wait_loop = context.wait_loop(session.id, longest);
     loop {
         let check = wait_loop.check();
-        let news = context.store.check_notifications(session.id, &mut awaited, check).await?;
-        if !news.tasks.is_empty() {
-            let records: Vec<Record> = news.tasks.into_iter().map(record).collect();
+        let unread = context.store.check_notifications(session.id, &mut awaited, check).await?;
+        if !unread.tasks.is_empty() {
+            let records: Vec<Record> = unread.tasks.into_iter().map(record).collect();
             return Ok(lists::notification(&records));
         }
-        if news.met {
-            return nothing_to_tell(context, session, wait).await;
+        if unread.met {
+            return nothing_new(context, session, wait).await;
         }
         if check == Check::Last {
             let gives_up = wait
@@ -222,8 +237,8 @@ async fn wait_for_news(
     }
 }
 
-/// All that was asked about has ended, and its news were told before.
-async fn nothing_to_tell(
+/// The answer when all sessions have ended and their notifications were read before.
+async fn nothing_new(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     wait: &Wait,
@@ -232,10 +247,14 @@ async fn nothing_to_tell(
     for of in wait.sessions.iter().flatten() {
         records.extend(found(context, session, of).await?);
     }
-    Ok(lists::nothing_to_tell(&records))
+    Ok(lists::nothing_new(&records))
 }
 
-async fn cancel(context: &Context<'_>, session: &SessionRef<'_>, of: &Named) -> Result<Answer> {
+async fn cancel(
+    context: &Context<'_>,
+    session: &SessionRef<'_>,
+    of: &NamedSession,
+) -> Result<Answer> {
     let Some(record) = found(context, session, of).await? else {
         return Ok(no_session(&of.session_id));
     };

@@ -7,7 +7,7 @@ use crate::{Setting, SettingKind, SettingRole};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// How long tasks may run whose calls have no timeout, in seconds; none: the limit of other tasks.
+    /// The time limit, in seconds, of tasks whose calls have no timeout. `None` is the operator's.
     pub default_timeout: Option<f64>,
     /// The policy of agents that have none of their own.
     pub inheritance: InheritancePolicy,

@@ -51,7 +51,7 @@ fn row_2_2_the_sources_own_call_is_read_as_written() {
 }
 
 #[test]
-fn row_2_30_what_is_wrong_is_refused_by_its_name() {
+fn row_2_30_an_invalid_field_is_refused_by_its_name() {
     let sessions: Vec<String> = (0..=100).map(|number| format!("t_{number}")).collect();
     for (tool, arguments, field) in [
         ("subagent", json!([]), "arguments"),
@@ -132,14 +132,15 @@ fn row_g_map_states_have_the_words_of_the_source() {
 }
 
 #[test]
-fn row_2_4_a_launch_says_its_session_and_that_it_is_queued() {
-    let launched = Record { timeout_s: Some(30.0), ..record(Lifecycle::Running) }.launched(&[]);
+fn row_2_4_a_launch_answers_with_its_session_and_the_status_queued() {
+    let launched =
+        Launched { number: TaskNumber(7), category: "researcher", timeout_s: Some(30.0) };
     assert_eq!(
-        launched.value,
+        launched.answer(&[]).value,
         json!({"session_id": "t_07", "status": "queued", "category": "researcher", "lifecycle_status": "queued",
             "timeout": 30.0})
     );
-    let missing = record(Lifecycle::Queued).launched(&["cooking".to_owned()]).value;
+    let missing = Launched { timeout_s: None, ..launched }.answer(&["cooking".to_owned()]).value;
     assert_eq!((&missing["missing_skills"], missing.get("timeout")), (&json!(["cooking"]), None));
 }
 
@@ -184,7 +185,7 @@ fn row_2_14_a_result_of_8192_bytes_is_inline_and_one_more_is_not() {
 }
 
 #[test]
-fn row_2_17_a_summary_is_there_or_said_not_to_be() {
+fn row_2_17_a_result_has_its_summary_or_an_error_without_one() {
     let with = Record { summary: Some("Short.".to_owned()), ..record(Lifecycle::Succeeded) };
     let read = with.result(ReadMethod::Summary).value;
     assert_eq!(
@@ -207,7 +208,7 @@ fn row_2_17_a_summary_is_there_or_said_not_to_be() {
 }
 
 #[test]
-fn row_2_24_news_are_one_line_each() {
+fn row_2_24_each_notification_is_one_line() {
     let with = Record { summary: Some("Short.".to_owned()), ..record(Lifecycle::Succeeded) };
     let failed = Record { error: Some("It broke".to_owned()), ..record(Lifecycle::Failed) };
     let timed_out = Record { timeout_s: Some(0.5), ..record(Lifecycle::TimedOut) };
@@ -224,7 +225,7 @@ fn row_2_24_news_are_one_line_each() {
 }
 
 #[test]
-fn rows_2_3_2_25_and_2_31_a_call_in_the_foreground_says_the_text_or_why_not() {
+fn rows_2_3_2_25_and_2_31_a_foreground_call_answers_with_the_text_or_the_error() {
     let said = |record: Record| (record.ended().value, record.ended().is_error);
     assert_eq!(said(record(Lifecycle::Succeeded)), (json!("Found it."), false));
     let failed = Record { error: Some("It broke".to_owned()), ..record(Lifecycle::Failed) };

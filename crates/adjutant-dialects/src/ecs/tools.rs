@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::call::{CANCEL, RESULT, STATUS, WAIT};
 
-/// Who there is to be asked is in the orchestrator's prompt.
+/// The agents that exist are listed in the orchestrator's prompt.
 const CATEGORY: &str = "Who is asked: the name of a registered subagent. Where the operator allows it, any other name of a-z, 0-9, _ and - makes one up.";
 
 /// The five tools.

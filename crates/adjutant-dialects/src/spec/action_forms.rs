@@ -1,4 +1,5 @@
-//! The fields of each action of `subagent`: the parser and the OpenAPI document both follow this list.
+//! The fields of each action of `subagent`: the parser and the OpenAPI document both follow this
+//! list.
 
 use adjutant_agent::ActionForm;
 
@@ -26,7 +27,7 @@ pub const BATCH_ITEM: ActionForm =
     ActionForm::new(&["agent", "task"], task_fields!("name", "depends_on"));
 
 impl SubagentAction {
-    /// The ways to call it; `define` has two.
+    /// The forms of a call; `define` has two.
     pub fn forms(self) -> &'static [ActionForm] {
         match self {
             Self::ListAgents => const { &[ActionForm::new(&[], &[])] },

@@ -1,5 +1,5 @@
-//! The strict parser of `subagent` calls: an unknown field or a wrong type refuses the whole call. Agents, tools and tasks are
-//! not looked up here.
+//! The strict parser of `subagent` calls: an unknown field or a wrong type refuses the whole call.
+//! Agents, tools and tasks are not looked up here.
 
 mod define;
 mod follow;
@@ -11,15 +11,13 @@ use adjutant_agent::{ErrorCode, Fields, Refusal};
 use serde_json::Value;
 
 pub use define::DefineCall;
-pub use follow::{CancelCall, CollectCall, LONGEST_WAIT, ReadCall, StatusCall, WaitCall};
+pub use follow::{CancelCall, CollectCall, ReadCall, StatusCall, WaitCall};
 pub use spawn::{
     BatchCall, BatchItem, ContinueCall, ItemDependency, SpawnCall, TaskOptions, new_delegation,
 };
 
-pub(crate) use follow::task_number;
-
 adjutant_agent::word_enum! {
-    /// What `subagent` can do: the five of the source, and what we add.
+    /// The actions of `subagent`: the five of the source, and our extensions.
     SubagentAction {
         ListAgents = "list_agents",
         Define = "define",
@@ -34,7 +32,7 @@ adjutant_agent::word_enum! {
     }
 }
 
-/// A call of `subagent` whose arguments are all that they should be.
+/// A call of `subagent` with valid arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SubagentCall {
     ListAgents,
@@ -51,8 +49,8 @@ pub enum SubagentCall {
 }
 
 impl SubagentCall {
-    /// Reads the arguments of a call, and refuses them by the name of the field that is wrong: the action first, then what
-    /// is not one of its fields, then its fields in their order.
+    /// Parses the arguments of a call. A refusal names the first wrong field: the action, then
+    /// unknown fields, then the known fields in their order.
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;

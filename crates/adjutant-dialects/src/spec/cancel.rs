@@ -5,7 +5,8 @@ use super::render::put_text;
 use super::{CancelCall, task_fields};
 use crate::{Context, Result};
 
-/// Cancels a task and everything below it, and answers with its text so far. A task that has ended does not change.
+/// Cancels a task and its descendants, and answers with its text so far. A task that has ended does
+/// not change.
 pub(super) async fn cancel(
     context: &Context<'_>,
     session: SessionId,

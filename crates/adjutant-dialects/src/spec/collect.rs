@@ -5,7 +5,7 @@ use super::render::put_outcome;
 use super::{CollectCall, ParsedRequest, task_fields};
 use crate::{Context, Result};
 
-/// Hands the outcome over, once: the result of a completed task, or the error of another.
+/// Returns the outcome of a task, once: its result, or its error.
 pub(super) async fn collect(
     context: &Context<'_>,
     session: SessionId,

@@ -1,5 +1,5 @@
-//! The Subagent Tool Specification and its companion, the Shared Context Specification, with our extensions. This is the default
-//! dialect, and one file is one action.
+//! The Subagent Tool Specification and its companion, the Shared Context Specification, with our
+//! extensions. This is the default dialect, and one file is one action.
 
 mod action_forms;
 mod call;
@@ -23,13 +23,12 @@ use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool};
 pub use action_forms::BATCH_ITEM;
 pub use call::{
     BatchCall, BatchItem, CancelCall, CollectCall, ContinueCall, DefineCall, ItemDependency,
-    LONGEST_WAIT, ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions,
-    WaitCall, new_delegation,
+    ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions, WaitCall,
+    new_delegation,
 };
 pub use tools::subagent_tool;
 pub use wait::{Notifications, PolledWait, StartedWait, poll_wait, start_wait};
 
-pub(crate) use call::task_number;
 pub(crate) use request::ParsedRequest;
 
 use crate::implementation::{Implementation, Rejected};
@@ -93,9 +92,6 @@ impl Implementation for Tools {
 impl ParsedCall {
     /// The arguments of a `wait` of this dialect.
     pub fn as_wait(&self) -> Option<&WaitCall> {
-        match &self.request {
-            Request::Spec(request) => request.as_wait(),
-            _ => None,
-        }
+        if let Request::Spec(request) = &self.request { request.as_wait() } else { None }
     }
 }

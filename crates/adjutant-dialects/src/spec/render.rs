@@ -1,14 +1,14 @@
-//! Our own dialect: the words in which orchestrators and agents that delegate are told of tasks.
+//! Renders tasks and agents for orchestrators and for agents that delegate.
 
 use adjutant_agent::{AgentDefinition, Outcome, SPEC_TRUNCATION, TaskState};
 use serde_json::{Map, Value, json};
 
 use super::ReadCall;
 
-/// The error of a task that was cancelled: the source knows only failures.
+/// The error of a cancelled task: the source has no state for it.
 pub const CANCELLED: &str = "Task cancelled";
 
-/// The source has three words: whatever has not ended is running.
+/// The source has three states: a task that has not ended is `running`.
 pub fn word(state: TaskState) -> &'static str {
     match state {
         TaskState::Queued | TaskState::Running | TaskState::Waiting => "running",
@@ -17,7 +17,7 @@ pub fn word(state: TaskState) -> &'static str {
     }
 }
 
-/// The error that a task is shown with, which is there exactly when it failed.
+/// The error of a task that has failed or was cancelled.
 pub fn error(state: TaskState, error: Option<&str>) -> Option<&str> {
     match state {
         TaskState::Failed => error,
@@ -26,7 +26,7 @@ pub fn error(state: TaskState, error: Option<&str>) -> Option<&str> {
     }
 }
 
-/// A text that may be long, under this name: cut as the source says, with the length of the whole beside it.
+/// Adds a text under this name, truncated as the source says, with the length of the full text.
 pub fn put_text(answer: &mut Map<String, Value>, name: &str, text: &str) {
     let shown = SPEC_TRUNCATION.apply(text);
     answer.insert(name.to_owned(), json!(shown.text));
@@ -53,7 +53,7 @@ pub(super) fn put_outcome(answer: &mut Map<String, Value>, outcome: &Outcome) {
     }
 }
 
-/// What `read` answers.
+/// The answer of `read`.
 pub fn page(call: &ReadCall, text: &str, next_offset: Option<i64>, result_chars: i64) -> Value {
     json!({
         "task_id": call.task_id.to_string(),
@@ -64,7 +64,7 @@ pub fn page(call: &ReadCall, text: &str, next_offset: Option<i64>, result_chars:
     })
 }
 
-/// An agent as `list_agents` shows it: never its prompt.
+/// An agent in the answer of `list_agents`, without its prompt.
 pub fn agent(definition: &AgentDefinition, default_model: &str, max_turns_ceiling: i32) -> Value {
     let spec = &definition.config;
     json!({

@@ -11,7 +11,7 @@ use super::{
 use crate::idempotency::{CallKey, request_body};
 use crate::{Context, Result, ToolCall};
 
-/// A call of `subagent` or `shared_context` with what the wire adds to it.
+/// A call of `subagent` or `shared_context`, with the key and the trace of its request.
 #[derive(Debug)]
 pub(crate) struct ParsedRequest {
     call: Call,
@@ -45,7 +45,7 @@ impl ParsedRequest {
         Ok(Self { call: parsed, key, traceparent: call.traceparent() })
     }
 
-    /// Whether it makes sense in a session that has nothing in it yet.
+    /// Whether the call makes sense in a session that has no tasks yet.
     pub(super) fn can_open_session(&self) -> bool {
         match &self.call {
             Call::Subagent(call) => match call {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_from_the_arguments_or_the_header_and_counts_where_it_can() {
+    fn an_idempotency_key_comes_from_the_arguments_or_the_header() {
         let key = |arguments: Value, header: Option<&str>| {
             read("subagent", arguments, header).map(|request| request.key.map(|key| key.key))
         };

@@ -1,4 +1,4 @@
-//! How tasks are shown: the source's words for their states, and our own fields beside them.
+//! The fields of a task in answers: the source's words for its state, and our own fields.
 
 use super::render::{error, word};
 use adjutant_agent::timestamp::utc;
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::TaskOptions;
 
-/// Who is put off for longer is asked to look now and then.
+/// The longest pause between two polls that an answer recommends.
 const LONGEST_HINT_MS: i64 = 3_600_000;
 
-/// A task that was made, as `spawn` answers.
+/// The answer of `spawn`.
 pub(super) fn spawned(spawned: &Spawned, agent: &str, options: &TaskOptions) -> Map<String, Value> {
     let mut fields = Fields::default();
     fields.put("task_id", spawned.number.to_string());
@@ -24,7 +24,7 @@ pub(super) fn spawned(spawned: &Spawned, agent: &str, options: &TaskOptions) -> 
     fields.0
 }
 
-/// The answer to `status`: never the result.
+/// The answer of `status`, without the result.
 pub(super) fn status(view: &TaskView) -> Map<String, Value> {
     let mut fields = Fields(task(view));
     fields.phase(view.state, view.queue_position, view.due_in_ms);
@@ -70,10 +70,10 @@ impl Fields {
         }
     }
 
-    /// What a task that has not ended is doing, and when it is worth asking again.
+    /// The activity of a task that has not ended, and when to poll again.
     fn phase(&mut self, state: TaskState, queue_position: Option<i32>, due_in_ms: Option<i64>) {
         let after_ms: i64 = match state {
-            // Nothing happens before it is due, unless somebody cancels it.
+            // Before it is due, only a cancel can change it.
             TaskState::Queued if due_in_ms.is_some_and(|due| due > 0) => {
                 due_in_ms.unwrap_or(0).saturating_add(1_000).min(LONGEST_HINT_MS)
             }

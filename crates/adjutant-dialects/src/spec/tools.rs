@@ -1,5 +1,5 @@
-//! The tool `subagent` as models see it. Only `action` is required, as the source has it: which fields an action
-//! needs is said when it is called, so that one schema serves all of them.
+//! The tool `subagent` as models see it. Only `action` is required, as in the source: one schema
+//! serves all actions, and a call without a field that its action needs is refused.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use adjutant_agent::{Replay, SUBAGENT, ToolDefinition, WebhookEvent};
 
 use super::SubagentAction;
 
-/// Also says when to delegate: many clients show a model nothing of a server but its tools.
+/// Includes advice on when to delegate, because many clients show a model only the tools.
 const DELEGATION: &str = "Delegates work to specialist agents that run on their own, beside your own work. See who there is (list_agents) or define a new agent, spawn a task, do other work, wait for it, and collect its result. An agent sees its own instructions and the task, not this conversation.
 When to delegate: work of several steps that has one clear objective; independent parts that can run side by side (spawn them all, then wait); reading that would fill your context, of which you need only the findings.
 When not to: what a single tool call of yours would do; the same work to several agents; what needs this conversation to be understood.
@@ -62,7 +62,7 @@ pub fn subagent_tool() -> ToolDefinition {
     }
 }
 
-/// A task of a batch: what `spawn` takes, but for the key, which is the batch's.
+/// A task of a batch: the fields of `spawn` without the key, which belongs to the batch.
 fn item() -> Value {
     json!({
         "type": "object",

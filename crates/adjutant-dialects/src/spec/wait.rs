@@ -10,7 +10,7 @@ use crate::{Context, Result};
 pub enum StartedWait {
     /// There is nothing left to wait for.
     Answered(Value),
-    /// It waits for these.
+    /// The tasks to wait for.
     For(Vec<TaskNumber>),
 }
 
@@ -18,7 +18,7 @@ pub enum StartedWait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notifications {
     Keep,
-    /// So that an old result never answers a new wait.
+    /// Marks them as read, so that an old result never answers a new wait.
     MarkRead,
 }
 

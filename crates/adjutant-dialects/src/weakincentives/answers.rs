@@ -5,10 +5,13 @@ use super::artifacts;
 use super::call::{Mode, PROMPT_KEY, PROMPT_NS};
 use super::tool::DISPATCH_SUBAGENT;
 use crate::Answer;
-use crate::spec::render::CANCELLED;
 use crate::task_handle::how_to_wait_again;
 
-/// The child's summary and what it delivered, or why there is none. `tools_used` is as [`adjutant_agent::tools_used`] gives it.
+/// The error of a cancelled task.
+const CANCELLED: &str = "Task cancelled";
+
+/// The child's summary and artifacts, or its error. `tools_used` comes from
+/// [`adjutant_agent::tools_used`].
 pub(super) fn ended(task: &EndedTask, tools_used: &[String]) -> Answer {
     match &task.outcome {
         Outcome::Completed { result, summary } => {
@@ -42,12 +45,12 @@ pub(super) fn still_running(task: TaskNumber, agent: &str) -> Answer {
     Answer { value, ..Answer::plain(message) }.of_running_task()
 }
 
-/// The answer to arguments that are not what they should be, a prompt that is not there, and a snapshot that cannot be made.
+/// The answer to invalid arguments, an unknown prompt, or a snapshot that cannot be made.
 pub(super) fn invalid(refusal: &Refusal) -> Answer {
     failure("ToolValidationError", &refusal.message)
 }
 
-/// The answer to a call that is refused; nothing ran.
+/// The refusal of a call.
 pub(super) fn refused(refusal: &Refusal) -> Answer {
     if matches!(refusal.code, ErrorCode::AgentNotFound | ErrorCode::InvalidArgument) {
         return invalid(refusal);
@@ -55,12 +58,12 @@ pub(super) fn refused(refusal: &Refusal) -> Answer {
     failure(refusal.code.as_str(), &refusal.message)
 }
 
-/// The run was begun, and did not come to an answer.
+/// The answer of a run that ended without a result.
 fn aborted(error: &str) -> Answer {
     failure("DispatchSubagentError", &format!("Subagent execution failed: {error}"))
 }
 
-/// A message, and no result.
+/// A message without a result.
 fn failure(error: &str, message: &str) -> Answer {
     let value = json!({"success": false, "error": error, "message": message});
     Answer { value, ..Answer::plain(message) }.as_error()

@@ -1,5 +1,5 @@
-//! What a child says that it delivered: the list that its answer ends with. So an artifact is whatever the child can name (a file, a
-//! URL, a citation), and it is stored as long as the answer is.
+//! The artifacts of a child: the items of the list at the end of its answer. An artifact is a name
+//! (a file, a URL, a citation), and it is stored as long as the answer.
 
 const HEADING: &str = "Artifacts:";
 
@@ -9,8 +9,8 @@ pub(super) fn list(labels: &[String]) -> String {
     labels.iter().map(|label| format!("- {label}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What an answer says before the list that it ends with, and what is on the list, each once. An answer that is nothing but a list
-/// is left whole.
+/// Splits an answer into its text and the items of its final list, without duplicates. An answer
+/// that is only a list is not split.
 pub(super) fn split(answer: &str) -> (&str, Vec<String>) {
     let Some((said, list)) = heading(answer).and_then(|(said, rest)| Some((said, items(rest)?)))
     else {
@@ -24,17 +24,17 @@ fn heading(answer: &str) -> Option<(&str, &str)> {
     let mut ends = 0;
     let mut found = None;
     for line in answer.split_inclusive('\n') {
-        let begins = ends;
+        let start = ends;
         ends += line.len();
         let words = line.trim().trim_start_matches('#').trim().replace("**", "");
         if words.eq_ignore_ascii_case(HEADING) {
-            found = Some((&answer[..begins], &answer[ends..]));
+            found = Some((&answer[..start], &answer[ends..]));
         }
     }
     found
 }
 
-/// None unless every line is an item.
+/// `None` unless every line is an item.
 fn items(rest: &str) -> Option<Vec<String>> {
     let mut items: Vec<String> = Vec::new();
     for line in rest.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -6,17 +6,17 @@ use super::snapshot::SnapshotSummary;
 use crate::METADATA_DIALECT;
 use crate::task_handle::task_to_wait_for;
 
-/// The form that snapshots have. A caller that counts on another one is refused before anything is made.
+/// The version of the snapshot format. Calls that expect another version are refused.
 pub const SNAPSHOT_VERSION: &str = "1";
 
 pub(super) const MAX_INSTRUCTIONS: usize = 2_000;
 pub(super) const MAX_ARTIFACT: usize = 160;
-/// The source has no limit; a list of deliverables this long is none.
+/// The most expected artifacts. The source has no limit.
 pub(super) const MAX_ARTIFACTS: usize = 100;
-/// As long as labels are everywhere.
+/// The same as in `spec`.
 const MAX_STEP: usize = 200;
 
-/// Where a task says, in its metadata, which prompt it was dispatched to.
+/// The metadata fields with the prompt that the task was dispatched to.
 pub(super) const PROMPT_NS: &str = "prompt_ns";
 pub(super) const PROMPT_KEY: &str = "prompt_key";
 
@@ -33,11 +33,11 @@ adjutant_agent::word_enum! {
     }
 }
 
-/// A call whose arguments are all that they should be.
+/// A call with valid arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     New(Box<Dispatch>),
-    /// Wait again for a task that an earlier call was about.
+    /// Waits again for the task of an earlier call.
     WaitAgain(TaskNumber),
 }
 
@@ -46,10 +46,10 @@ pub struct Dispatch {
     pub mode: Mode,
     pub prompt_ns: String,
     pub prompt_key: String,
-    /// Without the blanks around it.
+    /// Trimmed.
     pub instructions: String,
     pub expected_artifacts: Vec<String>,
-    /// There in every step of a plan.
+    /// Required in every step of a plan.
     pub plan_step_id: Option<String>,
 }
 
@@ -100,7 +100,7 @@ fn expected_artifacts(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
         .collect()
 }
 
-/// It counts in a step of a plan; elsewhere it only has to be one.
+/// Used in a step of a plan; in other modes it is only validated.
 fn plan_step_id(fields: &mut Fields, mode: Mode) -> Result<Option<String>, Refusal> {
     let step = fields
         .optional_text("plan_step_id")?
@@ -128,7 +128,7 @@ fn snapshot_version(fields: &mut Fields) -> Result<(), Refusal> {
     }
 }
 
-/// A text without the blanks around it.
+/// A trimmed text.
 fn ascii(name: &str, text: &str, longest: usize) -> Result<String, Refusal> {
     let text = text.trim();
     if text.is_ascii() && (1..=longest).contains(&text.len()) {
@@ -141,12 +141,13 @@ fn ascii(name: &str, text: &str, longest: usize) -> Result<String, Refusal> {
 }
 
 impl Dispatch {
-    /// The name that the prompt has as an agent.
+    /// The name of the agent that stands for the prompt.
     pub fn agent(&self) -> String {
         format!("{}--{}", self.prompt_ns, self.prompt_key)
     }
 
-    /// The child's configuration: the agent with every tool of its parent, and what it has to know of the dispatch.
+    /// The child's configuration: the agent with every tool of its parent, and the dispatch in its
+    /// prompt.
     pub(super) fn spec(
         &self,
         agent: AgentConfig,
@@ -177,7 +178,7 @@ impl Dispatch {
         notes
     }
 
-    /// What the task remembers for its answer, and for whoever keeps the plan.
+    /// The metadata that the answer is rendered from and that identifies the step of the plan.
     pub fn metadata(&self) -> Map<String, Value> {
         let mut metadata = Map::from_iter([
             (METADATA_DIALECT.to_owned(), json!("weakincentives")),

@@ -1,5 +1,6 @@
-//! weakincentives' `dispatch_subagent`: instructions for a prompt of the registry, a snapshot of the parent's context, and a summary
-//! with the delivered artifacts. The child's own state ends with it.
+//! weakincentives' `dispatch_subagent`: instructions for a prompt of the registry, a snapshot of
+//! the parent's context, and a summary with the delivered artifacts. The child's own state ends
+//! with it.
 
 mod answers;
 mod artifacts;
@@ -56,8 +57,8 @@ impl Implementation for Tools {
         true
     }
 
-    /// Spawns a task with a snapshot of the session's shared context. It is queued instead of refused when the session is full,
-    /// because its caller waits anyway.
+    /// Spawns a task with a snapshot of the session's shared context. It is queued instead of
+    /// refused when the session is full, because its caller waits anyway.
     async fn start(
         context: &Context<'_>,
         session: &SessionRef<'_>,
@@ -149,7 +150,7 @@ async fn prompt(context: &Context<'_>, session: &SessionRef<'_>, new: &Dispatch)
         let (ns, key): (String, String) = (start(&new.prompt_ns), start(&new.prompt_key));
         Refusal::new(ErrorCode::AgentNotFound, format!("There is no prompt {key:?} in {ns:?}"))
     };
-    // What is no name cannot be there.
+    // A text that is no agent name names no agent.
     check_agent_name(&name).map_err(|_| missing())?;
     match context.store.agent(session.id, &name).await {
         Err(Error::Refused(refusal)) if refusal.code == ErrorCode::AgentNotFound => {

@@ -23,8 +23,8 @@ pub(super) struct SnapshotKey {
 }
 
 impl SnapshotSummary {
-    /// Of the session's shared context as it is now. A key that is written before the task is stored is in the snapshot
-    /// and not in this summary.
+    /// Reads the session's shared context as it is now. A key that is written before the task is
+    /// stored is in the snapshot and not in this summary.
     pub(super) async fn of(context: &Context<'_>, session: SessionId) -> Result<Self> {
         let keys = context.store.shared_context(session, &ContextCall::ListKeys).await?;
         Self::deserialize(keys).map_err(|error| bug(&error))

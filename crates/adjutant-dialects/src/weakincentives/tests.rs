@@ -1,4 +1,6 @@
-use adjutant_agent::{AgentConfig, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber};
+use adjutant_agent::{
+    AgentConfig, Depth, EndedTask, FailureKind, Outcome, Refusal, Spent, TaskNumber,
+};
 use serde_json::json;
 
 use super::answers::*;
@@ -82,7 +84,7 @@ fn row_4_3_an_artifact_has_1_to_160_ascii_characters() {
 }
 
 #[test]
-fn row_4_4_a_step_of_a_plan_says_which() {
+fn row_4_4_a_step_of_a_plan_needs_its_id() {
     let mut arguments = with("mode", json!("plan_step"));
     refused_for(&arguments, "plan_step_id");
     for (step, kept) in [(json!("3"), "3".to_owned()), (json!("x".repeat(200)), "x".repeat(200))] {
@@ -111,13 +113,13 @@ fn row_4_6_a_snapshot_of_another_version_is_refused() {
 }
 
 #[test]
-fn who_goes_on_to_wait_needs_nothing_but_the_task() {
+fn a_call_that_waits_again_needs_only_the_task_id() {
     assert_eq!(Call::parse(&json!({"task_id": "t_07"})), Ok(Call::WaitAgain(TaskNumber(7))));
     assert_eq!(Call::parse(&with("task_id", json!("t_07"))), Ok(Call::WaitAgain(TaskNumber(7))));
 }
 
 #[test]
-fn the_child_is_told_of_its_step_its_snapshot_and_what_it_is_to_deliver() {
+fn the_prompt_of_a_child_has_its_step_its_snapshot_and_its_deliverables() {
     let mut arguments = with("mode", json!("plan_step"));
     arguments["plan_step_id"] = json!("step-3");
     arguments["expected_artifacts"] = json!(["report.md", "notes.txt"]);
@@ -157,7 +159,7 @@ fn task(outcome: Outcome) -> EndedTask {
         number: TaskNumber(1),
         agent: "research--logs".to_owned(),
         label: None,
-        depth: 0,
+        depth: Depth::TOP,
         metadata: granted(&with("plan_step_id", Value::Null)).metadata(),
         outcome,
         turns_used: 1,

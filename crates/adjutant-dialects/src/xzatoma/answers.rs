@@ -1,30 +1,31 @@
-//! What the source's tool returns: an object that says how it went.
+//! The answers of the source's tool: an object with the outcome.
 
-use adjutant_agent::{EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, Truncation};
+use adjutant_agent::{Depth, EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, Truncation};
 use serde_json::{Map, Value, json};
 
 use super::Settings;
 use super::call::Wrong;
 use crate::Answer;
-use crate::spec::render::CANCELLED;
 use crate::task_handle::how_to_wait_again;
 
+/// The error of a cancelled task.
+const CANCELLED: &str = "Task cancelled";
 const TRUNCATED: &str = "[Output truncated]";
 
-/// How it went. A task that ran out of turns is a success that is incomplete.
+/// The outcome of a task. One that ran out of turns is an incomplete success.
 pub fn ended(task: &EndedTask, settings: &Settings) -> Answer {
     match output(task) {
         Ok((output, completion)) => {
-            success(&view(settings.output_max_size).apply(output).text, how_far(task, completion))
+            success(&view(settings.output_max_size).apply(output).text, progress(task, completion))
         }
         Err(error) => failure(
             &format!("Subagent execution failed: {error}"),
-            who(task.label.as_deref(), task.depth),
+            identity(task.label.as_deref(), task.depth),
         ),
     }
 }
 
-/// What the source counts as a success, whole or not; or the error.
+/// The output of a success, complete or not, or the error.
 pub(super) fn output(task: &EndedTask) -> Result<(&str, Completion), &str> {
     match &task.outcome {
         Outcome::Completed { result, summary } => {
@@ -38,14 +39,14 @@ pub(super) fn output(task: &EndedTask) -> Result<(&str, Completion), &str> {
     }
 }
 
-/// A task whose end put its session over a quota.
+/// The answer for a task whose end exceeded a quota of its session.
 pub fn over_quota(task: &EndedTask, wrong: &str) -> Answer {
-    failure(wrong, who(task.label.as_deref(), task.depth))
+    failure(wrong, identity(task.label.as_deref(), task.depth))
 }
 
 /// The answer after the longest time that a call may take.
 pub fn still_running(task: TaskNumber, label: Option<&str>) -> Answer {
-    let mut metadata = who(label, 0);
+    let mut metadata = identity(label, Depth::TOP);
     metadata.insert("completion_status".to_owned(), json!(Completion::Incomplete.as_str()));
     metadata.insert("task_id".to_owned(), json!(task.to_string()));
     let label = label.filter(|label| !label.is_empty()).unwrap_or("wait");
@@ -55,7 +56,7 @@ pub fn still_running(task: TaskNumber, label: Option<&str>) -> Answer {
     success(&output, metadata).of_running_task()
 }
 
-/// The answer to a call that cannot be granted; nothing ran.
+/// The refusal of a call.
 pub fn refused(wrong: &Wrong, label: Option<&str>) -> Answer {
     let label = label.map(|label| ("subagent_label".to_owned(), json!(label)));
     failure(&wrong.0, label.into_iter().collect())
@@ -76,17 +77,16 @@ impl Completion {
     }
 }
 
-/// The source counts an orchestrator as 0.
-fn who(label: Option<&str>, depth: i16) -> Map<String, Value> {
+fn identity(label: Option<&str>, depth: Depth) -> Map<String, Value> {
     Map::from_iter([
         ("subagent_label".to_owned(), json!(label.unwrap_or_default())),
-        ("recursion_depth".to_owned(), json!((depth + 1).to_string())),
+        ("recursion_depth".to_owned(), json!(depth.to_string())),
     ])
 }
 
-fn how_far(task: &EndedTask, completion: Completion) -> Map<String, Value> {
+fn progress(task: &EndedTask, completion: Completion) -> Map<String, Value> {
     let reached = matches!(completion, Completion::Incomplete);
-    let mut metadata = who(task.label.as_deref(), task.depth);
+    let mut metadata = identity(task.label.as_deref(), task.depth);
     for (name, text) in [
         ("completion_status", completion.as_str().to_owned()),
         ("turns_used", user_messages(task).to_string()),
@@ -98,7 +98,8 @@ fn how_far(task: &EndedTask, completion: Completion) -> Map<String, Value> {
     metadata
 }
 
-/// The source counts what is said to the child, and not its answers: the task, and what is asked after it.
+/// The source counts the messages to the child, not its answers: the task and each message after
+/// it.
 pub(super) fn user_messages(task: &EndedTask) -> i32 {
     1 + (task.answers - task.turns_used).max(0)
 }
@@ -116,7 +117,7 @@ fn failure(error: &str, metadata: Map<String, Value>) -> Answer {
         .as_error()
 }
 
-/// How much of an output is shown.
+/// How an output is truncated.
 pub(super) fn view(output_max_size: usize) -> Truncation {
     let most = Length::Bytes(output_max_size);
     Truncation { max: most, kept: most, notice: TRUNCATED }

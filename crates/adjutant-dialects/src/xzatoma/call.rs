@@ -6,11 +6,11 @@ use crate::METADATA_DIALECT;
 use crate::parent::delegates;
 use crate::task_handle::task_to_wait_for;
 
-/// What the child is asked at the end if its caller does not say.
+/// The summary prompt of calls that have none.
 const SUMMARY_PROMPT: &str = "Summarize your findings concisely";
 
 pub(super) const MAX_TURNS: std::ops::RangeInclusive<i64> = 1..=50;
-/// As long as labels are everywhere.
+/// The same as in `spec`.
 const MAX_LABEL_CHARS: usize = 200;
 
 const FORM: ActionForm = ActionForm {
@@ -18,11 +18,11 @@ const FORM: ActionForm = ActionForm {
     optional: &["summary_prompt", "allowed_tools", "max_turns", "task_id"],
 };
 
-/// A call whose arguments are all that they should be.
+/// A call with valid arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     New(Box<Delegation>),
-    /// Wait again for a task that an earlier call was about.
+    /// Waits again for the task of an earlier call.
     WaitAgain(TaskNumber),
 }
 
@@ -31,13 +31,13 @@ pub struct Delegation {
     pub label: String,
     pub task_prompt: String,
     pub summary_prompt: String,
-    /// None: whatever the parent has.
+    /// `None` is every tool of the parent.
     pub allowed_tools: Option<Vec<String>>,
     /// 1 to 50.
     pub max_turns: Option<i32>,
 }
 
-/// Why a call is refused: the sentence that its answer has.
+/// The reason of a refusal, as a sentence for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);
@@ -65,7 +65,7 @@ impl Call {
         if label.chars().count() > MAX_LABEL_CHARS {
             return Err(Wrong(format!("label cannot have more than {MAX_LABEL_CHARS} characters")));
         }
-        // A blank one would ask for nothing.
+        // A blank prompt counts as none.
         let summary_prompt =
             fields.optional_text("summary_prompt")?.filter(|prompt| !prompt.trim().is_empty());
         Ok(Self::New(Box::new(Delegation {
@@ -94,7 +94,7 @@ fn max_turns(fields: &mut Fields) -> Result<Option<i32>, Wrong> {
 }
 
 impl Delegation {
-    /// What the child is, given what its parent has. `model` is one that exists.
+    /// The child's configuration. `model` must exist.
     pub fn spec(
         &self,
         parent_tools: &[String],
@@ -128,7 +128,7 @@ impl Delegation {
         }
     }
 
-    /// What the task remembers for its answer, and for the quotas of its session.
+    /// The metadata that the answer is rendered from and the session's quotas are counted by.
     pub fn metadata(&self) -> Map<String, Value> {
         Map::from_iter([(METADATA_DIALECT.to_owned(), json!(NAME))])
     }

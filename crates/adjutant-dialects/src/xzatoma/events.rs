@@ -1,48 +1,48 @@
-//! What the source tells of its subagents, as data.
+//! The telemetry events of the source.
 
-use adjutant_agent::{AgentConfig, EndedTask, Outcome};
+use adjutant_agent::{AgentConfig, Depth, EndedTask, Outcome};
 
 use super::answers::{output, tokens, user_messages, view};
 use super::telemetry::Telemetry;
 
-/// Something that happened to a subagent. Depths are the source's: 0 is an orchestrator.
+/// An event in the life of a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     Spawn {
-        depth: i32,
+        depth: Depth,
         max_turns: i32,
         allowed_tools: Vec<String>,
     },
     Complete {
-        depth: i32,
+        depth: Depth,
         turns_used: i32,
         tokens_consumed: i64,
         status: &'static str,
     },
-    /// By the kind of its failure: what a provider says may be anything.
+    /// Has the kind of the failure, because an error text may contain anything.
     Error {
-        depth: i32,
+        depth: Depth,
         error: &'static str,
     },
     MaxTurnsExceeded {
-        depth: i32,
+        depth: Depth,
         max_turns: i32,
     },
-    /// In bytes.
+    /// Sizes in bytes.
     Truncation {
         original_size: usize,
         truncated_size: usize,
     },
     DepthLimit {
-        current_depth: i32,
-        max_depth: i32,
+        current_depth: Depth,
+        max_depth: i16,
     },
     QuotaExceeded,
 }
 
 impl Event {
-    /// A subagent of this depth, which has no more turns than the operator's ceiling.
-    pub fn of_spawn(spec: &AgentConfig, depth: i32, ceiling: i32) -> Self {
+    /// The spawn of a subagent. The operator's ceiling limits its turns.
+    pub fn of_spawn(spec: &AgentConfig, depth: Depth, ceiling: i32) -> Self {
         Self::Spawn {
             depth,
             max_turns: spec.max_turns.min(ceiling),
@@ -63,9 +63,9 @@ impl Event {
     }
 }
 
-/// What there is to tell of a task that has ended, which had so many turns.
+/// The events of the end of a task with this limit of turns.
 pub fn of_end(task: &EndedTask, max_turns: i32, telemetry: &Telemetry) -> Vec<Event> {
-    let depth = i32::from(task.depth) + 1;
+    let depth = task.depth;
     let mut events = Vec::new();
     let Ok((text, completion)) = output(task) else {
         let error = match &task.outcome {

@@ -1,4 +1,5 @@
-//! xzatoma's `subagent`: a labelled task, its summary, and an object with the outcome. The source fixes the messages.
+//! xzatoma's `subagent`: a labelled task, its summary, and an object with the outcome. The source
+//! fixes the messages.
 
 mod answers;
 mod call;
@@ -11,7 +12,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{ErrorCode, Refusal, SUBAGENT, ToolDefinition};
+use adjutant_agent::{Depth, ErrorCode, Refusal, SUBAGENT, ToolDefinition};
 use adjutant_store::{LoggedEnd, QUOTA_EXCEEDED, Store, TaskView};
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ use events::Event;
 
 const NAME: &str = "xzatoma";
 
-/// Stands for the agent's name in a task.
+/// The agent name of these tasks, whose calls name no agent.
 const AGENT: &str = "subagent";
 
 pub(crate) struct Tools;
@@ -75,7 +76,7 @@ impl Implementation for Tools {
         let settings = &context.policy.dialects.xzatoma;
         let Parent { tools, model } = context.parent(session).await?;
         let spec = new.spec(&tools, model, settings).map_err(Refusal::from)?;
-        let event = Event::of_spawn(&spec, 1, context.policy.operator.max_turns_ceiling);
+        let event = Event::of_spawn(&spec, Depth::TOP, context.policy.operator.max_turns_ceiling);
         let task = UnnamedTask {
             agent: AGENT,
             spec,
@@ -88,7 +89,7 @@ impl Implementation for Tools {
         match &spawned {
             _ if !settings.telemetry_enabled => {}
             Ok(spawned) if spawned.is_new => event.log(&new.label),
-            // A session that is full is refused with the same code.
+            // The refusal of a full session has the same code.
             Err(Error::Refused(refusal)) if refusal.message.starts_with(QUOTA_EXCEEDED) => {
                 Event::QuotaExceeded.log(&new.label);
             }
@@ -105,7 +106,8 @@ impl Implementation for Tools {
         Some(answers::refused(&Wrong(refusal.message.clone()), label))
     }
 
-    /// The outcome; or only the quota, if the subagents of the session had used too many tokens when the task ended.
+    /// The outcome, or a quota error if the subagents of the session had used too many tokens when
+    /// the task ended.
     async fn ended(
         context: &Context<'_>,
         session: &SessionRef<'_>,

@@ -1,4 +1,5 @@
-//! Agents of this dialect that delegate further: one call spawns a child, waits for it and returns its summary.
+//! Agents of this dialect that delegate further: one call spawns a child, waits for it and returns
+//! its summary.
 
 use adjutant_agent::{Delegation, EndedTask, Refusal, TaskId, ToolDefinition};
 use adjutant_store::{NewDelegation, NewTask, QUOTA_EXCEEDED};
@@ -27,8 +28,7 @@ impl BlockingTool for NestedTool {
         if let Delegation::TooDeep { depth, max_depth } = parent.delegation {
             // Without a valid call, the label is arbitrary text of the model, which is not logged.
             let label = if let Ok(Call::New(new)) = &parsed { &new.label } else { "" };
-            let (current_depth, max_depth) = (depth.into(), max_depth.into());
-            log(&Event::DepthLimit { current_depth, max_depth }, label, parent);
+            log(&Event::DepthLimit { current_depth: depth, max_depth }, label, parent);
         }
         if let Some(why) = parent.delegation.refusal() {
             return Err(answers::refused(&Wrong(why), label));
@@ -36,7 +36,7 @@ impl BlockingTool for NestedTool {
         let new = match parsed {
             Ok(Call::New(new)) => new,
             Ok(Call::WaitAgain(_)) => {
-                let why = "Invalid input: task_id: there is nothing to go on with".to_owned();
+                let why = "Invalid input: task_id: there is no earlier call to wait for".to_owned();
                 return Err(answers::refused(&Wrong(why), label));
             }
             Err(wrong) => return Err(answers::refused(&wrong, label)),
@@ -65,7 +65,7 @@ impl BlockingTool for NestedTool {
     }
 
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>) {
-        let depth = i32::from(parent.depth) + 2;
+        let depth = parent.depth.of_children();
         let Some(spec) = &child.delegation.config else { return };
         let event = Event::of_spawn(spec, depth, parent.operator.max_turns_ceiling);
         log(&event, label_of(child), parent);

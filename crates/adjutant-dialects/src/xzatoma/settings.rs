@@ -7,11 +7,11 @@ use crate::{Setting, SettingKind, SettingRole};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// How deep subagents may nest, 1 to 10, within what is allowed for all.
+    /// The greatest depth of a subagent, 1 to 10, bounded by `limits.max_depth`.
     pub max_depth: i32,
     /// For calls without `max_turns`, 1 to 100.
     pub default_max_turns: i32,
-    /// The most bytes of an output that an answer has, at least 1024.
+    /// The most bytes of an output in an answer, at least 1024.
     pub output_max_size: usize,
     /// Whether the events of subagents are logged.
     pub telemetry_enabled: bool,

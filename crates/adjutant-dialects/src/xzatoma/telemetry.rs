@@ -1,4 +1,4 @@
-//! The source's events in the log, if the operator wants them.
+//! Logs the source's events, if the operator enables them.
 
 use adjutant_store::{LoggedEnd, Quota, Store};
 use serde::{Deserialize, Serialize};
@@ -10,19 +10,19 @@ use crate::Result;
 use crate::error::bug;
 use crate::implementation::EndLog;
 
-/// The settings of the log entry of a subagent's end. They are in its configuration, where the process that stores the end reads
-/// them.
+/// The settings for logging the end of a subagent. They are part of its configuration, so that the
+/// process that stores the end can read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// The most bytes of an output that are shown.
+    /// The most bytes of an output in an answer.
     pub output_max_size: usize,
-    /// Of all subagents of its session.
+    /// The limit of all subagents of the session together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<i64>,
 }
 
 impl Settings {
-    /// None if nothing is logged.
+    /// `None` if nothing is logged.
     pub(super) fn telemetry(&self) -> Option<Value> {
         let (output_max_size, max_total_tokens) =
             (self.output_max_size, self.quota.max_total_tokens);
@@ -30,7 +30,7 @@ impl Settings {
     }
 }
 
-/// The end of a subagent, and whether its session has used up its quota of tokens.
+/// The log entries for the end of a subagent, and for a token quota that it has used up.
 pub(super) async fn end_log(store: &Store, end: &LoggedEnd) -> Result<EndLog> {
     let telemetry = Telemetry::deserialize(&end.telemetry).map_err(|error| bug(&error))?;
     let mut events = of_end(&end.task, end.max_turns, &telemetry);
@@ -43,7 +43,7 @@ pub(super) async fn end_log(store: &Store, end: &LoggedEnd) -> Result<EndLog> {
 }
 
 impl Telemetry {
-    /// The event if the subagents of a session have used this many tokens by the end of one.
+    /// The quota event, if the session's subagents have used more tokens than they may.
     pub fn of_tokens(&self, used: i64) -> Option<Event> {
         let quota = Quota { max_total_tokens: self.max_total_tokens, ..Quota::default() };
         quota.check_tokens(used).is_err().then_some(Event::QuotaExceeded)
@@ -51,7 +51,7 @@ impl Telemetry {
 }
 
 impl Event {
-    /// Writes it to the log. The label is there to be logged: that is what the source has it for.
+    /// Logs the event. The label is logged too: the source defines it for logs.
     pub fn log(&self, label: &str) {
         let name = self.as_str();
         macro_rules! log {
@@ -61,37 +61,37 @@ impl Event {
         }
         match self {
             Self::Spawn { depth, max_turns, allowed_tools } => log!(
-                "a subagent begins",
-                "subagent.depth" = depth,
+                "subagent started",
+                "subagent.depth" = depth.0,
                 "subagent.max_turns" = max_turns,
                 "subagent.allowed_tools" = allowed_tools.join(",")
             ),
             Self::Complete { depth, turns_used, tokens_consumed, status } => log!(
-                "a subagent is done",
-                "subagent.depth" = depth,
+                "subagent completed",
+                "subagent.depth" = depth.0,
                 "subagent.turns_used" = turns_used,
                 "subagent.tokens_consumed" = tokens_consumed,
                 "subagent.status" = status
             ),
             Self::Error { depth, error } => {
-                log!("a subagent failed", "subagent.depth" = depth, "subagent.error" = error);
+                log!("subagent failed", "subagent.depth" = depth.0, "subagent.error" = error);
             }
             Self::MaxTurnsExceeded { depth, max_turns } => log!(
-                "a subagent has used up its turns",
-                "subagent.depth" = depth,
+                "subagent ran out of turns",
+                "subagent.depth" = depth.0,
                 "subagent.max_turns" = max_turns
             ),
             Self::Truncation { original_size, truncated_size } => log!(
-                "what a subagent said is cut",
+                "subagent output truncated",
                 "subagent.original_size" = original_size,
                 "subagent.truncated_size" = truncated_size
             ),
             Self::DepthLimit { current_depth, max_depth } => log!(
-                "a subagent may not delegate further",
-                "subagent.current_depth" = current_depth,
+                "subagent delegation refused: depth limit",
+                "subagent.current_depth" = current_depth.0,
                 "subagent.max_depth" = max_depth
             ),
-            Self::QuotaExceeded => log!("the subagents of a session have used what they may"),
+            Self::QuotaExceeded => log!("subagent quota exceeded"),
         }
     }
 }

@@ -1,4 +1,4 @@
-use adjutant_agent::{EndedTask, FailureKind, Outcome, Spent, TaskNumber};
+use adjutant_agent::{Depth, EndedTask, FailureKind, Outcome, Spent, TaskNumber};
 use adjutant_store::Quota;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn ended(outcome: Outcome) -> EndedTask {
         number: TaskNumber(1),
         agent: "subagent".to_owned(),
         label: Some("look".to_owned()),
-        depth: 1,
+        depth: Depth(2),
         metadata: serde_json::Map::new(),
         outcome,
         turns_used: 3,
@@ -23,20 +23,20 @@ fn ended(outcome: Outcome) -> EndedTask {
 }
 
 #[test]
-fn a_subagent_of_a_subagent_says_how_deep_it_is() {
+fn a_nested_subagent_reports_its_depth() {
     let task = ended(Outcome::Completed { result: "all".to_owned(), summary: None });
     let metadata = answers::ended(&task, &Settings::default()).value["metadata"].clone();
     assert_eq!((&metadata["recursion_depth"], &metadata["turns_used"]), (&json!("2"), &json!("3")));
 }
 
 #[test]
-fn what_ends_is_told_once_and_by_its_kind() {
+fn the_end_of_a_subagent_is_one_event_by_its_kind() {
     let events = |outcome| {
         let telemetry = Settings::default().telemetry().unwrap();
         of_end(&ended(outcome), 8, &Telemetry::deserialize(telemetry).unwrap())
     };
     let complete =
-        |status| Event::Complete { depth: 2, turns_used: 3, tokens_consumed: 120, status };
+        |status| Event::Complete { depth: Depth(2), turns_used: 3, tokens_consumed: 120, status };
     let long = "x".repeat(4_097);
     assert_eq!(
         events(Outcome::Completed { result: long, summary: Some("short".to_owned()) }),
@@ -50,17 +50,17 @@ fn what_ends_is_told_once_and_by_its_kind() {
     };
     assert_eq!(
         events(out_of_turns),
-        [Event::MaxTurnsExceeded { depth: 2, max_turns: 8 }, complete("incomplete")]
+        [Event::MaxTurnsExceeded { depth: Depth(2), max_turns: 8 }, complete("incomplete")]
     );
     let failed = Outcome::Failed {
         failure: FailureKind::Model,
         error: "secret".to_owned(),
         partial_result: None,
     };
-    assert_eq!(events(failed), [Event::Error { depth: 2, error: "model" }]);
+    assert_eq!(events(failed), [Event::Error { depth: Depth(2), error: "model" }]);
     assert_eq!(
         events(Outcome::Cancelled { partial_result: None }),
-        [Event::Error { depth: 2, error: "cancelled" }]
+        [Event::Error { depth: Depth(2), error: "cancelled" }]
     );
 }
 

@@ -19,7 +19,8 @@ Do NOT:
   - Give the same work to several subagents.
 ";
 
-/// The tool of an agent that delegates further. It waits however long its child takes, so it never has to wait again.
+/// The tool of an agent that delegates further. It waits as long as its child runs, so it has no
+/// `task_id` argument.
 pub(super) fn nested_tool() -> ToolDefinition {
     let mut tool = tool();
     if let Some(properties) = tool.input_schema["properties"].as_object_mut() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, Refusal, TaskId};
-use adjutant_store::{Store, TextFilter};
+use adjutant_store::{EventQuery, EventTexts, Store, TextFilter};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -38,13 +38,26 @@ pub struct EventStreams {
     pub(super) store: Store,
     hub: Hub,
     limits: StreamLimits,
+    pub(super) texts: EventTexts,
     open: Arc<Mutex<HashMap<String, usize>>>,
     pub(super) stopping: CancellationToken,
 }
 
 impl EventStreams {
     pub fn new(store: Store, hub: Hub, limits: StreamLimits) -> Self {
-        Self { store, hub, limits, open: Arc::default(), stopping: CancellationToken::new() }
+        Self {
+            store,
+            hub,
+            limits,
+            texts: EventTexts::Omitted,
+            open: Arc::default(),
+            stopping: CancellationToken::new(),
+        }
+    }
+
+    /// Streams whose start and end events have the texts of their tasks, or only their sizes.
+    pub fn with_texts(self, texts: EventTexts) -> Self {
+        Self { texts, ..self }
     }
 
     /// Ends every stream when this is cancelled.
@@ -234,7 +247,9 @@ impl StreamOptions {
         match self.after {
             Some(position) => Ok(position),
             None if self.from_now => {
-                Ok(StreamPosition::after(store.event_page(session, None, i64::MAX, 1).await?.upto))
+                let texts = EventTexts::Omitted;
+                let newest = EventQuery { task: None, after: i64::MAX, limit: 1, texts };
+                Ok(StreamPosition::after(store.event_page(session, newest).await?.upto))
             }
             None => Ok(StreamPosition::default()),
         }

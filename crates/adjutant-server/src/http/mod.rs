@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use adjutant_agent::ErrorCode;
 use adjutant_dialects::{Answer, Dialect, ParsedCall, ToolCall};
+use adjutant_store::EventTexts;
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::Method;
@@ -49,11 +50,18 @@ pub struct HttpSettings {
     pub tenant_requests_per_s: Option<f64>,
     /// How often each session may poll the status of tasks.
     pub session_status_per_s: Option<f64>,
+    /// Whether event streams contain the texts of tasks.
+    pub event_texts: EventTexts,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { max_body_bytes: 1 << 20, tenant_requests_per_s: None, session_status_per_s: None }
+        Self {
+            max_body_bytes: 1 << 20,
+            tenant_requests_per_s: None,
+            session_status_per_s: None,
+            event_texts: EventTexts::Omitted,
+        }
     }
 }
 
@@ -143,7 +151,8 @@ fn router(shared: Arc<Shared>) -> Router {
         shared.service.store.clone(),
         shared.service.hub.clone(),
         StreamLimits::default(),
-    );
+    )
+    .with_texts(shared.settings.event_texts);
     let streams = event_routes(streams.until(shared.service.stopping.clone()));
     let authenticated = streams.merge(mcp::routes(shared.clone()));
     let authenticated = authenticated.layer(from_fn_with_state(shared.clone(), authenticate));

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind, usd};
-use adjutant_store::{Event, EventPage, LiveText, timestamp};
+use adjutant_store::{Event, EventPage, EventQuery, LiveText, TextRef, timestamp};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -128,11 +128,13 @@ impl EventStream {
     }
 
     async fn read(&self) -> Result<EventPage> {
-        Ok(self
-            .streams
-            .store
-            .event_page(self.session, self.task, self.position.after, PAGE)
-            .await?)
+        let query = EventQuery {
+            task: self.task,
+            after: self.position.after,
+            limit: PAGE,
+            texts: self.streams.texts,
+        };
+        Ok(self.streams.store.event_page(self.session, query).await?)
     }
 
     async fn run(&mut self, first: sse::Event, first_page: EventPage, out: &Sender) -> StreamEnd {
@@ -209,12 +211,13 @@ impl EventStream {
     }
 
     fn data<'a>(&'a self, event: &'a Event, kind: EventKind, at: DateTime<Utc>) -> EventData<'a> {
-        // The start and the end of a task also name its agent and its trace.
+        // The start and the end of a task also name its agent, its trace and its texts.
         let is_boundary = kind == EventKind::Started || kind.is_terminal();
         let plain = EventData {
             agent: is_boundary.then_some(event.agent.as_str()),
             correlation_id: is_boundary.then_some(event.task),
             traceparent: event.traceparent.as_deref().filter(|_| is_boundary),
+            task: is_boundary.then(|| TextData::of(event.task, &event.assignment)),
             session_id: &self.session_name,
             task_id: event.task_number.to_string(),
             id: event.task,
@@ -240,6 +243,7 @@ impl EventStream {
             is_error: event.tool.as_ref().map(|tool| tool.is_error),
             failure: event.failure,
             error: event.error.as_deref(),
+            result: event.result.as_ref().map(|result| TextData::of(event.task, result)),
             ..plain
         }
     }
@@ -261,7 +265,24 @@ async fn next_text(text: &mut Option<TextWatch>) -> std::sync::Arc<LiveText> {
     }
 }
 
-/// The data of an event. It has no text of a task, except live text that the client requested.
+/// A text of a task: the id with which it can be read, its size, and the text itself if payloads are
+/// logged.
+#[derive(Debug, Serialize)]
+struct TextData<'a> {
+    id: TaskId,
+    bytes: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+impl<'a> TextData<'a> {
+    fn of(id: TaskId, text: &'a TextRef) -> Self {
+        Self { id, bytes: text.bytes, text: text.text.as_deref() }
+    }
+}
+
+/// The data of an event. It has no text of a task, except live text that the client requested, and
+/// the texts of starts and ends if payloads are logged.
 #[derive(Debug, Default, Serialize)]
 struct EventData<'a> {
     session_id: &'a str,
@@ -277,6 +298,11 @@ struct EventData<'a> {
     correlation_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
+    /// The assignment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<TextData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<TextData<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -106,7 +106,7 @@ pub(super) async fn definitions(
     get, path = "/v1/sessions/{session}/prompt", tag = "tools",
     params(
         ("session" = String, Path, description = "Its `session_id`."),
-        ("dialect" = Option<String>, Query, description = "`ecs`: the session's own system prompt, with the names of all that it has."),
+        ("dialect" = Option<String>, Query, description = "The dialect whose tools the prompt describes."),
     ),
     responses((status = 200, description = "A text for its system prompt.", body = String, content_type = "text/plain"))
 )]

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use adjutant_agent::SessionId;
-use adjutant_store::{Error, Event, Store};
+use adjutant_store::{Error, Event, EventQuery, EventTexts, Store};
 
 use super::{Hub, Watch};
 
@@ -42,7 +42,13 @@ impl Subscription {
             if let Some(event) = self.buffer.pop_front() {
                 return Ok(event);
             }
-            let page = self.store.event_page(self.session, None, self.upto, PAGE).await?;
+            let query = EventQuery {
+                task: None,
+                after: self.upto,
+                limit: PAGE,
+                texts: EventTexts::Omitted,
+            };
+            let page = self.store.event_page(self.session, query).await?;
             self.upto = page.upto;
             self.buffer = page.events.into();
             if self.buffer.is_empty() {

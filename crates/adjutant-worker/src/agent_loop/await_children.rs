@@ -1,5 +1,6 @@
-//! Calls that wait for children. Who has to wait is let go of: it holds no slot and no memory, and whoever goes on with it finds the
-//! same call, looks at the same rows, and answers it.
+//! Calls that wait for children. A task that has to wait ends its attempt and holds neither a slot
+//! nor memory. The worker that continues it finds the same call, reads the same rows and answers
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +13,15 @@ use super::run_tools::{ToolRunner, error, refused};
 use crate::{End, Stop, fault};
 
 pub(super) enum Awaited {
-    /// At least one of the calls; the others are looked at again.
+    /// At least one of the calls is answered; the others are checked again.
     Answered(Vec<ToolResult>),
     Parked(End),
 }
 
-/// What becomes of one call.
+/// The state of one call.
 pub(super) enum Wait {
     Over(ToolResult),
-    /// For these, for so much longer.
+    /// It continues: for these children, and for this time.
     Until {
         children: Vec<TaskId>,
         mode: WaitMode,
@@ -29,7 +30,8 @@ pub(super) enum Wait {
 }
 
 impl ToolRunner<'_> {
-    /// Answers the calls that have nothing left to wait for. If there is none, the first of them says what the task waits for.
+    /// Answers the calls whose waits are over. If there is none, the task waits for the children of
+    /// the first call.
     pub(super) async fn await_children(&self, calls: &[PendingCall<'_>]) -> Result<Awaited, Stop> {
         self.task.check_lease()?;
         let (mut answered, mut parked) = (Vec::new(), None);
@@ -65,16 +67,16 @@ impl ToolRunner<'_> {
 
     /// Waits for children that were spawned before.
     async fn wait_for_some(&self, call: &ToolUse, arguments: &Value) -> Result<Wait, Stop> {
-        let told = |why| Wait::Over(error(call, why, Instant::now()));
+        let refuse = |why| Wait::Over(error(call, why, Instant::now()));
         if let Some(why) = self.delegation.refusal() {
-            return Ok(told(why));
+            return Ok(refuse(why));
         }
         let wait = match ChildCall::parse(arguments) {
             Ok(ChildCall::Wait(wait)) => wait,
             Ok(_) => {
-                return Ok(told("The call was not made: it is not one that waits.".to_owned()));
+                return Ok(refuse("The call was not made: it is not one that waits.".to_owned()));
             }
-            Err(refusal) => return Ok(told(refused(&refusal))),
+            Err(refusal) => return Ok(refuse(refused(&refusal))),
         };
         let children = self.task.children().await?;
         let since = match wait.timeout {
@@ -89,7 +91,7 @@ impl ToolRunner<'_> {
             Ok(Waited::Until { children, mode, at_most }) => {
                 Wait::Until { children, mode, at_most }
             }
-            Err(refusal) => told(refused(&refusal)),
+            Err(refusal) => refuse(refused(&refusal)),
         })
     }
 }

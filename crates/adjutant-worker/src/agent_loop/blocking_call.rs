@@ -1,4 +1,4 @@
-//! Calls that spawn one child and wait for it, for agents whose dialect delegates so.
+//! Calls that spawn one child and wait for it, for agents of dialects whose calls block.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::run_tools::{ToolRunner, error};
 use crate::{Stop, fault};
 
 impl ToolRunner<'_> {
-    /// Spawns the child that a call asks for, once; and when it has ended, answers with its outcome.
+    /// Spawns the child of a call, once, and answers with its outcome when it has ended.
     pub(super) async fn wait_for_one(
         &self,
         tool: &dyn BlockingTool,
@@ -50,7 +50,7 @@ impl ToolRunner<'_> {
         }
         fault::point("delegated");
         first.map(|spawned| spawned.number).ok_or_else(|| {
-            let message = "Subagent execution failed: it was not begun";
+            let message = "Subagent execution failed: it was not spawned";
             let code = adjutant_agent::ErrorCode::InvalidArgument;
             Stop::Store(adjutant_agent::Refusal::new(code, message).into())
         })
@@ -77,7 +77,7 @@ impl ToolRunner<'_> {
             number: child.number,
             agent: child.agent,
             label: child.label,
-            depth: self.task.assignment().depth.saturating_add(1),
+            depth: self.task.assignment().depth.of_children(),
             metadata: Map::new(),
             outcome,
             turns_used: child.turns_used,
@@ -95,7 +95,7 @@ impl ToolRunner<'_> {
     ) -> ToolResult {
         match tool.plan(arguments, &self.nested_parent()) {
             Err(answer) => result(call, answer),
-            // The loop gives a call that spawns to `wait_for_one`.
+            // The loop passes calls that spawn to `wait_for_one`.
             Ok(_) => error(call, "This call cannot be made here".to_owned(), Instant::now()),
         }
     }

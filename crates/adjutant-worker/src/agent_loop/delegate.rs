@@ -1,5 +1,5 @@
-//! Calls with which an agent delegates. What they change is stored once, however often they are made, so a call that was under
-//! way when its worker died is simply made again.
+//! Calls with which an agent delegates. They are idempotent: a call that was interrupted by the
+//! death of its worker is executed again.
 
 use std::time::Instant;
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::run_tools::{ToolRunner, error, refused};
 use crate::{Stop, fault};
 
-/// What the operator says of agents that delegate further.
+/// The operator's settings for agents that delegate further.
 #[derive(Debug, Clone)]
 pub struct Delegating {
     pub operator: Operator,
-    /// How many levels of tasks there may be: 1 is the orchestrator's own, and none below them.
+    /// The greatest depth of a task; 1 allows only the orchestrator's own tasks.
     pub max_depth: i16,
     pub dialects: DialectSettings,
 }
@@ -43,7 +43,7 @@ impl Delegating {
 }
 
 impl ToolRunner<'_> {
-    /// Makes a call to delegate, and gives its result when it is stored.
+    /// Executes a call that delegates, and returns its result when it is stored.
     pub(super) async fn delegate(
         &self,
         call: &ToolUse,
@@ -58,15 +58,15 @@ impl ToolRunner<'_> {
         }
         let answer = match ChildCall::parse(arguments) {
             Ok(ChildCall::Collect(collect)) => return self.collect(call, &collect, began).await,
-            Ok(asked) => self.perform(call, asked).await,
+            Ok(action) => self.perform(call, action).await,
             Err(refusal) => Err(Stop::Store(refusal.into())),
         };
-        let result = told(call, answer, began)?;
+        let result = tool_result(call, answer, began)?;
         self.store(call, result).await
     }
 
-    async fn perform(&self, call: &ToolUse, asked: ChildCall) -> Result<Value, Stop> {
-        match asked {
+    async fn perform(&self, call: &ToolUse, action: ChildCall) -> Result<Value, Stop> {
+        match action {
             ChildCall::ListAgents => self.list_agents().await,
             ChildCall::Spawn(item) => {
                 let mut tasks = self.spawn(call, std::slice::from_ref(&*item)).await?;
@@ -83,7 +83,7 @@ impl ToolRunner<'_> {
             }
             ChildCall::Read(read) => self.read(&read).await,
             ChildCall::Cancel(cancel) => self.cancel(&cancel).await,
-            // The loop sees to these before it comes here.
+            // The callers handle these.
             ChildCall::Wait(_) | ChildCall::Collect(_) => Err(Stop::Store(
                 Refusal::new(ErrorCode::Internal, "This call cannot be made here").into(),
             )),
@@ -124,7 +124,8 @@ impl ToolRunner<'_> {
         Ok(render::page(call, &page.text, page.next_offset, page.result_chars))
     }
 
-    /// The answer says what the child is now, not who made it so: it is the same when the call is made again.
+    /// The answer depends only on the child's state, so that it is the same if the call is
+    /// repeated.
     async fn cancel(&self, call: &CancelCall) -> Result<Value, Stop> {
         self.task.cancel_child(call.task_id).await?;
         fault::point("cancelled");
@@ -134,7 +135,7 @@ impl ToolRunner<'_> {
         Ok(Value::Object(shown))
     }
 
-    /// What is handed over, and that it was, are stored together.
+    /// The result and the mark that the child was collected are stored in one transaction.
     async fn collect(
         &self,
         call: &ToolUse,
@@ -143,7 +144,8 @@ impl ToolRunner<'_> {
     ) -> Result<ToolResult, Stop> {
         let collected = async {
             let (child, outcome) = self.task.outcome_of_child(collect.task_id).await?;
-            let result = told(call, Ok(Value::Object(child_outcome(&child, &outcome))), began)?;
+            let result =
+                tool_result(call, Ok(Value::Object(child_outcome(&child, &outcome))), began)?;
             fault::point("collecting");
             self.task.collect_child(collect.task_id, &result).await?;
             fault::point("tool_stored");
@@ -158,8 +160,12 @@ impl ToolRunner<'_> {
     }
 }
 
-/// What was refused is a result too: the agent goes on with it.
-fn told(call: &ToolUse, answer: Result<Value, Stop>, began: Instant) -> Result<ToolResult, Stop> {
+/// A refusal is a result too, and the agent continues with it.
+fn tool_result(
+    call: &ToolUse,
+    answer: Result<Value, Stop>,
+    began: Instant,
+) -> Result<ToolResult, Stop> {
     match answer {
         Ok(answer) => Ok(ToolResult { is_error: false, ..error(call, answer.to_string(), began) }),
         Err(Stop::Store(Error::Refused(refusal))) => Ok(error(call, refused(&refusal), began)),

@@ -24,8 +24,8 @@ const RESERVED: &[&str] =
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
     pub wire: Wire,
-    /// The base URL as the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without. Default:
-    /// the vendor's own. It may contain a key.
+    /// The base URL as the vendors' SDKs take it: OpenAI's with `/v1`, Anthropic's without.
+    /// Default: the vendor's own. It may contain a key.
     pub base_url: Option<Secret>,
     /// The environment variable with the API key.
     pub api_key_env: Option<String>,

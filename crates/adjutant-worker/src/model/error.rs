@@ -10,8 +10,8 @@ use super::rate_limit;
 const MAX_CHARS: usize = 300;
 const MAX_KIND_CHARS: usize = 64;
 
-/// Why a call has no answer, by what the caller does next. The text becomes the error of a task that
-/// fails because of it.
+/// Why a call has no answer, by what the caller does next. The text becomes the error of a task
+/// that fails because of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// Another attempt may succeed: the server, the connection or the stream failed.
@@ -145,8 +145,8 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
     }
 }
 
-/// The error of a response with status 200 that has an error in place of the answer, or in the middle
-/// of the stream. Its type stands for the status.
+/// The error of a response with status 200 that has an error in place of the answer, or in the
+/// middle of the stream. Its type stands for the status.
 pub(super) fn from_body(error: &Value) -> CallError {
     let error = ServerError::of(error);
     let status = error.code.or_else(|| status_of(error.kind.as_deref().unwrap_or_default()));

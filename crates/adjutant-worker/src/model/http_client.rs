@@ -13,7 +13,8 @@ pub fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     // This fails if a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     builder().build().or_else(|error| {
-        // A small container image may have no certificates, and a model in the same network needs none.
+        // A small container image may have no certificates, and a model in the same network needs
+        // none.
         tracing::warn!("no root certificates found, so calls to https URLs will fail: {error}");
         builder().tls_certs_only([]).build()
     })

@@ -8,8 +8,8 @@ const MAX_ATTEMPTS: u32 = 8;
 const MAX_TIME: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// If a provider asks for a longer pause than this, its gate is closed for all workers, and the task
-/// does not wait in its slot.
+/// If a provider asks for a longer pause than this, its gate is closed for all workers, and the
+/// task does not wait in its slot.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const FIRST_GATE_PAUSE: Duration = Duration::from_secs(1);
 

@@ -101,8 +101,8 @@ pub enum McpEndpoint {
     Command {
         /// The program and its arguments.
         command: Vec<String>,
-        /// Further variables. Of the worker's own environment the server gets only basic ones, without
-        /// API keys.
+        /// Further variables. Of the worker's own environment the server gets only basic ones,
+        /// without API keys.
         env: BTreeMap<String, Setting>,
         cwd: Option<PathBuf>,
     },

@@ -101,7 +101,8 @@ fn failure(status: StatusCode, headers: &HeaderMap, body: String) -> String {
     format!("The tool answered {status}: {}", limits.truncate(body))
 }
 
-/// The headers with their values, which are never logged. The error names the header and the reason.
+/// The headers with their values, which are never logged. The error names the header and the
+/// reason.
 pub(super) fn headers<'a>(
     settings: impl IntoIterator<Item = (&'a String, &'a Setting)>,
 ) -> Result<HeaderMap, (String, String)> {

@@ -1,10 +1,10 @@
 //! The tools that agents can call, except `shared_context` and delegation, which write under the
 //! lease (see `agent_loop`).
 //!
-//! A [`Toolbox`] holds the built-in tools (`builtin.rs`), the HTTP tools of the config, the tools of
-//! the embedding program ([`Tool`], [`RustTool`]), and those of MCP servers, which may come and go.
-//! Whatever a tool does (fail, panic, hang, return endless text), the agent gets a text of bounded
-//! length within the tool's time limit.
+//! A [`Toolbox`] holds the built-in tools (`builtin.rs`), the HTTP tools of the config, the tools
+//! of the embedding program ([`Tool`], [`RustTool`]), and those of MCP servers, which may come and
+//! go. Whatever a tool does (fail, panic, hang, return endless text), the agent gets a text of
+//! bounded length within the tool's time limit.
 
 mod builtin;
 mod config;

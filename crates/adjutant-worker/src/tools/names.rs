@@ -40,9 +40,9 @@ pub(super) fn with_server(server: &str, tool: &str) -> String {
     clean(&format!("{server}__{tool}"))
 }
 
-/// The names of MCP tools, given as server and name, in the same order. A tool keeps its own name if
-/// it is unique. Of several tools with one name none keeps it, so that the meaning of a name does not
-/// depend on which server was connected first.
+/// The names of MCP tools, given as server and name, in the same order. A tool keeps its own name
+/// if it is unique. Of several tools with one name none keeps it, so that the meaning of a name
+/// does not depend on which server was connected first.
 pub(super) fn assign(fixed: &BTreeSet<&str>, served: &[(&str, &str)]) -> Vec<String> {
     let wanted: Vec<String> = served.iter().map(|(_, tool)| clean(tool)).collect();
     let mut uses: HashMap<&str, usize> = HashMap::new();

@@ -1,5 +1,5 @@
-//! A DNS resolver that returns only public addresses, so that no name leads into the private network.
-//! The check is on the addresses that are connected to, not on an earlier lookup.
+//! A DNS resolver that returns only public addresses, so that no name leads into the private
+//! network. The check is on the addresses that are connected to, not on an earlier lookup.
 
 use std::net::SocketAddr;
 

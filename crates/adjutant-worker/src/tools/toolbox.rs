@@ -37,8 +37,8 @@ impl ToolConfigError {
 }
 
 impl Toolbox {
-    /// Creates the tools of the config, adds those of the embedding program, and starts to connect to
-    /// the MCP servers. It does not wait for them: their tools appear when they are connected.
+    /// Creates the tools of the config, adds those of the embedding program, and starts to connect
+    /// to the MCP servers. It does not wait for them: their tools appear when they are connected.
     pub fn start(config: &ToolsConfig, own: Vec<Arc<dyn Tool>>) -> Result<Self, ToolConfigError> {
         let http = HttpClients::new().map_err(|error| ToolConfigError::new("http", error))?;
         let mut fixed = own;
@@ -59,8 +59,8 @@ impl Toolbox {
         Ok(Self { _connections: servers.iter().map(connect).collect(), registry, servers })
     }
 
-    /// Resolves when every MCP server is connected or has failed once, or after `at_most`. Tasks that
-    /// start before may miss tools.
+    /// Resolves when every MCP server is connected or has failed once, or after `at_most`. Tasks
+    /// that start before may miss tools.
     pub async fn settled(&self, at_most: Duration) {
         let all = join_all(self.servers.iter().map(|server| server.settled()));
         let _ = timeout(at_most, all).await;

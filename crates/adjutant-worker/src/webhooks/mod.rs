@@ -1,6 +1,6 @@
-//! Delivers webhooks when tasks end. A delivery is a row. Each worker claims some that are due, sends
-//! them and stores the result. If the worker dies meanwhile, another worker sends the delivery again
-//! when its lease has expired: delivery is at least once, always with the same id.
+//! Delivers webhooks when tasks end. A delivery is a row. Each worker claims some that are due,
+//! sends them and stores the result. If the worker dies meanwhile, another worker sends the
+//! delivery again when its lease has expired: delivery is at least once, always with the same id.
 
 mod payload;
 mod post;

@@ -11,8 +11,8 @@ use reqwest::{Client, Response, Url};
 use super::{WebhookSettings, payload, sign};
 use crate::tools::http_client::{Body, HttpClients, describe};
 
-/// The most bytes of a response body that are read, so that the connection can be reused. The body is
-/// discarded.
+/// The most bytes of a response body that are read, so that the connection can be reused. The body
+/// is discarded.
 const MAX_BODY: usize = 16 << 10;
 
 const NO_SECRET: &str = "There is no secret to sign the payload with.";

@@ -61,8 +61,12 @@ pub struct Arguments {
     #[arg(long, short, env = "ADJUTANT_SESSION", value_name = "SESSION")]
     session: Option<String>,
 
-    /// The dialect of the tools: spec, caliban, ecs, xzatoma or weakincentives
-    #[arg(long, value_name = "DIALECT", default_value = "spec")]
+    #[arg(
+        long,
+        value_name = "DIALECT",
+        default_value = Dialect::default().as_str(),
+        help = format!("The dialect of the tools: {}", Dialect::ALL.map(Dialect::as_str).join(", "))
+    )]
     dialect: String,
 
     /// The data directory of a server in this process [default: $XDG_DATA_HOME/adjutant, else

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use adjutant_agent::DefinitionLimits;
 use adjutant_server::{HttpServer, HttpSettings, Hub, Policy, SessionLimits, ToolService};
-use adjutant_store::{Store, TenantLimits};
+use adjutant_store::{EventTexts, Store, TenantLimits};
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
@@ -241,5 +241,9 @@ fn settings(config: &Config) -> HttpSettings {
         max_body_bytes: config.server.max_body_bytes,
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
+        event_texts: match Payloads::of(config) {
+            Payloads::Omitted => EventTexts::Omitted,
+            Payloads::Logged => EventTexts::Included,
+        },
     }
 }

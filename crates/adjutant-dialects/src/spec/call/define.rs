@@ -1,10 +1,11 @@
 use adjutant_agent::{AgentDraft, Fields, OnWorkerLoss, Refusal, check_agent_name};
 
-/// `define`: an agent as it is given. Its texts and limits are checked when it has inherited what it extends.
+/// `define`: an agent as the caller writes it. Its texts and limits are checked after it has
+/// inherited from the agent that it extends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DefineCall {
     pub draft: AgentDraft,
-    /// Instead of the agent of this name that the session has.
+    /// Replaces the session's agent of this name.
     pub replace: bool,
 }
 

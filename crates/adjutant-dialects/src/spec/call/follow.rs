@@ -1,14 +1,16 @@
-//! What is asked of a task that was spawned.
+//! Calls about tasks that exist.
 
 use std::time::Duration;
 
 use adjutant_agent::{
-    DEFAULT_PAGE_CHARS, ErrorCode, Fields, MAX_PAGE_CHARS, Refusal, TaskNumber, WaitMode,
+    DEFAULT_PAGE_CHARS, Fields, MAX_PAGE_CHARS, Refusal, TaskNumber, WaitMode,
     check_idempotency_key,
 };
 
-/// Who asks to wait longer waits this long: clients give up at about a minute.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(45);
+use crate::LONGEST_WAIT;
+use crate::task_number::task_number;
+
+/// How long a `wait` without `timeout_s` waits.
 const WAIT: Duration = Duration::from_secs(30);
 /// The most tasks that one call may name.
 pub(super) const MAX_TASK_IDS: usize = 100;
@@ -39,7 +41,7 @@ pub struct ReadCall {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitCall {
-    /// Each once; none: the session's active tasks, and the news that nobody has read.
+    /// Without duplicates. `None` is the session's active tasks and its unread notifications.
     pub task_ids: Option<Vec<TaskNumber>>,
     pub mode: WaitMode,
     pub timeout: Duration,
@@ -117,21 +119,6 @@ fn task_ids(names: Vec<&str>) -> Result<Vec<TaskNumber>, Refusal> {
 
 pub(super) fn task_id(fields: &mut Fields) -> Result<TaskNumber, Refusal> {
     task_number("task_id", fields.non_empty_text("task_id")?)
-}
-
-/// A text that is no task's name names no task: that is not a malformed call, since a name is whatever we made it.
-pub(crate) fn task_number(field: &str, name: &str) -> Result<TaskNumber, Refusal> {
-    if name.is_empty() {
-        return Err(Refusal::invalid(field, "must not be empty"));
-    }
-    name.parse().map_err(|_| {
-        let start: String = name.chars().take(64).collect();
-        let sentence = match field {
-            "task_id" => format!("Task not found: {start}"),
-            _ => format!("{field}: task not found: {start}"),
-        };
-        Refusal::new(ErrorCode::TaskNotFound, sentence)
-    })
 }
 
 pub(super) fn idempotency_key(fields: &mut Fields) -> Result<Option<String>, Refusal> {

@@ -1,4 +1,4 @@
-//! New tasks: one, many, or one that goes on where another stopped.
+//! Calls that create tasks: one, many, or one that continues another.
 
 use std::time::Duration;
 
@@ -9,17 +9,18 @@ use adjutant_agent::{
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
 
-use super::follow::{MAX_TASK_IDS, idempotency_key, task_id, task_number};
+use super::follow::{MAX_TASK_IDS, idempotency_key, task_id};
 use crate::spec::BATCH_ITEM;
+use crate::task_number::task_number;
 
 /// The most tasks of one batch.
 const MAX_BATCH: usize = 100;
 const MAX_LABEL_CHARS: usize = 200;
 const MAX_METADATA_BYTES: usize = 16 * 1024;
-/// Higher is sooner.
+/// Tasks with a higher priority are claimed first.
 const PRIORITIES: std::ops::RangeInclusive<i64> = -100..=100;
 
-/// What can be said of any new task.
+/// The options of every new task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskOptions {
     /// Wait behind the session's window instead of being refused.
@@ -31,7 +32,7 @@ pub struct TaskOptions {
     pub summary_prompt: Option<String>,
     pub label: Option<String>,
     pub metadata: Map<String, Value>,
-    /// Who is told how it ends, instead of whom its session tells.
+    /// Gets the end of the task instead of the session's webhook.
     pub webhook: Option<Webhook>,
 }
 
@@ -54,7 +55,7 @@ pub struct ContinueCall {
     pub idempotency_key: Option<String>,
 }
 
-/// `batch`: tasks that are made together or not at all.
+/// `batch`: tasks that are spawned all or none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchCall {
     pub tasks: Vec<BatchItem>,
@@ -63,7 +64,7 @@ pub struct BatchCall {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchItem {
-    /// What the others of the batch call it.
+    /// The name that other tasks of the batch use in `depends_on`.
     pub name: Option<String>,
     pub agent: String,
     pub task: String,
@@ -71,7 +72,7 @@ pub struct BatchItem {
     pub options: TaskOptions,
 }
 
-/// What a task of a batch waits for: a task that there is, or another one of the batch by its place from 0.
+/// A dependency of a task of a batch: an existing task, or the index of another one of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemDependency {
     Task(TaskNumber),
@@ -157,7 +158,7 @@ impl ContinueCall {
 }
 
 impl BatchCall {
-    /// A wrong field of an item is refused by the item's place and its own name: `tasks[2].agent`.
+    /// The refusal of a wrong field of an item names both: `tasks[2].agent`.
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         let items =
             fields.array("tasks")?.ok_or_else(|| Refusal::invalid("tasks", "is required"))?;
@@ -201,7 +202,7 @@ impl BatchCall {
     }
 }
 
-/// A task of a batch before its names are known.
+/// A task of a batch whose dependencies are not resolved.
 struct ItemDraft<'a> {
     name: Option<&'a str>,
     agent: String,
@@ -230,7 +231,7 @@ fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
     read().map_err(|refusal| at(place, &refusal))
 }
 
-/// What other tasks of the batch call it. It looks like an agent's name, and never like a task's.
+/// The name of a task in its batch. It has the form of an agent's name, never that of a task id.
 fn local_name<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a str>, Refusal> {
     let Some(name) = fields.optional_text("name")? else { return Ok(None) };
     check_agent_name(name)
@@ -255,7 +256,7 @@ fn dependency_at((place, name): (usize, &str)) -> Result<TaskNumber, Refusal> {
     task_number(&format!("depends_on[{place}]"), name)
 }
 
-/// The refusal of a field of the batch's task at this place.
+/// The refusal of a field of the task with this index in the batch.
 fn at(place: usize, refusal: &Refusal) -> Refusal {
     Refusal::new(refusal.code, format!("tasks[{place}].{}", refusal.message))
 }
@@ -340,7 +341,7 @@ fn timeout_s(fields: &mut Fields) -> Result<Option<f64>, Refusal> {
     fields.number("timeout_s")?.map(|seconds| time_limit("timeout_s", seconds)).transpose()
 }
 
-/// A blank one is none.
+/// A blank text counts as none.
 fn summary_prompt(fields: &mut Fields) -> Result<Option<String>, Refusal> {
     let Some(text) = fields.optional_text("summary_prompt")?.filter(|text| !text.trim().is_empty())
     else {

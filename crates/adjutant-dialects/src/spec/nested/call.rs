@@ -7,7 +7,7 @@ use crate::spec::{
     SubagentAction, SubagentCall, TaskOptions,
 };
 
-/// What an agent may ask for: `subagent` without what only an orchestrator does.
+/// A call of an agent: `subagent` without the actions of orchestrators.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildCall {
     ListAgents,
@@ -22,7 +22,7 @@ pub enum ChildCall {
     Cancel(CancelCall),
 }
 
-/// Those that an agent may use, as its tool lists them.
+/// The actions that an agent may use, in the order of its tool.
 pub(super) const ACTIONS: [SubagentAction; 8] = [
     SubagentAction::ListAgents,
     SubagentAction::Spawn,
@@ -35,7 +35,7 @@ pub(super) const ACTIONS: [SubagentAction; 8] = [
 ];
 
 impl ChildCall {
-    /// Reads the arguments as strictly as those of an orchestrator are read.
+    /// Parses the arguments as strictly as those of an orchestrator.
     pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
         match SubagentCall::parse(arguments)? {
             SubagentCall::ListAgents => Ok(Self::ListAgents),
@@ -72,7 +72,7 @@ fn as_item(call: SpawnCall) -> BatchItem {
     BatchItem { name: None, agent, task, depends_on, options }
 }
 
-/// A call of an agent is made once anyway.
+/// Refuses an idempotency key: a call of an agent is executed once in any case.
 fn without_key(key: Option<&str>) -> Result<(), Refusal> {
     match key {
         None => Ok(()),
@@ -80,7 +80,7 @@ fn without_key(key: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-/// The end of a child is news for its parent; nobody outside is told of it.
+/// Refuses a webhook: the end of a child is reported to its parent only.
 fn without_webhook(field: &str, options: &TaskOptions) -> Result<(), Refusal> {
     match options.webhook {
         None => Ok(()),

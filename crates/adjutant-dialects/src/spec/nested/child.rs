@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use crate::spec::render::put_outcome;
 use crate::spec::task_fields;
 
-/// The answer of `spawn`: the same whenever the call is repeated, whatever the child has done since.
+/// The answer of `spawn`: the same whenever the call is repeated, whatever the child has done
+/// since.
 pub fn spawned_child(number: TaskNumber, agent: &str, label: Option<&str>) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("task_id".to_owned(), json!(number.to_string()));

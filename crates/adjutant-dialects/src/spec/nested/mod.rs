@@ -1,4 +1,4 @@
-//! The actions of `subagent` that an agent may use which delegates further. An agent sees its own children and no other tasks.
+//! The actions of `subagent` for agents that delegate further. An agent sees only its own children.
 
 mod call;
 mod child;

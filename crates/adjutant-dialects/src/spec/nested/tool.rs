@@ -21,7 +21,7 @@ pub fn actions_tool() -> ToolDefinition {
         name: SUBAGENT.to_owned(),
         description: DESCRIPTION.to_owned(),
         input_schema,
-        // Every call is made once, by whoever makes it.
+        // A call of an agent is executed once in any case.
         replay: Replay::Safe,
     }
 }

@@ -9,26 +9,26 @@ use crate::spec::WaitCall;
 /// A parent's wait for children. It holds no slot meanwhile, so it may last as long as they do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildWait {
-    /// Each once; none: all children whose outcome was not collected.
+    /// Without duplicates. `None` is all children whose outcomes are not collected.
     pub task_ids: Option<Vec<TaskNumber>>,
     pub mode: WaitMode,
-    /// None: until they end.
+    /// `None` waits until they end.
     pub timeout: Option<Duration>,
 }
 
-/// What becomes of a wait.
+/// The state of a wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Waited {
     /// It is over, and this is its answer.
     Over(Value),
-    /// For these, for so much longer.
+    /// It continues: for these children, and for this time.
     Until { children: Vec<TaskId>, mode: WaitMode, at_most: Option<Duration> },
 }
 
 impl ChildWait {
     pub(super) fn of(call: WaitCall, arguments: &Value) -> Result<Self, Refusal> {
         let WaitCall { task_ids, mode, timeout: _ } = call;
-        // The bound of the orchestrator's wait is not for us: nobody holds a connection open.
+        // The upper bound of an orchestrator's wait does not apply, because no connection is open.
         let timeout = match arguments.get("timeout_s").and_then(Value::as_f64) {
             Some(seconds) if seconds > MAX_SECONDS => {
                 return Err(Refusal::invalid(
@@ -41,8 +41,8 @@ impl ChildWait {
         Ok(Self { task_ids, mode, timeout })
     }
 
-    /// Decides from how the children stand, and from how long ago the call was stored: so whoever goes on with the parent
-    /// decides as whoever parked it would have.
+    /// Decides only from the states of the children and the age of the stored call, so that every
+    /// worker that continues the parent decides the same.
     pub fn decide(&self, children: &[TaskView], since_call: Duration) -> Result<Waited, Refusal> {
         let awaited = self.awaited(children)?;
         let ended: Vec<&TaskView> =
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_without_ids_is_for_what_was_not_collected() {
+    fn a_wait_without_ids_is_for_children_that_were_not_collected() {
         let mut children = [child(2, TaskState::Completed), child(3, TaskState::Running)];
         children[0].collected_at = Some(children[0].created_at);
         assert!(matches!(wait(json!({})).decide(&children, NOW), Ok(Waited::Until { .. })));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_lasts_as_long_as_it_takes_or_as_it_says() {
+    fn a_wait_lasts_until_the_end_or_its_timeout() {
         let children = [child(2, TaskState::Running), child(3, TaskState::Completed)];
         let second = Duration::from_secs(1);
         let left = |seconds: u64, since| match wait(json!({"mode": "all", "timeout_s": seconds}))

@@ -57,7 +57,7 @@ fn an_unknown_setting_is_an_error() {
 }
 
 #[test]
-fn no_key_is_in_what_is_printed_for_debugging() {
+fn debug_output_contains_no_key() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), KEY).unwrap();
     let config = config(json!({

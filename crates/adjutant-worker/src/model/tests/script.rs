@@ -28,33 +28,30 @@ fn both_ways() -> impl Iterator<Item = (Wire, Value)> {
     WIRES.into_iter().flat_map(|wire| [(wire, json!(true)), (wire, json!(false))])
 }
 
+/// Tool calls, a malformed call, an empty answer, a truncated one and a refusal.
+fn five_answers() -> Script {
+    let usage =
+        Usage { input_tokens: 100, output_tokens: 5, cache_read_tokens: 60, cache_write_tokens: 0 };
+    let both = adjutant_script::text("I look at both.")
+        .with_thinking("Hm.")
+        .and_call("fetch", json!({"q": "ä🦀"}))
+        .and_call("now", json!({}))
+        .with_usage(usage)
+        .chunks(3, Duration::ZERO);
+    Script::new()
+        .on(When::any())
+        .then(both)
+        .then(raw_tool_call("fetch", "{\"q\": "))
+        .then(empty())
+        .then(adjutant_script::text("So far").with_stop("max_tokens"))
+        .then(refusal("I will not."))
+        .once()
+}
+
 #[tokio::test]
 async fn a_conversation_with_tools_refusals_and_cut_off_answers_is_accepted_by_the_vendor() {
     for (wire, stream) in both_ways() {
-        let usage = Usage {
-            input_tokens: 100,
-            output_tokens: 5,
-            cache_read_tokens: 60,
-            cache_write_tokens: 0,
-        };
-        let both = adjutant_script::text("I look at both.")
-            .with_thinking("Hm.")
-            .and_call("fetch", json!({"q": "ä🦀"}))
-            .and_call("now", json!({}))
-            .with_usage(usage)
-            .chunks(3, Duration::ZERO);
-        let server = ScriptServer::start(
-            Script::new()
-                .on(When::any())
-                .then(both)
-                .then(raw_tool_call("fetch", "{\"q\": "))
-                .then(empty())
-                .then(adjutant_script::text("So far").with_stop("max_tokens"))
-                .then(refusal("I will not."))
-                .once(),
-        )
-        .await
-        .unwrap();
+        let server = ScriptServer::start(five_answers()).await.unwrap();
         let model = model_of(&server, wire, stream);
         let tools = [tool("fetch"), tool("now")];
 

@@ -13,8 +13,8 @@ const WIDTH: usize = 120;
 /// The greatest depth of a page.
 const MAX_OPEN: usize = 1000;
 
-/// Limits of the sums, over all tags, of the open elements that the parser scans and of those that it
-/// copies.
+/// Limits of the sums, over all tags, of the open elements that the parser scans and of those that
+/// it copies.
 const MAX_SCANS: usize = 10_000_000;
 const MAX_COPIES: usize = 500_000;
 
@@ -96,7 +96,8 @@ fn is_affordable(html: &str) -> bool {
             scans += open.len();
             copies += copied;
         } else if is_end {
-            // Only the last opened element is certain to be closed: the parser ignores some end tags.
+            // Only the last opened element is certain to be closed: the parser ignores some end
+            // tags.
             if open.pop_if(|last| *last == name).is_some() && COPIED.contains(&name) {
                 copied -= 1;
             }

@@ -105,8 +105,8 @@ impl Endpoint {
                     command.current_dir(cwd);
                 }
                 let mut command = CommandWrap::from(command);
-                // A process group of its own: its children end with it, and Ctrl-C in the terminal does not
-                // end the server while the worker drains.
+                // A process group of its own: its children end with it, and Ctrl-C in the terminal
+                // does not end the server while the worker drains.
                 command.wrap(ProcessGroup::leader());
                 let spawned = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn();
                 let (process, stderr) =
@@ -184,8 +184,9 @@ impl ClientHandler for Listener {
     }
 }
 
-/// Logs the standard error of a server in pieces of bounded length, and reads it to the end, so that
-/// the pipe never fills up. Lines after the start may quote arguments of calls, so they are payload.
+/// Logs the standard error of a server in pieces of bounded length, and reads it to the end, so
+/// that the pipe never fills up. Lines after the start may quote arguments of calls, so they are
+/// payload.
 async fn log_lines(
     server: String,
     mut stderr: impl AsyncRead + Unpin,

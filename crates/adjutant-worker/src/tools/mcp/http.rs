@@ -1,8 +1,8 @@
 //! The HTTP client of the streamable transport, with a fix for expired sessions.
 //!
-//! A restarted server does not know old sessions. With status 404 the transport starts a new one. But
-//! many servers answer with status 400 and a JSON-RPC error without a request id, which the transport
-//! delivers to no caller, so that the call would wait forever.
+//! A restarted server does not know old sessions. With status 404 the transport starts a new one.
+//! But many servers answer with status 400 and a JSON-RPC error without a request id, which the
+//! transport delivers to no caller, so that the call would wait forever.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -155,8 +155,8 @@ impl Server {
         let _ = self.status.subscribe().wait_for(is_settled).await;
     }
 
-    /// Calls the server when it is connected. If the connection breaks during the call, a call that may
-    /// be repeated is repeated once.
+    /// Calls the server when it is connected. If the connection breaks during the call, a call that
+    /// may be repeated is repeated once.
     async fn call(&self, params: CallToolRequestParams, replay: Replay) -> Result<String, String> {
         let mut attempts = match replay {
             Replay::Safe => 2,

@@ -1,4 +1,5 @@
-//! Ends the processes of an MCP server when the guard is dropped, even by the death of this process.
+//! Ends the processes of an MCP server when the guard is dropped, even by the death of this
+//! process.
 //!
 //! Servers should exit when their stdin is closed, and most do. A small shell process kills the
 //! others: it waits on a pipe whose write end only this process holds, and which the kernel closes

@@ -47,7 +47,7 @@ fn the_contracts_example_is_understood() {
 }
 
 #[test]
-fn what_is_wrong_in_the_config_is_refused_when_it_is_read() {
+fn an_invalid_config_is_refused_when_it_is_read() {
     for (text, why) in [
         ("[ftch]", "unknown field `ftch`"),
         ("[fetch]\ntimeout_s = 0", "more than 0"),
@@ -80,7 +80,7 @@ fn what_is_wrong_in_the_config_is_refused_when_it_is_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_is_refused_at_the_start_by_its_name() {
+async fn a_tool_that_cannot_be_built_is_refused_at_the_start_by_its_name() {
     let http = |settings: &str| format!("[http.x]\ndescription = 'd'\n{settings}");
     for (text, why) in [
         (http("url = 'nonsense'"), "tools.http.x.url: relative URL"),

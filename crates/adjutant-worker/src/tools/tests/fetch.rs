@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use axum::routing::get;
 use serde_json::json;
 
-use super::{ask, call, serve, toolbox};
+use super::{call, call_tool, serve, toolbox};
 use crate::tools::builtin::fetch::Fetch;
 use crate::tools::http_client::{self, HttpClients};
 use crate::tools::{FetchConfig, Tool};
@@ -51,7 +51,7 @@ fn pages() -> Router {
 }
 
 #[tokio::test]
-async fn a_page_comes_as_text_with_where_it_came_from() {
+async fn a_page_is_returned_as_text_with_its_url() {
     let address = serve(pages()).await;
     let toolbox = toolbox("[fetch]\nallow_private = true");
     let fetch = async |path: &str| {
@@ -122,7 +122,7 @@ async fn arguments_are_checked() {
     }
 }
 
-/// A server that can be reached under a public name, and counts who comes to where nobody should.
+/// A server with a public name that counts requests to forbidden paths.
 async fn public_server(
     target: fn(SocketAddr) -> String,
 ) -> (SocketAddr, Arc<AtomicUsize>, Arc<dyn Tool>) {
@@ -147,12 +147,12 @@ async fn public_server(
 async fn no_way_leads_to_an_address_that_is_not_public() {
     let (address, visits, fetch) = public_server(|_| String::new()).await;
     let port = address.port();
-    let json = ask(&fetch, json!({ "url": format!("http://public.test:{port}/json") })).await;
+    let json = call_tool(&fetch, json!({ "url": format!("http://public.test:{port}/json") })).await;
     assert!(json.unwrap().contains("{\"a\":1}"), "the public name itself is reached");
     for host in
         ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0.0.0.0"]
     {
-        let error = ask(&fetch, json!({ "url": format!("http://{host}:{port}/secret") }))
+        let error = call_tool(&fetch, json!({ "url": format!("http://{host}:{port}/secret") }))
             .await
             .unwrap_err();
         assert!(error.contains("not a public one"), "{host}: {error}");
@@ -161,7 +161,7 @@ async fn no_way_leads_to_an_address_that_is_not_public() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_looked_at_like_any_other_url() {
+async fn the_target_of_a_redirect_is_checked_like_any_url() {
     let targets: [fn(SocketAddr) -> String; 6] = [
         |address| format!("http://{address}/secret"),
         |address| format!("http://localhost:{}/secret", address.port()),
@@ -175,9 +175,11 @@ async fn a_redirect_is_looked_at_like_any_other_url() {
     for target in targets {
         let (address, visits, fetch) = public_server(target).await;
         let to = target(address);
-        let error =
-            ask(&fetch, json!({ "url": format!("http://public.test:{}/away", address.port()) }))
-                .await;
+        let error = call_tool(
+            &fetch,
+            json!({ "url": format!("http://public.test:{}/away", address.port()) }),
+        )
+        .await;
         let error = error.unwrap_err();
         assert!(
             ["not a public one", "user name", "Only http"].iter().any(|why| error.contains(why)),

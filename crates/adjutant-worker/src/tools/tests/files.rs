@@ -43,14 +43,14 @@ fn world() -> (TempDir, Toolbox) {
     (dir, toolbox)
 }
 
-async fn ask(toolbox: &Toolbox, tool: &str, arguments: Value) -> Result<String, String> {
+async fn call_tool(toolbox: &Toolbox, tool: &str, arguments: Value) -> Result<String, String> {
     toolbox.call(tool, call(&arguments)).await
 }
 
 #[tokio::test]
 async fn a_file_is_read_whole_or_in_parts() {
     let (dir, toolbox) = world();
-    let read = async |arguments: Value| ask(&toolbox, "read_file", arguments).await;
+    let read = async |arguments: Value| call_tool(&toolbox, "read_file", arguments).await;
     assert_eq!(read(json!({ "path": "readme.md" })).await.unwrap(), "one\ntwo\nthree\n");
     assert_eq!(
         read(json!({ "path": "./src//main.rs", "offset": null })).await.unwrap(),
@@ -116,13 +116,13 @@ async fn nothing_outside_of_the_root_is_read_by_whatever_way() {
             if tool == "search_files" {
                 arguments["pattern"] = json!("e");
             }
-            let answer = ask(&toolbox, tool, arguments).await;
+            let answer = call_tool(&toolbox, tool, arguments).await;
             assert!(answer.is_err(), "{tool} {path}: {answer:?}");
         }
     }
-    let inside = ask(&toolbox, "read_file", json!({ "path": "to_inside/main.rs" })).await;
+    let inside = call_tool(&toolbox, "read_file", json!({ "path": "to_inside/main.rs" })).await;
     assert!(inside.unwrap().contains("needle"), "a link that stays inside is followed");
-    let found = ask(&toolbox, "search_files", json!({ "pattern": "needle" })).await.unwrap();
+    let found = call_tool(&toolbox, "search_files", json!({ "pattern": "needle" })).await.unwrap();
     assert!(!found.contains("secret") && !found.contains("not the root"), "{found}");
 }
 
@@ -143,7 +143,7 @@ async fn a_folder_that_becomes_a_link_while_it_is_read_leads_nowhere() {
     });
     let mut read = 0;
     for _ in 0..2000 {
-        if let Ok(text) = ask(&toolbox, "read_file", json!({ "path": "src/secret" })).await {
+        if let Ok(text) = call_tool(&toolbox, "read_file", json!({ "path": "src/secret" })).await {
             assert_eq!(text, "harmless");
             read += 1;
         }
@@ -154,7 +154,7 @@ async fn a_folder_that_becomes_a_link_while_it_is_read_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_text_file_is_refused_and_keeps_nobody_waiting() {
+async fn a_file_that_is_no_text_is_refused_at_once() {
     let (dir, toolbox) = world();
     let fifo = dir.path().join("root/fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -167,17 +167,18 @@ async fn what_is_not_a_text_file_is_refused_and_keeps_nobody_waiting() {
         ("none", "nothing at this path"),
         (&"x".repeat(10_000), "too long"),
     ] {
-        let error = ask(&toolbox, "read_file", json!({ "path": path })).await.unwrap_err();
+        let error = call_tool(&toolbox, "read_file", json!({ "path": path })).await.unwrap_err();
         assert!(error.contains(why), "{path}: {error}");
         assert!(
             !error.contains(dir.path().to_str().unwrap()),
             "the child need not know where the root is: {error}"
         );
     }
-    let found = ask(&toolbox, "search_files", json!({ "pattern": "x", "path": "fifo" })).await;
+    let found =
+        call_tool(&toolbox, "search_files", json!({ "pattern": "x", "path": "fifo" })).await;
     assert!(found.unwrap_err().contains("not a regular file"));
     assert!(
-        ask(&toolbox, "search_files", json!({ "pattern": "needle" })).await.is_ok(),
+        call_tool(&toolbox, "search_files", json!({ "pattern": "needle" })).await.is_ok(),
         "it passes the FIFO over"
     );
 }
@@ -185,7 +186,7 @@ async fn what_is_not_a_text_file_is_refused_and_keeps_nobody_waiting() {
 #[tokio::test]
 async fn files_are_listed_and_found() {
     let (_dir, toolbox) = world();
-    let list = async |arguments: Value| ask(&toolbox, "list_files", arguments).await.unwrap();
+    let list = async |arguments: Value| call_tool(&toolbox, "list_files", arguments).await.unwrap();
     assert_eq!(
         list(json!({})).await.replace('\n', " "),
         ".git/ binary circle@ empty latin readme.md src/ to_absolute@ to_file@ to_folder@ to_inside@ to_inside_file@ \
@@ -195,7 +196,8 @@ async fn files_are_listed_and_found() {
     assert_eq!(list(json!({ "pattern": "*.rs" })).await, "src/main.rs\nsrc/deep/lib.rs");
     assert_eq!(list(json!({ "path": "src", "pattern": "deep/*" })).await, "deep/lib.rs");
     assert_eq!(list(json!({ "pattern": "*.none" })).await, "[no files]");
-    let search = async |arguments: Value| ask(&toolbox, "search_files", arguments).await.unwrap();
+    let search =
+        async |arguments: Value| call_tool(&toolbox, "search_files", arguments).await.unwrap();
     assert_eq!(
         search(json!({ "pattern": "needle" })).await,
         "latin:1: caf\u{fffd} needle\nto_inside_file:2: // needle\nsrc/main.rs:2: // needle\n\
@@ -219,7 +221,7 @@ async fn a_huge_folder_is_shown_in_part() {
         fs::write(many.join(format!("f{number:05}")), "").unwrap();
     }
     for arguments in [json!({ "path": "many" }), json!({ "pattern": "f*" })] {
-        let list = ask(&toolbox, "list_files", arguments).await.unwrap();
+        let list = call_tool(&toolbox, "list_files", arguments).await.unwrap();
         assert_eq!(list.lines().count(), 1001);
         assert!(list.ends_with("narrower pattern]"));
     }
@@ -249,12 +251,12 @@ async fn arguments_are_checked() {
         ("search_files", json!({ "pattern": "a\nb" }), "line break"),
         ("search_files", json!({ "pattern": "a", "max_results": 0 }), "`max_results` must be"),
     ] {
-        let error = ask(&toolbox, tool, arguments.clone()).await.unwrap_err();
+        let error = call_tool(&toolbox, tool, arguments.clone()).await.unwrap_err();
         assert!(error.contains(why), "{tool} {arguments}: {error}");
     }
-    let huge = ask(&toolbox, "search_files", json!({ "pattern": "x".repeat(1 << 20) })).await;
+    let huge = call_tool(&toolbox, "search_files", json!({ "pattern": "x".repeat(1 << 20) })).await;
     assert_eq!(huge.unwrap(), "[not found]");
-    let far = ask(
+    let far = call_tool(
         &toolbox,
         "read_file",
         json!({ "path": "readme.md", "offset": u64::MAX, "limit": u64::MAX }),

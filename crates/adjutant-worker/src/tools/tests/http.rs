@@ -39,7 +39,7 @@ async fn a_call_is_a_post_of_the_arguments_with_the_secrets_and_the_key() {
 }
 
 #[tokio::test]
-async fn whatever_is_not_a_success_is_an_error_with_a_part_of_what_was_said() {
+async fn a_status_other_than_success_is_an_error_with_the_start_of_the_body() {
     let visits: Arc<Mutex<usize>> = Arc::default();
     let counted = visits.clone();
     let routes = Router::new()
@@ -58,16 +58,19 @@ async fn whatever_is_not_a_success_is_an_error_with_a_part_of_what_was_said() {
         )
     };
     let toolbox = toolbox(&["500", "moved", "long", "silent"].map(tool).concat());
-    let ask = async |name: &str| toolbox.call(name, call(&json!({}))).await;
-    let error = ask("x500").await.unwrap_err();
+    let call_tool = async |name: &str| toolbox.call(name, call(&json!({}))).await;
+    let error = call_tool("x500").await.unwrap_err();
     assert!(error.starts_with("The tool answered 500 Internal Server Error: ää"), "{error}");
     assert!(error.ends_with("[cut: these are the first 2000 of 10000 bytes]"), "{error}");
-    assert!(ask("xmoved").await.unwrap_err().contains("redirects are not followed"));
+    assert!(call_tool("xmoved").await.unwrap_err().contains("redirects are not followed"));
     assert_eq!(*lock(&visits), 0);
     assert!(
-        ask("xlong").await.unwrap().ends_with("[cut: these are the first 65536 of 300000 bytes]")
+        call_tool("xlong")
+            .await
+            .unwrap()
+            .ends_with("[cut: these are the first 65536 of 300000 bytes]")
     );
-    let error = ask("xsilent").await.unwrap_err();
+    let error = call_tool("xsilent").await.unwrap_err();
     assert_eq!(
         error,
         "The tool did not answer within 0.3 s. Whether it had an effect is not known."

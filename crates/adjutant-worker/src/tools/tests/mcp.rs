@@ -33,7 +33,7 @@ async fn start(mode: &str, settings: &str) -> (TempDir, Toolbox) {
     (folder, toolbox)
 }
 
-async fn ask(toolbox: &Toolbox, tool: &str, arguments: Value) -> Result<String, String> {
+async fn call_tool(toolbox: &Toolbox, tool: &str, arguments: Value) -> Result<String, String> {
     toolbox.call(tool, call(&arguments)).await
 }
 
@@ -42,7 +42,7 @@ fn notes(folder: &TempDir, name: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// For what other processes do, and nobody tells us.
+/// Polls for effects of other processes.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -79,12 +79,12 @@ async fn every_tool_of_a_server_is_there_under_its_name_on_all_pages() {
         ("py__echo", "does echo")
     );
     assert_eq!(by_server[1].input_schema, json!({ "type": "object" }));
-    let said = ask(&toolbox, "py__echo", json!({ "a": [1] })).await.unwrap();
+    let said = call_tool(&toolbox, "py__echo", json!({ "a": [1] })).await.unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&said).unwrap(),
         json!({ "arguments": { "a": [1] }, "key": KEY })
     );
-    assert_eq!(ask(&toolbox, "get_it", json!({})).await.as_deref(), Ok("done"));
+    assert_eq!(call_tool(&toolbox, "get_it", json!({})).await.as_deref(), Ok("done"));
 }
 
 #[tokio::test]
@@ -95,7 +95,8 @@ async fn the_operator_has_the_last_word_on_names_replay_and_environment() {
     let names: Vec<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["echo", "env", "fetch"]);
     assert_eq!(toolbox.definitions(["echo"])[0].replay, Replay::Unsafe);
-    let env: Value = serde_json::from_str(&ask(&toolbox, "env", json!({})).await.unwrap()).unwrap();
+    let env: Value =
+        serde_json::from_str(&call_tool(&toolbox, "env", json!({})).await.unwrap()).unwrap();
     assert_eq!(env["GIVEN"], "yes");
     assert!(env["PATH"].is_string() && env["CARGO_MANIFEST_DIR"].is_null(), "{env}");
 }
@@ -114,39 +115,39 @@ async fn servers_with_the_same_tools_have_their_names_in_front() {
 #[tokio::test]
 async fn errors_of_a_server_are_read_by_the_child() {
     let (folder, toolbox) = start("", "timeout_s = 0.3").await;
-    assert_eq!(ask(&toolbox, "fail", json!({})).await, Err("it failed".to_owned()));
-    let refused = ask(&toolbox, "refuse", json!({})).await;
+    assert_eq!(call_tool(&toolbox, "fail", json!({})).await, Err("it failed".to_owned()));
+    let refused = call_tool(&toolbox, "refuse", json!({})).await;
     assert_eq!(
         refused,
         Err("The MCP server of the tool returned an error: bad arguments (-32602)".to_owned())
     );
-    let hung = ask(&toolbox, "hang", json!({})).await;
+    let hung = call_tool(&toolbox, "hang", json!({})).await;
     assert_eq!(
         hung,
         Err("The tool did not answer within 0.3 s. Whether it had an effect is not known."
             .to_owned())
     );
-    until("the server is told that nobody waits", || !notes(&folder, "cancelled").is_empty()).await;
-    assert!(ask(&toolbox, "echo", json!({})).await.is_ok(), "and the server goes on");
+    until("the server gets the cancellation", || !notes(&folder, "cancelled").is_empty()).await;
+    assert!(call_tool(&toolbox, "echo", json!({})).await.is_ok(), "and the server continues");
 }
 
 #[tokio::test]
 async fn a_server_that_dies_is_started_again_and_calls_wait_for_it() {
     let (folder, toolbox) = start("", "").await;
-    let died = ask(&toolbox, "die", json!({})).await.unwrap_err();
+    let died = call_tool(&toolbox, "die", json!({})).await.unwrap_err();
     assert_eq!(
         died,
         "The MCP server of the tool disconnected during the call. Whether the call had an effect is not known."
     );
-    assert!(ask(&toolbox, "echo", json!({})).await.is_ok());
+    assert!(call_tool(&toolbox, "echo", json!({})).await.is_ok());
     assert_eq!(notes(&folder, "starts").len(), 2);
-    let repeated = ask(&toolbox, "die_once", json!({})).await;
+    let repeated = call_tool(&toolbox, "die_once", json!({})).await;
     assert_eq!(repeated.as_deref(), Ok("done"), "what may be repeated is");
     assert_eq!(notes(&folder, "starts").len(), 3);
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() {
+async fn a_server_that_does_not_start_delays_no_call_and_is_retried() {
     let folder = tempfile::tempdir().unwrap();
     let late = table("late", folder.path(), "dies_at_first", "");
     let never = "[mcp.never]\ncommand = ['/no/such/program']\n";
@@ -158,11 +159,11 @@ async fn a_server_that_does_not_start_keeps_nobody_waiting_and_is_tried_again() 
     let has_echo =
         |tools: &Arc<crate::tools::Catalogue>| tools.definitions().any(|tool| tool.name == "echo");
     tokio::time::timeout(PATIENCE, catalogue.wait_for(has_echo)).await.unwrap().unwrap();
-    assert!(ask(&toolbox, "echo", json!({})).await.is_ok());
+    assert!(call_tool(&toolbox, "echo", json!({})).await.is_ok());
 }
 
 #[tokio::test]
-async fn tools_of_a_server_that_takes_its_time_are_waited_for_until_it_has_started_or_failed() {
+async fn tools_of_a_slow_server_are_awaited_until_it_has_started_or_failed() {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tools/tests/server.py");
     let path = folder.path().display();
@@ -178,32 +179,32 @@ async fn tools_of_a_server_that_takes_its_time_are_waited_for_until_it_has_start
     tokio::time::timeout(PATIENCE, waiting).await.unwrap();
     assert_eq!(toolbox.definitions(["echo"]).len(), 1);
     let unknown = toolbox.ready_for(["no_such_tool"]);
-    tokio::time::timeout(PATIENCE, unknown).await.expect("there is nobody left to wait for");
+    tokio::time::timeout(PATIENCE, unknown).await.expect("there is nothing left to wait for");
 }
 
 #[tokio::test]
 async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() {
     let (folder, toolbox) = start("", "timeout_s = 0.5").await;
     std::fs::remove_dir_all(folder.path()).unwrap();
-    assert!(ask(&toolbox, "die", json!({})).await.is_err());
-    let error = ask(&toolbox, "echo", json!({})).await.unwrap_err();
+    assert!(call_tool(&toolbox, "die", json!({})).await.is_err());
+    let error = call_tool(&toolbox, "echo", json!({})).await.unwrap_err();
     assert_eq!(error, "The MCP server of the tool is not running; it is being restarted.");
 }
 
 #[tokio::test]
-async fn a_list_that_changes_is_read_again_and_everybody_is_told() {
+async fn a_changed_list_of_tools_is_read_again_and_published() {
     let (_folder, toolbox) = start("", "").await;
     let mut catalogue = toolbox.watch();
     assert!(toolbox.definitions(["grown"]).is_empty());
-    ask(&toolbox, "grow", json!({})).await.unwrap();
+    call_tool(&toolbox, "grow", json!({})).await.unwrap();
     let has_grown =
         |tools: &Arc<crate::tools::Catalogue>| tools.definitions().any(|tool| tool.name == "grown");
     tokio::time::timeout(PATIENCE, catalogue.wait_for(has_grown)).await.unwrap().unwrap();
-    assert_eq!(ask(&toolbox, "grown", json!({})).await.as_deref(), Ok("done"));
+    assert_eq!(call_tool(&toolbox, "grown", json!({})).await.as_deref(), Ok("done"));
 }
 
 #[tokio::test]
-async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
+async fn a_server_ends_with_the_toolbox_even_if_it_ignores_the_signal() {
     for mode in ["", "stays"] {
         let (folder, toolbox) = start(mode, "").await;
         let pid = notes(&folder, "starts").remove(0);
@@ -213,7 +214,7 @@ async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
         assert_eq!(
             notes(&folder, "ended").len(),
             usize::from(mode.is_empty()),
-            "it is asked before it is made to"
+            "it gets a signal before it is killed"
         );
     }
 }
@@ -222,7 +223,7 @@ async fn a_server_ends_with_the_toolbox_even_if_it_would_rather_stay() {
 #[derive(Clone, Default)]
 struct Http {
     session: Arc<Mutex<usize>>,
-    /// What it says of sessions that it does not know.
+    /// The answer to an unknown session.
     refusal: &'static str,
 }
 
@@ -257,28 +258,27 @@ async fn answer(State(http): State<Http>, headers: HeaderMap, body: String) -> R
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_reached_with_its_headers_and_again_when_it_has_forgotten_us() {
+async fn a_server_over_http_gets_its_headers_and_a_new_session_after_it_lost_ours() {
     let http = Http::default();
     let address = serve(Router::new().route("/mcp", post(answer)).with_state(http.clone())).await;
     let toolbox = toolbox(&format!(
         "[mcp.far]\nurl = 'http://{address}/mcp'\nheaders = {{ authorization = 'Bearer hush' }}\nreplay = 'safe'"
     ));
     toolbox.settled(PATIENCE).await;
-    assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
+    assert_eq!(call_tool(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
     *lock(&http.session) += 1;
-    let mut again = ask(&toolbox, "far", json!({})).await;
+    let mut again = call_tool(&toolbox, "far", json!({})).await;
     for _ in 0..100 {
         if again.is_ok() {
             break;
         }
-        again = ask(&toolbox, "far", json!({})).await;
+        again = call_tool(&toolbox, "far", json!({})).await;
     }
     assert_eq!(again.as_deref(), Ok("session 1"));
 }
 
 #[tokio::test]
-async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to_what_gets_a_new_one()
- {
+async fn a_server_over_http_that_refuses_our_session_without_a_request_id_gets_a_new_one() {
     for refusal in [
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":null}"#,
@@ -290,8 +290,12 @@ async fn a_server_over_http_that_refuses_our_session_without_saying_in_answer_to
             "[mcp.far]\nurl = 'http://{address}/mcp'\nheaders = {{ authorization = 'Bearer hush' }}\ntimeout_s = 10"
         ));
         toolbox.settled(PATIENCE).await;
-        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
+        assert_eq!(call_tool(&toolbox, "far", json!({})).await.as_deref(), Ok("session 0"));
         *lock(&http.session) += 1;
-        assert_eq!(ask(&toolbox, "far", json!({})).await.as_deref(), Ok("session 1"), "{refusal}");
+        assert_eq!(
+            call_tool(&toolbox, "far", json!({})).await.as_deref(),
+            Ok("session 1"),
+            "{refusal}"
+        );
     }
 }

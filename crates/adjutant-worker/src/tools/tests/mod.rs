@@ -30,7 +30,7 @@ fn toolbox(text: &str) -> Toolbox {
     Toolbox::start(&config(text), Vec::new()).unwrap()
 }
 
-async fn ask(tool: &Arc<dyn Tool>, arguments: Value) -> Result<String, String> {
+async fn call_tool(tool: &Arc<dyn Tool>, arguments: Value) -> Result<String, String> {
     tool.call(call(&arguments)).await
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::call;
 use crate::tools::{Limits, Tool, ToolCall, Toolbox, ToolsConfig};
 
-/// A tool of somebody who embeds us, and who is up to no good.
+/// A faulty tool of an embedding program.
 struct Own {
     definition: ToolDefinition,
     run: fn(ToolCall<'_>) -> BoxFuture<'static, Result<String, String>>,
@@ -43,7 +43,7 @@ fn toolbox_of(
 }
 
 #[tokio::test]
-async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
+async fn an_embedded_tool_is_called_with_the_arguments_and_the_key() {
     let toolbox = toolbox_of("own", Replay::Unsafe, |call| {
         let text = format!("{} {}", call.arguments["a"], &call.key[..4]);
         Box::pin(async move { Ok(text) })
@@ -55,7 +55,7 @@ async fn a_tool_of_ones_own_is_called_with_what_the_model_sent_and_the_key() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_becomes_a_text_for_the_child() {
+async fn an_error_of_a_tool_becomes_a_text_for_the_child() {
     let panics = toolbox_of("t", Replay::Unsafe, |_| panic!("at once"));
     let error = panics.call("t", call(&json!({}))).await.unwrap_err();
     assert_eq!(error, "The tool panicked. Whether it had an effect is not known.");
@@ -79,7 +79,7 @@ async fn what_goes_wrong_becomes_a_text_for_the_child() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_cut_between_two_characters_and_says_how_long_it_was() {
+async fn a_long_text_is_truncated_between_characters_with_its_full_length() {
     let toolbox = toolbox_of("t", Replay::Safe, |_| Box::pin(async { Ok("ä".repeat(60)) }));
     let text = toolbox.call("t", call(&json!({}))).await.unwrap();
     assert_eq!(text, "ä".repeat(50) + "\n[cut: these are the first 100 of 120 bytes]");

@@ -73,8 +73,8 @@ fn messages(request: &Request<'_>) -> Value {
             Some(_) | None => messages.push((role, blocks)),
         }
     }
-    // The last but one had the breakpoint of the previous call. Setting it again ensures a cache hit
-    // even if the conversation has grown by more blocks than the API looks back.
+    // The last but one had the breakpoint of the previous call. Setting it again ensures a cache
+    // hit even if the conversation has grown by more blocks than the API looks back.
     let user_messages = messages.iter_mut().rev().filter(|(role, _)| *role == "user");
     for (_, blocks) in user_messages.take(CACHED_MESSAGES) {
         if let Some(last) = blocks.last_mut() {

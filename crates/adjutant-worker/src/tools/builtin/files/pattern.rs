@@ -35,8 +35,8 @@ impl Pattern {
     }
 }
 
-/// Matches as little as possible for each star and backtracks only to the last one, so that the time
-/// is at most the product of the lengths.
+/// Matches as little as possible for each star and backtracks only to the last one, so that the
+/// time is at most the product of the lengths.
 fn glob<P, T>(
     pattern: &[P],
     text: &[T],

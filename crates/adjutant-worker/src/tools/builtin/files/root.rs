@@ -1,5 +1,5 @@
-//! Opens files below a root folder and nothing else. The check is part of the open call, so there is no
-//! race between them.
+//! Opens files below a root folder and nothing else. The check is part of the open call, so there
+//! is no race between them.
 
 use std::fs::{File, FileType};
 use std::io::{self, Read};
@@ -18,9 +18,10 @@ const OPEN: OFlags =
 
 /// A root folder.
 ///
-/// On Linux, symbolic links are followed if they stay below the root, which `openat2` enforces. Where
-/// `openat2` is not available (other systems, some sandboxes), no link is followed. In both cases a
-/// concurrent rename cannot bypass the check. Hard links and mounts below the root are not checked.
+/// On Linux, symbolic links are followed if they stay below the root, which `openat2` enforces.
+/// Where `openat2` is not available (other systems, some sandboxes), no link is followed. In both
+/// cases a concurrent rename cannot bypass the check. Hard links and mounts below the root are not
+/// checked.
 pub(super) struct Root {
     path: PathBuf,
     max_bytes: usize,
@@ -132,8 +133,8 @@ impl Kind {
     }
 }
 
-/// The path without `.` components. Absolute paths and `..` are refused, even if they would stay below
-/// the root.
+/// The path without `.` components. Absolute paths and `..` are refused, even if they would stay
+/// below the root.
 fn inside(path: &Path) -> Result<PathBuf, String> {
     let mut inside = PathBuf::from(".");
     for component in path.components() {

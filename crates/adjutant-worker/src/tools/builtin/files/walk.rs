@@ -17,8 +17,8 @@ pub(super) enum Coverage {
     Part,
 }
 
-/// Visits all entries below a folder in order, with paths relative to it. Links are visited, but not
-/// followed. `.git` is skipped.
+/// Visits all entries below a folder in order, with paths relative to it. Links are visited, but
+/// not followed. `.git` is skipped.
 pub(super) fn walk(
     root: &Root,
     start: &Path,

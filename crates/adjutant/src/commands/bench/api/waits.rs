@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use adjutant_dialects::spec::LONGEST_WAIT;
+use adjutant_dialects::LONGEST_WAIT;
 use adjutant_store::{NewSession, NewTask};
 use anyhow::{Context, ensure};
 use chrono::{DateTime, Utc};
