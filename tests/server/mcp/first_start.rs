@@ -144,8 +144,10 @@ async fn adjutant_mcp_exits_with_its_parent_even_if_its_input_stays_open() -> Re
         .stdin(Stdio::null())
         .spawn()?;
     let log = folder.path().join("pid.log");
+    // The shell may write the pid after the process has logged.
     until("the process runs", async || {
         fs::read_to_string(&log).is_ok_and(|log| log.contains("MCP server is ready"))
+            && fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n'))
     })
     .await;
     let pid: u32 = fs::read_to_string(&pid_file)?.trim().parse().context("no pid")?;
