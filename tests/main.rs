@@ -5,7 +5,10 @@
     clippy::expect_used,
     reason = "a test says what it expects by failing"
 )]
-#![expect(clippy::duplicate_mod, reason = "every example has the scene of all of them in it")]
+#![expect(
+    clippy::duplicate_mod,
+    reason = "every example includes the module that all of them share"
+)]
 
 mod cli;
 mod dialects;
