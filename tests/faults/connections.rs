@@ -74,7 +74,7 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     let tasks = world.spawn_many(4, &simulation(json!({}))).await;
     let mut hold = world.hold("lock table slot in access exclusive mode").await;
     until("the claim waits", async || {
-        world.store.tell(adjutant_store::NotifyTarget::All);
+        world.store.notify_workers(adjutant_store::NotifyTarget::All);
         world
             .count(
                 "select count(*) from pg_stat_activity

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{TaskId, WorkerId};
-use adjutant_store::{Listener, NewTask, News, NotifyTarget, Store};
+use adjutant_store::{Listener, NewTask, Notice, NotifyTarget, Store};
 use serde_json::json;
 
 use crate::faults::verdict::Sampler;
@@ -165,13 +165,13 @@ async fn an_exiting_process_sends_its_pending_notifications() {
     let mut listener = Listener::connect(world.url(), WorkerId::new()).await.unwrap();
     let leaving = Store::open(world.url(), 2).await.unwrap();
     // The second is kept back for a moment, to be one with a third.
-    leaving.tell(NotifyTarget::All);
-    leaving.tell(NotifyTarget::All);
+    leaving.notify_workers(NotifyTarget::All);
+    leaving.notify_workers(NotifyTarget::All);
     leaving.close().await;
     for _ in 0..2 {
         let heard = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
         let news = heard.expect("it is said").unwrap();
-        assert!(matches!(news, News::Queued { whom: NotifyTarget::All, .. }), "{news:?}");
+        assert!(matches!(news, Notice::Queued { target: NotifyTarget::All, .. }), "{news:?}");
     }
 }
 
@@ -190,7 +190,7 @@ async fn a_spawn_that_commits_after_the_pause_is_still_notified() {
     let spawning = tokio::spawn(async move { store.spawn(second, &[plain()], None).await });
     assert_eq!(queued(&mut listener).await, pool, "of the first spawn");
     world.until_blocked(1).await;
-    world.store.tell(pool.clone());
+    world.store.notify_workers(pool.clone());
     assert_eq!(queued(&mut listener).await, pool, "at the end of the pause");
     // Notices arrive in the order of commits: this one separates those before the commit from those
     // after.
@@ -204,6 +204,6 @@ async fn a_spawn_that_commits_after_the_pause_is_still_notified() {
 async fn queued(listener: &mut Listener) -> NotifyTarget {
     let heard = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
     let notice = heard.expect("a notice arrives").unwrap();
-    let News::Queued { whom, .. } = notice else { panic!("{notice:?}") };
-    whom
+    let Notice::Queued { target, .. } = notice else { panic!("{notice:?}") };
+    target
 }

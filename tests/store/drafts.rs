@@ -29,7 +29,7 @@ async fn a_cancelled_task_keeps_the_draft_of_its_unstored_answer() {
     let (_, worker, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("so far")).await.unwrap();
     for text in ["And", "And then"] {
-        worker.draft(draft(&claim.lease, 2, text), &[]).await.unwrap();
+        worker.save_drafts(draft(&claim.lease, 2, text), &[]).await.unwrap();
     }
     assert_eq!(world.cancelled_with(&claim.lease).await.as_deref(), Some("And then"));
     assert_eq!(world.drafts().await, 0);
@@ -39,7 +39,7 @@ async fn a_cancelled_task_keeps_the_draft_of_its_unstored_answer() {
 async fn a_task_cancelled_in_its_first_turn_keeps_the_draft() {
     let world = World::new().await;
     let (_, worker, claim) = world.one_running().await;
-    worker.draft(draft(&claim.lease, 1, "Once\0"), &[]).await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "Once\0"), &[]).await.unwrap();
     assert_eq!(world.cancelled_with(&claim.lease).await.as_deref(), Some("Once\u{fffd}"));
 }
 
@@ -47,7 +47,7 @@ async fn a_task_cancelled_in_its_first_turn_keeps_the_draft() {
 async fn a_draft_does_not_count_when_its_answer_is_stored() {
     let world = World::new().await;
     let (_, worker, mut claim) = world.one_running().await;
-    worker.draft(draft(&claim.lease, 1, "all of"), &[]).await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "all of"), &[]).await.unwrap();
     claim.lease.checkpoint(&turn("all of it")).await.unwrap();
     assert_eq!(world.cancelled_with(&claim.lease).await.as_deref(), Some("all of it"));
 }
@@ -60,8 +60,8 @@ async fn a_finished_draft_is_deleted_and_others_stay() {
     world.spawn(session, 2).await;
     let (one, other) = (world.claim_one(&worker).await, world.claim_one(&worker).await);
     let both = [draft(&one.lease, 1, "One"), draft(&other.lease, 1, "Other")].concat();
-    worker.draft(both, &[]).await.unwrap();
-    worker.draft(Vec::new(), &[one.lease.id()]).await.unwrap();
+    worker.save_drafts(both, &[]).await.unwrap();
+    worker.save_drafts(Vec::new(), &[one.lease.id()]).await.unwrap();
     assert_eq!(world.drafts().await, 1);
     assert_eq!(world.cancelled_with(&one.lease).await, None);
     assert_eq!(world.cancelled_with(&other.lease).await.as_deref(), Some("Other"));
@@ -75,13 +75,13 @@ async fn the_draft_of_a_lost_attempt_is_not_shown_for_the_next_and_is_deleted() 
     world.spawn(session, 2).await;
     let lost = [world.claim_one(&worker).await, world.claim_one(&worker).await];
     for claim in &lost {
-        worker.draft(draft(&claim.lease, 1, "Nobody stored this"), &[]).await.unwrap();
+        worker.save_drafts(draft(&claim.lease, 1, "Nobody stored this"), &[]).await.unwrap();
         world.expire(claim.lease.id()).await;
     }
     assert_eq!(worker.sweep(Duration::ZERO).await.unwrap().len(), 2);
     let again = world.claim_one(&worker).await;
     for claim in lost {
-        worker.draft(draft(&claim.lease, 1, "A worker that was asleep"), &[]).await.unwrap();
+        worker.save_drafts(draft(&claim.lease, 1, "A worker that was asleep"), &[]).await.unwrap();
         assert_eq!(
             world.cancelled_with(&claim.lease).await,
             None,
@@ -89,8 +89,8 @@ async fn the_draft_of_a_lost_attempt_is_not_shown_for_the_next_and_is_deleted() 
         );
     }
     assert_eq!(world.drafts().await, 2);
-    worker.draft(draft(&again.lease, 1, "Too late"), &[]).await.unwrap();
-    world.store.forget_drafts().await.unwrap();
+    worker.save_drafts(draft(&again.lease, 1, "Too late"), &[]).await.unwrap();
+    world.store.delete_stale_drafts().await.unwrap();
     assert_eq!(world.drafts().await, 0);
 }
 
@@ -99,7 +99,7 @@ async fn a_worker_without_the_lease_drafts_nothing() {
     let world = World::new().await;
     let (_, worker, claim) = world.one_running().await;
     world.store.cancel(claim.lease.task()).await.unwrap();
-    worker.draft(draft(&claim.lease, 1, "Too late"), &[]).await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "Too late"), &[]).await.unwrap();
     assert_eq!(world.drafts().await, 0);
 }
 
@@ -108,11 +108,11 @@ async fn a_draft_never_waits_for_the_checkpoint_of_its_answer() {
     let world = World::new().await;
     let (_, worker, claim) = world.one_running().await;
     let storing = world.hold("select from slot where task is not null for update").await;
-    worker.draft(draft(&claim.lease, 1, "Not now"), &[]).await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "Not now"), &[]).await.unwrap();
     storing.rollback().await.unwrap();
     assert_eq!(world.drafts().await, 0);
-    worker.draft(draft(&claim.lease, 1, "Now"), &[]).await.unwrap();
-    world.store.forget_drafts().await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "Now"), &[]).await.unwrap();
+    world.store.delete_stale_drafts().await.unwrap();
     assert_eq!(world.cancelled_with(&claim.lease).await.as_deref(), Some("Now"));
 }
 
@@ -120,7 +120,7 @@ async fn a_draft_never_waits_for_the_checkpoint_of_its_answer() {
 async fn a_deleted_session_leaves_no_draft() {
     let world = World::new().await;
     let (session, worker, claim) = world.one_running().await;
-    worker.draft(draft(&claim.lease, 1, "Soon gone"), &[]).await.unwrap();
+    worker.save_drafts(draft(&claim.lease, 1, "Soon gone"), &[]).await.unwrap();
     world.store.delete_session(session).await.unwrap();
     assert_eq!(world.drafts().await, 0);
 }

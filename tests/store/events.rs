@@ -19,13 +19,22 @@ async fn a_start_event_is_written_once_alone_or_with_the_first_write() {
     let (session, worker, claim) = world.one_running().await;
     claim.lease.release().write().await.unwrap();
     let mut second = world.claim_one(&worker).await;
-    assert_eq!(worker.started(&[second.lease.begun()]).await.unwrap(), [second.lease.id()]);
-    assert_eq!(worker.started(&[second.lease.begun()]).await.unwrap(), [second.lease.id()]);
+    assert_eq!(
+        worker.record_starts(&[second.lease.started_attempt()]).await.unwrap(),
+        [second.lease.id()]
+    );
+    assert_eq!(
+        worker.record_starts(&[second.lease.started_attempt()]).await.unwrap(),
+        [second.lease.id()]
+    );
     second.lease.checkpoint(&turn("one")).await.unwrap();
     second.lease.release().write().await.unwrap();
     let mut third = world.claim_one(&worker).await;
     third.lease.checkpoint(&turn("two")).await.unwrap();
-    assert_eq!(worker.started(&[third.lease.begun()]).await.unwrap(), [third.lease.id()]);
+    assert_eq!(
+        worker.record_starts(&[third.lease.started_attempt()]).await.unwrap(),
+        [third.lease.id()]
+    );
     third.lease.complete("done".to_owned(), None).write().await.unwrap();
     assert_eq!(
         kinds(&world, session).await,
@@ -46,11 +55,11 @@ async fn a_start_event_is_written_once_alone_or_with_the_first_write() {
 async fn a_lost_lease_writes_no_start_event() {
     let world = World::new().await;
     let (session, worker, claim) = world.one_running().await;
-    let stale = claim.lease.begun();
+    let stale = claim.lease.started_attempt();
     world.expire(stale.lease).await;
     worker.sweep(std::time::Duration::ZERO).await.unwrap();
     let current = world.claim_one(&worker).await;
-    assert!(worker.started(&[stale]).await.unwrap().is_empty());
+    assert!(worker.record_starts(&[stale]).await.unwrap().is_empty());
     let events = kinds(&world, session).await;
     assert_eq!(events, [(EventKind::Spawned, false), (EventKind::Lost, true)]);
     drop(current);

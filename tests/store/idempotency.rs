@@ -67,7 +67,7 @@ async fn a_key_is_forgotten_after_a_day() {
     let second = world.store.spawn(session, &[queued()], Some(KEY)).await.unwrap();
     assert_ne!(first, second);
     sqlx::query(age).execute(&world.sql).await.unwrap();
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(world.count("select count(*) from idempotency").await, 0);
 }
 
@@ -78,7 +78,7 @@ async fn a_key_is_the_same_after_23_hours_and_free_after_24() {
     let first = world.store.spawn(session, &[queued()], Some(KEY)).await.unwrap();
     let other = IdempotencyKey { body: b"other", ..KEY };
     make_older(&world, "23 hours 59 minutes").await;
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(world.store.spawn(session, &[queued()], Some(KEY)).await.unwrap(), first);
     assert_refused(
         world.store.spawn(session, &[queued()], Some(other)).await,
@@ -94,7 +94,7 @@ async fn a_key_is_the_same_after_23_hours_and_free_after_24() {
         "for a day"
     );
     make_older(&world, "24 hours").await;
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(world.count("select count(*) from idempotency").await, 0);
 }
 

@@ -159,7 +159,7 @@ async fn spawn_in(
 async fn a_tenants_session_limit_ignores_archived_sessions() {
     let world = World::new().await;
     let store =
-        world.store.within(TenantLimits { max_sessions: Some(2), ..TenantLimits::default() });
+        world.store.with_limits(TenantLimits { max_sessions: Some(2), ..TenantLimits::default() });
     let first = store.create_session(&named("a", "one")).await.unwrap();
     store.create_session(&named("a", "two")).await.unwrap();
     assert_refused(
@@ -177,7 +177,7 @@ async fn a_tenants_session_limit_ignores_archived_sessions() {
 async fn concurrent_calls_respect_a_tenants_limits() {
     let world = World::with_connections(24).await;
     let limits = TenantLimits { max_sessions: Some(8), max_active: Some(5), max_queued: Some(9) };
-    let store = world.store.within(limits);
+    let store = world.store.with_limits(limits);
     let racers = (0..20).map(|n| {
         let store = store.clone();
         async move { store.create_session(&named("a", &n.to_string())).await }
@@ -204,11 +204,11 @@ async fn a_tenants_limits_do_not_depend_on_others() {
     let mine = world.session_with(|session| session.tenant = "mine".to_owned()).await;
     let theirs = world.session_with(|session| session.tenant = "theirs".to_owned()).await;
     world.spawn(theirs, 5).await;
-    spawn_in(&world.store.within(active(2)), mine, &[task(), task()]).await.unwrap();
-    let refused = spawn_in(&world.store.within(active(2)), mine, &[task()]).await;
+    spawn_in(&world.store.with_limits(active(2)), mine, &[task(), task()]).await.unwrap();
+    let refused = spawn_in(&world.store.with_limits(active(2)), mine, &[task()]).await;
     assert!(assert_refused(refused, ErrorCode::MaxTasksExceeded).contains("over 2"));
-    spawn_in(&world.store.within(active(2)), mine, &[queued()]).await.unwrap();
-    let refused = spawn_in(&world.store.within(in_all(4)), mine, &[queued(), queued()]).await;
+    spawn_in(&world.store.with_limits(active(2)), mine, &[queued()]).await.unwrap();
+    let refused = spawn_in(&world.store.with_limits(in_all(4)), mine, &[queued(), queued()]).await;
     assert_refused(refused, ErrorCode::MaxTasksExceeded);
     assert_eq!(world.store.tenant_usage("mine").await.unwrap().queued, 3, "all or none");
     world.drain(&world.worker().await).await;
@@ -216,14 +216,14 @@ async fn a_tenants_limits_do_not_depend_on_others() {
         world.store.tenant_usage("mine").await.unwrap(),
         TenantUsage { sessions: 1, active: 0, queued: 0 }
     );
-    spawn_in(&world.store.within(active(2)), mine, &[task()]).await.unwrap();
+    spawn_in(&world.store.with_limits(active(2)), mine, &[task()]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idempotent_answer_is_repeated_to_a_full_tenant() {
     let world = World::new().await;
     let session = world.session().await;
-    let store = world.store.within(active(1));
+    let store = world.store.with_limits(active(1));
     let key = IdempotencyKey { key: "key", body: b"body" };
     let first = store.spawn(session, &[task()], Some(key)).await.unwrap();
     world.spawn(session, 2).await;
@@ -235,7 +235,7 @@ async fn an_idempotent_answer_is_repeated_to_a_full_tenant() {
 async fn children_are_never_refused_by_a_tenants_limits() {
     let world = World::new().await;
     let session = world.session().await;
-    let store = world.store.within(in_all(1));
+    let store = world.store.with_limits(in_all(1));
     store.spawn(session, &[task()], None).await.unwrap();
     let worker = store
         .register(&NewWorker { name: "limited".to_owned(), ..NewWorker::default() })

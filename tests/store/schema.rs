@@ -1,6 +1,6 @@
 //! The schema: made by `migrate`, and refused by whoever it does not fit.
 
-use adjutant_store::{Error, SchemaMisfit, Store};
+use adjutant_store::{Error, SchemaMismatch, Store};
 use sqlx::{Connection, Executor, PgConnection, SqlSafeStr};
 
 use crate::support::world::World;
@@ -72,7 +72,7 @@ async fn an_interrupted_or_altered_migration_is_named() {
     let alter = "update _sqlx_migrations set success = true, checksum = '\\x00' where version = 3";
     sqlx::query(alter).execute(&world.sql).await.unwrap();
     let answer = Store::migrate(world.url()).await;
-    assert!(matches!(answer, Err(Error::Schema(SchemaMisfit::Altered(3)))), "{answer:?}");
+    assert!(matches!(answer, Err(Error::Schema(SchemaMismatch::Altered(3)))), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +99,7 @@ async fn a_database_of_something_else_is_left_alone() {
         let mut theirs = PgConnection::connect(&url).await.unwrap();
         sqlx::raw_sql(table).execute(&mut theirs).await.unwrap();
         let answer = Store::migrate(&url).await;
-        assert!(matches!(answer, Err(Error::Schema(SchemaMisfit::NotOurs))), "{answer:?}");
+        assert!(matches!(answer, Err(Error::Schema(SchemaMismatch::NotOurs))), "{answer:?}");
         let tables: i64 = sqlx::query_scalar("select count(*) from pg_tables where schemaname = 'public'")
             .fetch_one(&mut theirs)
             .await
@@ -121,11 +121,11 @@ async fn partitions_never_wait_for_a_reader() {
     .await
     .unwrap();
     let reader = world.hold("lock table turn_default in access share mode").await;
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     let weeks = "select count(*) from pg_inherits where inhparent = 'turn'::regclass";
     assert_eq!(world.count(weeks).await, 6, "not made, and not waited for");
     reader.rollback().await.unwrap();
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(world.count(weeks).await, 7);
 }
 
@@ -140,7 +140,7 @@ async fn history_is_never_refused_for_want_of_a_partition() {
     .await
     .unwrap();
     assert_eq!(world.count("select count(*) from event_default").await, 1);
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     let ahead =
         world.count("select count(*) from pg_inherits where inhparent = 'turn'::regclass").await;
     assert_eq!(ahead, 7, "this week, five ahead, and the default");

@@ -39,7 +39,7 @@ pub struct ToolService {
 
 impl ToolService {
     pub fn new(store: Store, hub: Hub, policy: Policy) -> Self {
-        let store = store.within(policy.tenants);
+        let store = store.with_limits(policy.tenants);
         Self {
             store,
             hub,

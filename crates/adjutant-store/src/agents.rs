@@ -6,25 +6,26 @@ use sqlx::types::Json;
 use crate::text::refuse_nul;
 use crate::{Error, Operator, Result, Store};
 
-/// An agent that a session can give tasks to.
+/// An agent that a session can delegate tasks to.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Agent {
     pub definition: AgentDefinition,
-    /// 1, 2, 3 ... of its name.
+    /// Counts the definitions under its name, from 1; 0 for an agent that is not registered.
     pub version: i32,
 }
 
-/// What `define` does with an agent that the session has already.
+/// What [`Store::define`] does if the session already has an agent of this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redefinition {
     Refuse,
-    /// Its version grows; tasks that were spawned keep what they were spawned with.
+    /// Replaces it under a new version. Existing tasks keep their configuration.
     Replace,
 }
 
 impl Store {
-    /// Makes these the config's agents, for all sessions: what changed gets a new version, what is missing is gone. Of
-    /// processes with different configs the last to start wins.
+    /// Replaces the agents of the config, which all sessions have: a changed agent gets a new
+    /// version, a missing one is removed. Of processes with different configs the last to start
+    /// wins.
     pub async fn publish_agents(&self, agents: &[AgentDefinition]) -> Result<()> {
         let definitions = agents.iter().map(storable).collect::<Result<Vec<_>>>()?;
         self.call(async |connection| {
@@ -36,7 +37,8 @@ impl Store {
         Ok(())
     }
 
-    /// Defines an agent for one session, and answers its version. An agent of the config is never replaced.
+    /// Defines an agent for one session and returns its version. An agent of the config is never
+    /// replaced.
     pub async fn define(
         &self,
         session: SessionId,
@@ -59,8 +61,8 @@ impl Store {
         Ok(version)
     }
 
-    /// The agents that a session can give tasks to, by name, without their system prompts and skills: a list of them may be long. One
-    /// without a model has the session's, if it has one.
+    /// The agents of a session, by name. System prompts and skills are left out to keep the list
+    /// short. An agent without a model has the session's.
     pub async fn agents(&self, session: SessionId) -> Result<Vec<Agent>> {
         let agents = self
             .call(async |connection| {
@@ -87,12 +89,13 @@ impl Store {
             .collect())
     }
 
-    /// The newest version of an agent, the session's own before the config's.
+    /// The newest version of an agent; the session's own take precedence over the config's.
     pub async fn agent(&self, session: SessionId, name: &str) -> Result<Agent> {
         self.agent_for(session, name, &Operator::default()).await
     }
 
-    /// As [`Store::agent`]; a name that nobody registered stands for what the operator says.
+    /// Like [`Store::agent`]; an unregistered name gives the operator's free-form agent, if
+    /// allowed.
     pub async fn agent_for(
         &self,
         session: SessionId,
@@ -102,7 +105,7 @@ impl Store {
         Ok(self.agent_and_model(session, name, operator).await?.0)
     }
 
-    /// An agent, and the model that the session has for agents without one.
+    /// An agent, and the session's model for agents without one.
     pub(crate) async fn agent_and_model(
         &self,
         session: SessionId,

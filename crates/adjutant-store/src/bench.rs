@@ -1,4 +1,5 @@
-//! What `adjutant bench` needs besides the verbs: a past, a yardstick, and figures.
+//! Support for `adjutant bench`: generated history, a baseline ("yardstick") of plain SQL, and
+//! figures.
 
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use sqlx::{Connection, PgConnection};
 use crate::store::{connect, options};
 use crate::{Result, Store};
 
-/// Tasks of each session that is made.
+/// The number of tasks per generated session.
 const PER_SESSION: i64 = 100;
 
 impl Store {
-    /// Adds sessions of 100 finished tasks each, with 1 KB of assignment and result, until there are `tasks` in all: what a
-    /// benchmark needs to see how history weighs.
+    /// Adds sessions of 100 finished tasks each, with 1 KB of assignment and result, until there
+    /// are `tasks` in total, to measure the cost of a large history. Returns the number of tasks
+    /// added.
     pub async fn add_history(&self, tasks: i64) -> Result<i64> {
         let mut transaction = self.pool.begin().await?;
         sqlx::query!(
@@ -56,12 +58,12 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         transaction.commit().await?;
-        // Fresh statistics and a visibility map, as a database that grew over months would have them.
+        // Statistics and a visibility map, as in a database that grew over months.
         sqlx::query("vacuum (analyze)").execute(&self.pool).await?;
         Ok(i64::try_from(made.rows_affected() / 2).unwrap_or(i64::MAX))
     }
 
-    /// The sessions that [`Store::add_history`] made, and the number of tasks in each.
+    /// The sessions that [`Store::add_history`] added, and the number of tasks in each.
     pub async fn history_sessions(&self) -> Result<(Vec<SessionId>, i32)> {
         let ids =
             sqlx::query_scalar!("select id from session where tenant = 'history' order by id")
@@ -72,12 +74,12 @@ impl Store {
 }
 
 impl Store {
-    /// Makes the yardstick anew: a table with the columns of `task` and so many rows to claim.
+    /// Recreates the yardstick: a table with the columns of `task` and `rows` rows to claim.
     pub async fn fill_yardstick(&self, rows: i64) -> Result<()> {
         self.drop_yardstick().await?;
         let script = [
             "create table yardstick (like task including defaults)",
-            // It has a state that no task has, and checks nothing.
+            // Text instead of enums and no constraints: it uses a state that tasks do not have.
             "alter table yardstick alter state type text, alter waiting_for type text, alter failure type text,
                  alter on_worker_loss type text",
             "alter table yardstick add primary key (id)",
@@ -98,17 +100,19 @@ impl Store {
         self.checkpoint().await
     }
 
+    /// Drops the yardstick.
     pub async fn drop_yardstick(&self) -> Result<()> {
         sqlx::query("drop table if exists yardstick").execute(&self.pool).await?;
         Ok(())
     }
 
-    /// Writes everything to disk, so that the next measurement does not pay for the last.
+    /// Runs CHECKPOINT, so that the next measurement does not pay for the writes of the last.
     pub async fn checkpoint(&self) -> Result<()> {
         sqlx::query("checkpoint").execute(&self.pool).await?;
         Ok(())
     }
 
+    /// Whether there are unfinished tasks.
     pub async fn has_unfinished(&self) -> Result<bool> {
         let has = sqlx::query_scalar!(
             r#"select exists (select from task where finished_at is null) as "has!""#
@@ -116,7 +120,7 @@ impl Store {
         Ok(has.fetch_one(&self.pool).await?)
     }
 
-    /// How many tasks ended in this time.
+    /// The number of tasks that ended in this time.
     pub async fn finished_between(&self, from: DateTime<Utc>, to: DateTime<Utc>) -> Result<i64> {
         let count = sqlx::query_scalar!(
             r#"select count(*) as "count!" from task where finished_at >= $1 and finished_at < $2"#,
@@ -126,9 +130,10 @@ impl Store {
         Ok(count.fetch_one(&self.pool).await?)
     }
 
-    /// What the connections of this database last asked, as connection and time; ours is not among them.
+    /// The time of the last query of each connection to this database, by process id, except for
+    /// the caller's.
     pub async fn last_queries(&self) -> Result<Vec<(i32, DateTime<Utc>)>> {
-        // By a call, because calls take the connection that was used last: so it is always the same that asks.
+        // `call` reuses the connection that was used last, so that it is always the same one.
         let rows = self
             .call(async |connection| {
                 sqlx::query!(
@@ -144,8 +149,8 @@ impl Store {
         Ok(rows.into_iter().map(|row| (row.pid, row.at)).collect())
     }
 
-    /// Removes all that has not ended, as if it had never been spawned.
-    pub async fn forget_unfinished(&self) -> Result<()> {
+    /// Deletes all unfinished tasks.
+    pub async fn delete_unfinished(&self) -> Result<()> {
         sqlx::query!("truncate queue").execute(&self.pool).await?;
         sqlx::query!("delete from task where finished_at is null").execute(&self.pool).await?;
         sqlx::query("vacuum (analyze) session, task, queue").execute(&self.pool).await?;
@@ -153,7 +158,8 @@ impl Store {
     }
 }
 
-/// Insert, NOTIFY, LISTEN and a plain claim, each on a connection that is idle.
+/// The baseline of a task's start: insert, NOTIFY, LISTEN and a plain claim, each on an idle
+/// connection.
 pub struct Bare {
     spawner: PgConnection,
     listener: PgListener,
@@ -161,7 +167,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// On the yardstick, which has to be there; what is left in it is thrown away.
+    /// Connects, and truncates the yardstick, which must exist.
     pub async fn connect(url: &str) -> Result<Self> {
         let mut spawner = PgConnection::connect_with(&options(url)?).await?;
         sqlx::query("truncate yardstick").execute(&mut spawner).await?;
@@ -195,16 +201,16 @@ impl Bare {
     }
 }
 
-/// An attempt that has ended.
+/// An ended attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct EndedAttempt {
     pub completed: bool,
-    /// From the claim to the end.
+    /// The time from the claim to the end.
     pub time: Duration,
 }
 
 impl Store {
-    /// All attempts of these sessions' tasks that have ended.
+    /// The ended attempts of these sessions' tasks.
     pub async fn attempts(&self, sessions: &[SessionId]) -> Result<Vec<EndedAttempt>> {
         let sessions: Vec<i64> = sessions.iter().map(|session| session.0).collect();
         let rows: Vec<(bool, f64)> = sqlx::query_as(
@@ -222,14 +228,16 @@ impl Store {
         Ok(rows.into_iter().map(ended).collect())
     }
 
-    /// How many transactions have written something, since the cluster was made.
+    /// The number of transactions with an id, which are those that wrote, since the cluster was
+    /// created.
     pub async fn commits(&self) -> Result<i64> {
         let next =
             sqlx::query_scalar("select pg_snapshot_xmax(pg_current_snapshot())::text::bigint");
         Ok(next.fetch_one(&self.pool).await?)
     }
 
-    /// How many transactions there were, of connections that have told of them: those that are closed have.
+    /// The number of transactions in the statistics. A connection reports its own when it is
+    /// closed, at the latest.
     pub async fn transactions(&self) -> Result<i64> {
         let count = sqlx::query_scalar(
             "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()",
@@ -238,7 +246,7 @@ impl Store {
     }
 }
 
-/// Single inserts into a table like `turn`, on a connection of their own.
+/// The baseline of a checkpoint: single inserts into a table like `turn`, on one connection.
 pub struct Insert {
     connection: PgConnection,
     rows: i32,
@@ -258,7 +266,7 @@ impl Insert {
         Ok(Self { connection, rows: 0 })
     }
 
-    /// One turn with this answer, committed when this returns.
+    /// Inserts and commits one turn with this answer.
     pub async fn turn(&mut self, text: &str) -> Result<()> {
         self.rows += 1;
         let answer =

@@ -49,10 +49,10 @@ impl Store {
                 .await
             })
             .await?;
-        self.notices.lost(row.leases.into_iter().map(LeaseId).collect());
-        self.event_notifier.happened([session]);
+        self.worker_notifier.notify_lost(row.leases.into_iter().map(LeaseId).collect());
+        self.event_notifier.notify([session]);
         if row.delivers {
-            self.tell(NotifyTarget::Delayed);
+            self.notify_workers(NotifyTarget::Delayed);
         }
         Ok(CancelledTask {
             task: row.task.0,
@@ -76,10 +76,10 @@ impl Store {
             })
             .await?;
         let leases: Vec<LeaseId> = row.leases.into_iter().map(LeaseId).collect();
-        self.notices.lost(leases.clone());
-        self.event_notifier.happened(row.session.map(SessionId));
+        self.worker_notifier.notify_lost(leases.clone());
+        self.event_notifier.notify(row.session.map(SessionId));
         if row.delivers {
-            self.tell(NotifyTarget::Delayed);
+            self.notify_workers(NotifyTarget::Delayed);
         }
         Ok(Cancelled {
             state: known(&row.state)?,

@@ -2,20 +2,21 @@ use adjutant_agent::Refusal;
 
 use crate::{NotifyTarget, Result, Store};
 
-/// More is a mistake in typing.
+/// A larger cap is assumed to be a typing error.
 const MAX_CAP: i32 = 10_000;
 
-/// How the fleet's slots stand.
+/// The use of the fleet's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slots {
     /// The fleet-wide cap.
     pub cap: i64,
-    /// Tasks running now; after a shrink it may be above the cap, and only falls.
+    /// The number of running tasks. After the cap was lowered it may be above the cap; then it only
+    /// falls.
     pub used: i64,
 }
 
 impl Store {
-    /// Changes the fleet-wide cap, at once and for everyone. At 0 nothing new starts.
+    /// Sets the fleet-wide cap, for all workers at once. At 0 no task starts.
     pub async fn set_cap(&self, cap: i32) -> Result<()> {
         if !(0..=MAX_CAP).contains(&cap) {
             return Err(
@@ -26,10 +27,11 @@ impl Store {
             sqlx::query!("select set_cap_1($1)", cap).execute(connection).await
         })
         .await?;
-        self.notices.queued(NotifyTarget::All);
+        self.worker_notifier.notify_queue(NotifyTarget::All);
         Ok(())
     }
 
+    /// Counts the open and the used slots.
     pub async fn slots(&self) -> Result<Slots> {
         let row = self
             .call(async |connection| {

@@ -35,7 +35,7 @@ impl Lease {
             })
             .await?;
         self.answers = number;
-        self.store.event_notifier.happened([self.session]);
+        self.store.event_notifier.notify([self.session]);
         Ok(row.into())
     }
 }

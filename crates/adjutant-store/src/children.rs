@@ -63,7 +63,7 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.event_notifier.happened([self.session]);
+        self.store.event_notifier.notify([self.session]);
         made.into_iter().map(Made::spawned).collect()
     }
 
@@ -134,7 +134,7 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.event_notifier.happened([self.session]);
+        self.store.event_notifier.notify([self.session]);
         Ok(())
     }
 
@@ -155,8 +155,8 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.notices.lost(leases.into_iter().map(LeaseId).collect());
-        self.store.event_notifier.happened([self.session]);
+        self.store.worker_notifier.notify_lost(leases.into_iter().map(LeaseId).collect());
+        self.store.event_notifier.notify([self.session]);
         Ok(())
     }
 

@@ -4,24 +4,24 @@ use serde_json::Value;
 
 use crate::{Lease, Result, Worker};
 
-/// A task that this worker now runs: the right to it, and what is asked.
+/// A task that this worker now runs.
 #[derive(Debug)]
 pub struct Claim {
     pub lease: Lease,
     pub assignment: Assignment,
 }
 
-/// What is asked, and how far earlier attempts came.
+/// The task to run, and the progress of earlier attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     pub number: TaskNumber,
-    /// The session's name on the wire; missing if the session was not there when the claim began.
+    /// The session's public id; none if the session was created after the claim began.
     pub session_name: Option<String>,
     pub agent: String,
     pub config: Value,
     pub text: String,
     pub answers: i32,
-    /// Time in slots of earlier attempts.
+    /// The running time of earlier attempts.
     pub running_ms: i64,
     pub parent: Option<TaskId>,
     pub root: TaskId,
@@ -31,7 +31,8 @@ pub struct Assignment {
 }
 
 impl Worker {
-    /// Takes up to `want` tasks, first in, first out, as far as the fleet has free slots. Never waits for anyone.
+    /// Claims up to `want` tasks, first in, first out, as far as the fleet has free slots. Never
+    /// waits for a lock.
     pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
         let rows = self.calls.call(async |connection| sqlx::query!(
             r#"select

@@ -3,7 +3,7 @@ use sqlx::types::Json;
 
 use crate::{Error, IdempotencyKey, Result, Store};
 
-/// A task with its outcome, handed over.
+/// A collected task and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collected {
     pub task: TaskView,
@@ -11,7 +11,8 @@ pub struct Collected {
 }
 
 impl Store {
-    /// Hands the outcome over, once; with a key, again to every call with that key.
+    /// Returns the outcome of a task once; with an idempotency key, again to each call with that
+    /// key.
     pub async fn collect(
         &self,
         session: SessionId,

@@ -89,7 +89,7 @@ impl Store {
             let store = self.clone();
             let answer_all =
                 move |asked| Box::pin(store.clone().delegate_together(asked)) as BoxFuture<_>;
-            if let Some(spawned) = self.delegations.ask(plain, answer_all).await? {
+            if let Some(spawned) = self.delegations.submit(plain, answer_all).await? {
                 return Ok(spawned);
             }
         }
@@ -147,7 +147,7 @@ impl Store {
                 .await
             })
             .await?;
-        self.event_notifier.happened([session]);
+        self.event_notifier.notify([session]);
         made.into_iter().map(Made::spawned).collect()
     }
 

@@ -28,7 +28,8 @@ impl Store {
         }
         let operator = json(&operator)?;
         let pools: BTreeSet<&String> = columns.pools.iter().collect();
-        let notices = self.notices.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool));
+        let notices =
+            self.worker_notifier.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool));
         let made = self
             .call(async |connection| {
                 sqlx::query!(
@@ -59,7 +60,7 @@ impl Store {
                 });
             }
         }
-        self.event_notifier.happened(columns.sessions.into_iter().map(SessionId));
+        self.event_notifier.notify(columns.sessions.into_iter().map(SessionId));
         Ok(spawned)
     }
 }

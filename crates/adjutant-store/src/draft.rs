@@ -4,22 +4,23 @@ use uuid::Uuid;
 use crate::text::storable;
 use crate::{Result, Store, Worker};
 
-/// What a model has said so far of an answer that is not stored yet.
+/// The text so far of an answer that is still streaming.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     pub slot: i32,
     pub task: TaskId,
     pub lease: LeaseId,
-    /// Which of the task's answers it is the beginning of.
+    /// The number of the answer among the task's answers.
     pub answer: i32,
     pub text: String,
 }
 
 impl Worker {
-    /// Keeps drafts for whoever cancels their tasks, and drops those of leases that are done with theirs. A draft whose lease
-    /// is lost is not kept, and one whose answer is stored meanwhile does not count.
-    pub async fn draft(&self, drafts: Vec<Draft>, gone: &[LeaseId]) -> Result<()> {
-        let gone: Vec<Uuid> = gone.iter().map(|lease| lease.0).collect();
+    /// Saves drafts, so that a cancel can return them, and deletes those of the leases in
+    /// `obsolete`. A draft whose lease is lost is not saved; one whose answer is stored by now is
+    /// ignored.
+    pub async fn save_drafts(&self, drafts: Vec<Draft>, obsolete: &[LeaseId]) -> Result<()> {
+        let obsolete: Vec<Uuid> = obsolete.iter().map(|lease| lease.0).collect();
         let slots: Vec<i32> = drafts.iter().map(|draft| draft.slot).collect();
         let tasks: Vec<Uuid> = drafts.iter().map(|draft| draft.task.0).collect();
         let leases: Vec<Uuid> = drafts.iter().map(|draft| draft.lease.0).collect();
@@ -34,7 +35,7 @@ impl Worker {
                     &leases,
                     &answers,
                     &texts,
-                    &gone
+                    &obsolete
                 )
                 .execute(connection)
                 .await
@@ -45,8 +46,8 @@ impl Worker {
 }
 
 impl Store {
-    /// Drops drafts that lost workers left behind.
-    pub async fn forget_drafts(&self) -> Result<()> {
+    /// Deletes the drafts of leases that no longer exist.
+    pub async fn delete_stale_drafts(&self) -> Result<()> {
         self.call(async |connection| {
             sqlx::query!("select delete_stale_drafts_1()").execute(connection).await
         })

@@ -140,12 +140,12 @@ impl Store {
     pub(crate) fn tell_of(&self, endings: &[Ending]) {
         for ending in endings {
             match ending.session {
-                Some(session) => ending.store.event_notifier.happened([session]),
-                None => ending.store.event_notifier.happened_somewhere(),
+                Some(session) => ending.store.event_notifier.notify([session]),
+                None => ending.store.event_notifier.notify_all(),
             }
         }
         if endings.iter().any(|ending| ending.end.has_a_time()) {
-            self.tell(NotifyTarget::Delayed);
+            self.notify_workers(NotifyTarget::Delayed);
         }
     }
 }

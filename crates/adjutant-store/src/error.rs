@@ -1,25 +1,25 @@
 use adjutant_agent::{Refusal, TaskId};
 use sqlx::postgres::PgDatabaseError;
 
-use crate::schema::SchemaMisfit;
+use crate::schema::SchemaMismatch;
 
-/// What went wrong, split by what the caller does next.
+/// An error of the store, split by what the caller does next.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The request cannot be granted: answer with its code.
+    /// The request is invalid or over a limit: return its code to the client.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The task is somebody else's now: stop working on it, and drop what was not written.
+    /// The worker no longer holds the task: stop the attempt and discard its unwritten state.
     #[error("the lease on task {0} is lost")]
     LeaseLost(TaskId),
-    /// The database's schema is not this program's: stop, and tell the operator.
+    /// The database's schema does not fit this program: exit and report it to the operator.
     #[error(transparent)]
-    Schema(#[from] SchemaMisfit),
-    /// The database is away, overloaded or full: the same call may succeed later.
-    #[error("the database is not available: {}", said(.0))]
+    Schema(#[from] SchemaMismatch),
+    /// The database is unreachable, overloaded or full: the same call may succeed later.
+    #[error("the database is not available: {}", message(.0))]
     Unavailable(sqlx::Error),
-    /// A bug, here or in the schema.
-    #[error("the database refused it: {}", said(.0))]
+    /// A bug in this program or in the schema.
+    #[error("the database rejected a statement: {}", message(.0))]
     Unexpected(sqlx::Error),
 }
 
@@ -27,16 +27,16 @@ impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         if let sqlx::Error::Database(inner) = &error
             && let Some(answer) = inner.try_downcast_ref::<PgDatabaseError>()
-            && let Some(meant) = meant_by(answer)
+            && let Some(raised) = raised_by(answer)
         {
-            return meant;
+            return raised;
         }
-        if is_passing(&error) { Self::Unavailable(error) } else { Self::Unexpected(error) }
+        if is_transient(&error) { Self::Unavailable(error) } else { Self::Unexpected(error) }
     }
 }
 
-/// The two errors that our own functions raise (migration 0004).
-fn meant_by(answer: &PgDatabaseError) -> Option<Error> {
+/// The two errors that the SQL functions raise themselves: a refusal and a lost lease.
+fn raised_by(answer: &PgDatabaseError) -> Option<Error> {
     match answer.code() {
         "AJ001" => {
             let code = answer.detail()?.parse().ok()?;
@@ -50,9 +50,9 @@ fn meant_by(answer: &PgDatabaseError) -> Option<Error> {
     }
 }
 
-fn is_passing(error: &sqlx::Error) -> bool {
+fn is_transient(error: &sqlx::Error) -> bool {
     if let sqlx::Error::Database(answer) = error {
-        return answer.code().is_some_and(|code| is_passing_code(&code));
+        return answer.code().is_some_and(|code| is_transient_code(&code));
     }
     matches!(
         error,
@@ -65,43 +65,45 @@ fn is_passing(error: &sqlx::Error) -> bool {
     )
 }
 
-/// What PostgreSQL said, without the place in its own source that sqlx adds, and what to do about the usual mistakes.
-fn said(error: &sqlx::Error) -> String {
+/// PostgreSQL's message, without the source location that sqlx adds, and with a hint for the usual
+/// mistakes.
+fn message(error: &sqlx::Error) -> String {
     let sqlx::Error::Database(answer) = error else { return error.to_string() };
-    let message = answer.message();
+    let text = answer.message();
     match answer.code().as_deref() {
         Some("28P01" | "28000") => {
-            format!("{message} (check the user and the password in the URL)")
+            format!("{text} (check the user and the password in the URL)")
         }
-        Some("3D000") => format!("{message} (create it first, or check the name in the URL)"),
-        Some("42501") => format!("{message} (Adjutant's user has to own its database)"),
-        _ => message.to_owned(),
+        Some("3D000") => format!("{text} (create it first, or check the name in the URL)"),
+        Some("42501") => format!("{text} (Adjutant's user has to own its database)"),
+        _ => text.to_owned(),
     }
 }
 
-/// Connection trouble (08), a transaction that lost a race (40), too few resources, a full disk among them (53), a lock or
-/// a statement that timed out, shutting down or starting up (57P0x), IO errors (58), a stand-by that cannot write (25006).
-fn is_passing_code(code: &str) -> bool {
+/// SQLSTATE classes of connection errors (08), serialization failures and deadlocks (40),
+/// insufficient resources (53) and I/O errors (58); shutdown and startup (57P0x); lock timeout
+/// (55P03), statement timeout (57014), and a read-only standby (25006).
+fn is_transient_code(code: &str) -> bool {
     ["08", "40", "53", "58"].contains(&code.get(..2).unwrap_or_default())
         || code.starts_with("57P0")
         || ["55P03", "57014", "25006"].contains(&code)
 }
 
 impl Error {
-    /// The same for another who asked for the same.
-    pub(crate) fn again(&self) -> Self {
-        let said = |error: &sqlx::Error| std::io::Error::other(said(error));
+    /// A copy, for another caller of the same batch.
+    pub(crate) fn duplicate(&self) -> Self {
+        let copy = |error: &sqlx::Error| std::io::Error::other(message(error));
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
             Self::LeaseLost(task) => Self::LeaseLost(*task),
-            Self::Schema(misfit) => Self::Schema(misfit.clone()),
-            Self::Unavailable(error) => Self::Unavailable(sqlx::Error::Io(said(error))),
-            Self::Unexpected(error) => Self::Unexpected(sqlx::Error::Decode(said(error).into())),
+            Self::Schema(mismatch) => Self::Schema(mismatch.clone()),
+            Self::Unavailable(error) => Self::Unavailable(sqlx::Error::Io(copy(error))),
+            Self::Unexpected(error) => Self::Unexpected(sqlx::Error::Decode(copy(error).into())),
         }
     }
 
     /// Whether the same call may succeed later, unchanged.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_))
     }
 }

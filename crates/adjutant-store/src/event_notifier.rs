@@ -1,5 +1,6 @@
-//! Those who watch what happens, as far as this process has heard of them, and what they have yet to be told. Nobody is told
-//! anything while nobody watches: who does says so again and again. Whoever misses a hint finds out by looking.
+//! Notices for processes that watch events, and the watchers that this process knows of. Watchers
+//! announce themselves every few seconds; without a watcher nothing is sent. A notice is a hint:
+//! watchers also poll, so a lost notice costs only latency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,42 +10,44 @@ use std::time::{Duration, Instant};
 use adjutant_agent::{SessionId, TaskId, TaskNumber};
 use uuid::Uuid;
 
-use crate::calls::Calls;
+use crate::connection_pool::ConnectionPool;
 use crate::text::storable;
 use crate::{Result, Store};
 
-/// At most one notice in this time, with all that happened in it.
+/// The shortest time between two notices. A notice names all sessions with new events since the
+/// last one.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who watches says so more often than this.
-const ATTENTION: Duration = Duration::from_secs(5);
+/// How long an announcement of a watcher holds. Watchers repeat it more often than this.
+const WATCH_TTL: Duration = Duration::from_secs(5);
 
-/// PostgreSQL takes less than 8,000 bytes.
-const LARGEST: usize = 7900;
+/// The largest payload of a notice: NOTIFY takes less than 8,000 bytes.
+const MAX_PAYLOAD: usize = 7900;
 
 pub(crate) const EVENTS: &str = "adjutant_events";
 pub(crate) const WATCH: &str = "adjutant_watch";
 pub(crate) const TEXT: &str = "adjutant_text";
 
-const ANYWHERE: &str = "*";
+/// The payload for events in sessions that the notice does not name.
+const ALL_SESSIONS: &str = "*";
 
-/// Whose text somebody wants to see as a model says it.
+/// The tasks whose answers a watcher wants to receive while the model streams them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TextOf {
+pub enum TextFilter {
     Task(TaskId),
     Session(SessionId),
     All,
 }
 
-/// What a process says that watches.
+/// The announcement of a process that watches events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watching {
-    /// Who it is, so that it knows its own words when they come back.
-    pub by: Uuid,
-    pub texts: Vec<TextOf>,
+pub struct Watcher {
+    /// The process, so that it can ignore its own announcement.
+    pub id: Uuid,
+    pub texts: Vec<TextFilter>,
 }
 
-/// Text that a model has just said. A hint: what is stored is the turn.
+/// A piece of an answer that a model is streaming. It is a hint: only the finished turn is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveText {
     pub session: SessionId,
@@ -52,47 +55,47 @@ pub struct LiveText {
     pub task_number: TaskNumber,
     /// The number that its turn will have.
     pub turn: i32,
-    /// How many characters of the same answer came before; 0 begins it anew.
+    /// The number of characters of the answer before this piece; 0 starts the answer again.
     pub offset: usize,
     pub text: String,
 }
 
-impl Watching {
+impl Watcher {
     fn payload(&self) -> String {
         let words = self.texts.iter().map(|text| match text {
-            TextOf::Task(task) => format!(" t{task}"),
-            TextOf::Session(session) => format!(" s{}", session.0),
-            TextOf::All => " *".to_owned(),
+            TextFilter::Task(task) => format!(" t{task}"),
+            TextFilter::Session(session) => format!(" s{}", session.0),
+            TextFilter::All => " *".to_owned(),
         });
         let words: String = words.collect();
-        let words = if words.len() > LARGEST { " *" } else { words.as_str() };
-        format!("{}{words}", self.by)
+        let words = if words.len() > MAX_PAYLOAD { " *" } else { words.as_str() };
+        format!("{}{words}", self.id)
     }
 
-    pub(crate) fn read(payload: &str) -> Option<Self> {
+    pub(crate) fn parse(payload: &str) -> Option<Self> {
         let mut words = payload.split(' ');
-        let by = words.next()?.parse().ok()?;
-        // What a later release may ask for besides is not ours to give.
+        let id = words.next()?.parse().ok()?;
+        // Words that a later release added are ignored.
         let texts = words.filter_map(|word| match word.split_at_checked(1)? {
-            ("t", id) => id.parse().ok().map(|id| TextOf::Task(TaskId(id))),
-            ("s", id) => id.parse().ok().map(|id| TextOf::Session(SessionId(id))),
-            ("*", _) => Some(TextOf::All),
+            ("t", id) => id.parse().ok().map(|id| TextFilter::Task(TaskId(id))),
+            ("s", id) => id.parse().ok().map(|id| TextFilter::Session(SessionId(id))),
+            ("*", _) => Some(TextFilter::All),
             _ => None,
         });
-        Some(Self { by, texts: texts.collect() })
+        Some(Self { id, texts: texts.collect() })
     }
 }
 
 impl LiveText {
-    /// The most bytes of text that one notice takes.
-    pub const LARGEST: usize = 7800;
+    /// The most bytes of text in one notice.
+    pub const MAX_BYTES: usize = 7800;
 
     fn payload(&self) -> String {
         let Self { session, task, task_number, turn, offset, text } = self;
         format!("{} {task} {} {turn} {offset} {text}", session.0, task_number.0)
     }
 
-    pub(crate) fn read(payload: &str) -> Option<Self> {
+    pub(crate) fn parse(payload: &str) -> Option<Self> {
         let mut words = payload.splitn(6, ' ');
         Some(Self {
             session: SessionId(words.next()?.parse().ok()?),
@@ -105,75 +108,76 @@ impl LiveText {
     }
 }
 
-/// Which sessions a notice names; none is all of them.
-pub(crate) fn read_sessions(payload: &str) -> Option<Vec<SessionId>> {
+/// Parses the sessions of a notice; none means all of them.
+pub(crate) fn parse_sessions(payload: &str) -> Option<Vec<SessionId>> {
     payload.split(' ').map(|id| id.parse().ok().map(SessionId)).collect()
 }
 
 #[derive(Debug)]
 pub(crate) struct EventNotifier {
-    calls: Arc<Calls>,
-    began: Instant,
-    /// Both in milliseconds since it began: what is asked for every task that ends should cost nothing.
+    pool: Arc<ConnectionPool>,
+    created_at: Instant,
+    /// In milliseconds since `created_at`, as `text_watched_until` is: atomics, because they are
+    /// read for every task that ends.
     watched_until: AtomicU64,
-    texts_until: AtomicU64,
-    texts: Mutex<BTreeMap<TextOf, Instant>>,
-    untold: Mutex<Untold>,
+    text_watched_until: AtomicU64,
+    texts: Mutex<BTreeMap<TextFilter, Instant>>,
+    pending: Mutex<Pending>,
 }
 
 #[derive(Debug, Default)]
-struct Untold {
+struct Pending {
     sessions: BTreeSet<SessionId>,
-    anywhere: bool,
-    /// Somebody tells, and will tell of this too.
-    is_told: bool,
+    all_sessions: bool,
+    /// A task is running that will send this.
+    has_sender: bool,
 }
 
 impl EventNotifier {
-    pub(crate) fn over(calls: Arc<Calls>) -> Arc<Self> {
+    pub(crate) fn new(pool: Arc<ConnectionPool>) -> Arc<Self> {
         Arc::new(Self {
-            calls,
-            began: Instant::now(),
+            pool,
+            created_at: Instant::now(),
             watched_until: AtomicU64::new(0),
-            texts_until: AtomicU64::new(0),
+            text_watched_until: AtomicU64::new(0),
             texts: Mutex::default(),
-            untold: Mutex::default(),
+            pending: Mutex::default(),
         })
     }
 
-    fn hears(&self, watching: &Watching) {
-        let until = self.ms(ATTENTION);
+    fn record_watcher(&self, watcher: &Watcher) {
+        let until = self.ms(WATCH_TTL);
         self.watched_until.fetch_max(until, Ordering::Relaxed);
-        if watching.texts.is_empty() {
+        if watcher.texts.is_empty() {
             return;
         }
         let mut texts = lock(&self.texts);
         texts.retain(|_, until| *until > Instant::now());
-        texts.extend(watching.texts.iter().map(|text| (*text, Instant::now() + ATTENTION)));
-        self.texts_until.fetch_max(until, Ordering::Relaxed);
+        texts.extend(watcher.texts.iter().map(|text| (*text, Instant::now() + WATCH_TTL)));
+        self.text_watched_until.fetch_max(until, Ordering::Relaxed);
     }
 
     fn wants_text(&self, session: SessionId, task: TaskId) -> bool {
-        if self.texts_until.load(Ordering::Relaxed) < self.ms(Duration::ZERO) {
+        if self.text_watched_until.load(Ordering::Relaxed) < self.ms(Duration::ZERO) {
             return false;
         }
         let (texts, now) = (lock(&self.texts), Instant::now());
-        [TextOf::Task(task), TextOf::Session(session), TextOf::All]
+        [TextFilter::Task(task), TextFilter::Session(session), TextFilter::All]
             .iter()
             .any(|text| texts.get(text).is_some_and(|until| *until > now))
     }
 
-    /// Something has happened in these sessions. Returns at once.
-    pub(crate) fn happened(self: &Arc<Self>, sessions: impl IntoIterator<Item = SessionId>) {
+    /// Notifies watchers of new events in these sessions. Returns at once.
+    pub(crate) fn notify(self: &Arc<Self>, sessions: impl IntoIterator<Item = SessionId>) {
         if self.is_watched() {
-            self.tell(|untold| untold.sessions.extend(sessions));
+            self.enqueue(|pending| pending.sessions.extend(sessions));
         }
     }
 
-    /// Something has happened, in sessions that are not known here. Returns at once.
-    pub(crate) fn happened_somewhere(self: &Arc<Self>) {
+    /// Notifies watchers of new events in sessions that the caller does not know. Returns at once.
+    pub(crate) fn notify_all(self: &Arc<Self>) {
         if self.is_watched() {
-            self.tell(|untold| untold.anywhere = true);
+            self.enqueue(|pending| pending.all_sessions = true);
         }
     }
 
@@ -181,13 +185,13 @@ impl EventNotifier {
         self.watched_until.load(Ordering::Relaxed) >= self.ms(Duration::ZERO)
     }
 
-    fn tell(self: &Arc<Self>, add: impl FnOnce(&mut Untold)) {
-        let mut untold = lock(&self.untold);
-        add(&mut untold);
-        if !std::mem::replace(&mut untold.is_told, true) {
+    fn enqueue(self: &Arc<Self>, add: impl FnOnce(&mut Pending)) {
+        let mut pending = lock(&self.pending);
+        add(&mut pending);
+        if !std::mem::replace(&mut pending.has_sender, true) {
             let me = self.clone();
             tokio::spawn(async move {
-                while let Some(payload) = me.next() {
+                while let Some(payload) = me.next_payload() {
                     me.send(EVENTS, &payload).await;
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -195,65 +199,69 @@ impl EventNotifier {
         }
     }
 
-    /// What is to be told now; with nothing, whoever tells is done.
-    fn next(&self) -> Option<String> {
-        let mut untold = lock(&self.untold);
-        let sessions = std::mem::take(&mut untold.sessions);
-        let anywhere = std::mem::take(&mut untold.anywhere);
-        if sessions.is_empty() && !anywhere {
-            untold.is_told = false;
+    /// Takes the payload of the next notice. If there is none, the sending task ends.
+    fn next_payload(&self) -> Option<String> {
+        let mut pending = lock(&self.pending);
+        let sessions = std::mem::take(&mut pending.sessions);
+        let all_sessions = std::mem::take(&mut pending.all_sessions);
+        if sessions.is_empty() && !all_sessions {
+            pending.has_sender = false;
             return None;
         }
         let ids: Vec<String> = sessions.iter().map(|session| session.0.to_string()).collect();
         let payload = ids.join(" ");
-        Some(if anywhere || payload.len() > LARGEST { ANYWHERE.to_owned() } else { payload })
+        Some(if all_sessions || payload.len() > MAX_PAYLOAD {
+            ALL_SESSIONS.to_owned()
+        } else {
+            payload
+        })
     }
 
-    /// Tells what waits for the end of a pause, which this process may not live to see.
+    /// Sends the pending notice now, for a process that is about to exit.
     pub(crate) async fn flush(&self) {
-        if let Some(payload) = self.next() {
+        if let Some(payload) = self.next_payload() {
             self.send(EVENTS, &payload).await;
         }
     }
 
     async fn send(&self, channel: &str, payload: &str) {
-        // Lost hints cost time and nothing else.
-        let _ = self.notify(channel, payload).await;
+        // A lost notice costs only latency.
+        let _ = self.try_send(channel, payload).await;
     }
 
-    async fn notify(&self, channel: &str, payload: &str) -> Result<()> {
-        let notify = self.calls.call(async |connection| {
+    async fn try_send(&self, channel: &str, payload: &str) -> Result<()> {
+        let notify = self.pool.call(async |connection| {
             sqlx::query!("select pg_notify($1, $2)", channel, payload).execute(connection).await
         });
         notify.await.map(drop)
     }
 
     fn ms(&self, from_now: Duration) -> u64 {
-        // One more than none, so that who has never been watched is not watched.
-        u64::try_from((self.began.elapsed() + from_now).as_millis())
+        // At least 1, so that the initial `watched_until` of 0 is in the past.
+        u64::try_from((self.created_at.elapsed() + from_now).as_millis())
             .unwrap_or(u64::MAX)
             .saturating_add(1)
     }
 }
 
 impl Store {
-    /// Somebody watches: for the next seconds this process tells of what happens.
-    pub fn is_watched(&self, watching: &Watching) {
-        self.event_notifier.hears(watching);
+    /// Notes that a process watches: for the next 5 seconds this store sends notices of events.
+    pub fn record_watcher(&self, watcher: &Watcher) {
+        self.event_notifier.record_watcher(watcher);
     }
 
-    /// Tells all others that this process watches.
-    pub async fn watch(&self, watching: &Watching) -> Result<()> {
-        self.event_notifier.notify(WATCH, &watching.payload()).await
+    /// Announces to all processes that this one watches.
+    pub async fn announce_watcher(&self, watcher: &Watcher) -> Result<()> {
+        self.event_notifier.try_send(WATCH, &watcher.payload()).await
     }
 
-    /// Whether somebody wants to see the text of this task as it comes.
+    /// Whether a watcher wants the text of this task while the model streams it.
     pub fn wants_text(&self, session: SessionId, task: TaskId) -> bool {
         self.event_notifier.wants_text(session, task)
     }
 
-    /// Tells those who watch what a model says; at most [`LiveText::LARGEST`] bytes at a time.
-    pub async fn tell_text(&self, text: LiveText) {
+    /// Sends watchers a piece of a streamed answer, of at most [`LiveText::MAX_BYTES`] bytes.
+    pub async fn send_text(&self, text: LiveText) {
         let text = LiveText { text: storable(text.text), ..text };
         self.event_notifier.send(TEXT, &text.payload()).await;
     }
@@ -268,11 +276,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn a_payload_parses_into_the_value_it_was_made_from() {
         let task = TaskId::new();
-        let texts = vec![TextOf::Task(task), TextOf::Session(SessionId(12)), TextOf::All];
-        let watching = Watching { by: Uuid::now_v7(), texts };
-        assert_eq!(Watching::read(&watching.payload()), Some(watching));
+        let texts =
+            vec![TextFilter::Task(task), TextFilter::Session(SessionId(12)), TextFilter::All];
+        let watcher = Watcher { id: Uuid::now_v7(), texts };
+        assert_eq!(Watcher::parse(&watcher.payload()), Some(watcher));
         let text = LiveText {
             session: SessionId(1),
             task,
@@ -281,16 +290,19 @@ mod tests {
             offset: 10,
             text: " two  words\nand a line ".to_owned(),
         };
-        assert_eq!(LiveText::read(&text.payload()), Some(text));
-        assert_eq!(read_sessions("1 22"), Some(vec![SessionId(1), SessionId(22)]));
-        assert_eq!(read_sessions(ANYWHERE), None);
+        assert_eq!(LiveText::parse(&text.payload()), Some(text));
+        assert_eq!(parse_sessions("1 22"), Some(vec![SessionId(1), SessionId(22)]));
+        assert_eq!(parse_sessions(ALL_SESSIONS), None);
     }
 
     #[test]
-    fn too_many_texts_are_all_texts_and_a_notice_has_room_for_them() {
-        let texts = (0..1000).map(|_| TextOf::Task(TaskId::new())).collect();
-        let payload = Watching { by: Uuid::now_v7(), texts }.payload();
+    fn a_text_filter_that_is_too_long_for_a_notice_becomes_all_texts() {
+        let texts = (0..1000).map(|_| TextFilter::Task(TaskId::new())).collect();
+        let payload = Watcher { id: Uuid::now_v7(), texts }.payload();
         assert!(payload.len() < 8000);
-        assert_eq!(Watching::read(&payload).unwrap_or_else(|| unreachable!()).texts, [TextOf::All]);
+        assert_eq!(
+            Watcher::parse(&payload).unwrap_or_else(|| unreachable!()).texts,
+            [TextFilter::All]
+        );
     }
 }

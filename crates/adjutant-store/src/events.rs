@@ -6,18 +6,19 @@ use chrono::{DateTime, Utc};
 use crate::status::known;
 use crate::{Result, Store};
 
-/// One row of a session's history.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its number in the session: 1, 2, 3 ... without a gap.
+    /// Its number in the session: 1, 2, 3 ... without gaps.
     pub number: i64,
     pub task: TaskId,
     pub task_number: TaskNumber,
     pub kind: EventKind,
     pub at: DateTime<Utc>,
-    /// The attempt that it is of; none for what happens to a task that does not run.
+    /// The attempt that caused it; none if the task was not running.
     pub attempt: Option<i32>,
-    /// When that attempt began, in its first event: where that is not [`EventKind::Started`], it stands for one as well.
+    /// When that attempt began; set in its first event. If that event is not
+    /// [`EventKind::Started`], it implies one.
     pub started_at: Option<DateTime<Utc>>,
     /// The turn that was stored, or whose tool was called.
     pub turn: Option<i32>,
@@ -25,15 +26,15 @@ pub struct Event {
     pub tool: Option<UsedTool>,
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
-    /// What the task had cost when it ended.
+    /// The use of the task, if it has ended.
     pub spent: Option<Spent>,
-    /// Who was asked.
+    /// The task's agent.
     pub agent: String,
-    /// The W3C trace that the task belongs to.
+    /// The W3C trace context of the task.
     pub traceparent: Option<String>,
 }
 
-/// What a `turn` event tells of its turn.
+/// The turn of a `turn` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
     pub kind: TurnKind,
@@ -42,36 +43,37 @@ pub struct StoredAnswer {
     pub duration_ms: i64,
 }
 
-/// What a `tool` event tells of the call.
+/// The tool call of a `tool` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedTool {
     pub name: Option<String>,
     pub is_error: bool,
 }
 
-/// A part of a session's history.
+/// A page of a session's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPage {
     pub events: Vec<Event>,
-    /// Everything up to this number was looked at: the next page begins after it.
+    /// All events up to this number were considered: the next page starts after it.
     pub upto: i64,
 }
 
 /// The session of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskPlace {
+pub struct TaskSession {
     pub session: SessionId,
     pub session_name: String,
 }
 
 impl Store {
-    /// What happened in a session after the event `after`, in order and without a gap.
+    /// The events of a session after the number `after`, in order and without gaps.
     pub async fn events(&self, session: SessionId, after: i64, limit: i64) -> Result<Vec<Event>> {
         Ok(self.event_page(session, None, after, limit).await?.events)
     }
 
-    /// As [`Store::events`], of one task if it is named, with the place to go on from. Numbers are given under the session's
-    /// lock, and commit with their rows: whatever is below the session's next number is there.
+    /// Like [`Store::events`], optionally of one task, with the number to continue from. Numbers
+    /// are assigned under the session's lock and commit with their rows, so that all events below
+    /// the session's next number are visible.
     pub async fn event_page(
         &self,
         session: SessionId,
@@ -81,8 +83,9 @@ impl Store {
     ) -> Result<EventPage> {
         let rows = self
             .call(async |connection| {
-                // The session's age prunes the partitions; a day's slack forgives a clock that was set back. A turn and its
-                // event are of one transaction, and so of one time.
+                // The session's creation time prunes partitions; a day of slack allows for a clock
+                // that was set back. A turn and its event have the same time, that of their
+                // transaction.
                 sqlx::query!(
                     r#"select
                         s.next_event - 1 as "newest!", e.seq as "seq?", e.task as "task?", t.number as "number?",
@@ -158,8 +161,8 @@ impl Store {
         Ok(EventPage { events, upto: if is_whole { newest } else { last } })
     }
 
-    /// Which of these sessions have events after the number given with them, and the number of their newest. One that is not
-    /// there any more has the largest of all numbers, once.
+    /// The sessions that have events after the given number, with the number of their newest event.
+    /// A deleted session is returned with `i64::MAX`, unless that is the given number.
     pub async fn newest_events(&self, known: &[(SessionId, i64)]) -> Result<Vec<(SessionId, i64)>> {
         let (sessions, numbers): (Vec<i64>, Vec<i64>) =
             known.iter().map(|(session, number)| (session.0, *number)).unzip();
@@ -184,7 +187,7 @@ impl Store {
         Ok(rows.into_iter().map(|row| (SessionId(row.session), row.newest)).collect())
     }
 
-    /// Whether nothing more will happen to a task.
+    /// Whether a task has ended, or does not exist.
     pub async fn has_ended(&self, task: TaskId) -> Result<bool> {
         let ended = self
             .call(async |connection| {
@@ -199,9 +202,9 @@ impl Store {
         Ok(ended.unwrap_or(true))
     }
 
-    /// Where a tenant's task is.
-    pub async fn place_of(&self, tenant: &str, task: TaskId) -> Result<TaskPlace> {
-        let place = self
+    /// The session of a tenant's task.
+    pub async fn task_session(&self, tenant: &str, task: TaskId) -> Result<TaskSession> {
+        let row = self
             .call(async |connection| {
                 sqlx::query!(
                     "select s.id, s.name
@@ -215,8 +218,8 @@ impl Store {
                 .await
             })
             .await?;
-        match place {
-            Some(row) => Ok(TaskPlace { session: SessionId(row.id), session_name: row.name }),
+        match row {
+            Some(row) => Ok(TaskSession { session: SessionId(row.id), session_name: row.name }),
             None => {
                 Err(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}")).into())
             }

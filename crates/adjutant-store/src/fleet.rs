@@ -1,41 +1,44 @@
-//! How the whole fleet stands, for those who run it. It reads what is unfinished and nothing of the history, so that it can be
-//! asked often.
+//! The state of the whole fleet, for operators. It reads unfinished tasks and no history, so that
+//! it can be scraped often.
+
+use adjutant_agent::{TaskId, WorkerId};
 
 use crate::{Result, Store};
 
 /// The fleet at one moment, all tenants together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
-    /// So many tasks may run at once.
+    /// The fleet-wide cap.
     pub cap: i64,
-    /// Tasks that have not ended: in the queue, in slots, behind their sessions' windows, delayed or waiting.
+    /// Tasks that have not ended: queued, running, delayed, waiting, or held back by the window of
+    /// their session.
     pub unfinished: i64,
-    /// Webhooks that are to be told of an end.
+    /// Webhook deliveries that are pending.
     pub undelivered: i64,
-    /// By name; those that have workers or something in the queue.
-    pub pools: Vec<PoolStanding>,
+    /// Pools that have live workers or queued tasks, by name.
+    pub pools: Vec<PoolStats>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct PoolStanding {
+pub struct PoolStats {
     pub name: String,
-    /// What may be claimed now.
+    /// Tasks that may be claimed now.
     pub queued: i64,
-    /// How long ago the oldest of that was spawned.
+    /// Seconds since the oldest of them was spawned.
     pub oldest_s: Option<f64>,
     pub running: i64,
-    /// Workers that were heard of lately.
+    /// Live workers.
     pub workers: i64,
-    /// What these may run at once, if the cap lets them.
+    /// The number of tasks that these workers may run at once, below the cap.
     pub concurrency: i64,
 }
 
 impl Store {
-    /// How the fleet stands now.
+    /// The state of the fleet now.
     pub async fn fleet(&self) -> Result<Fleet> {
         self.call(async |connection| {
             let pools = sqlx::query_as!(
-                PoolStanding,
+                PoolStats,
                 r#"with queued as materialized (
                        select q.pool, count(*) as tasks, extract(epoch from now() - min(t.created_at)) as oldest_s
                        from queue q
@@ -64,5 +67,25 @@ impl Store {
             Ok(Fleet { cap: sums.cap, unfinished: sums.unfinished, undelivered: sums.undelivered, pools })
         })
         .await
+    }
+
+    /// The workers that hold leases, with the tasks that they run.
+    pub async fn busy_workers(&self) -> Result<Vec<(WorkerId, Vec<TaskId>)>> {
+        let rows = self
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select worker as "worker!", array_agg(task) as "tasks!"
+                       from slot
+                       where worker is not null
+                       group by worker"#
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        Ok(rows
+            .into_iter()
+            .map(|row| (WorkerId(row.worker), row.tasks.into_iter().map(TaskId).collect()))
+            .collect())
     }
 }

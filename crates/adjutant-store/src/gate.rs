@@ -4,11 +4,12 @@ use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
 
-/// The longest that one rate limit closes a gate: a provider's nonsense must not close it for ever.
+/// The longest time that a gate is closed, against absurd values of a provider.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Store {
-    /// Holds a model back on all workers for so long from now; a gate that is closed for longer already stays as it is.
+    /// Closes a model's gate for all workers, for `time` from now. A gate that is already closed
+    /// for longer is unchanged.
     pub async fn close_gate(&self, model: &str, time: Duration) -> Result<()> {
         refuse_nul_in("model", model)?;
         check_name("model", model)?;

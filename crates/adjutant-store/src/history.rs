@@ -12,33 +12,33 @@ use uuid::Uuid;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
 
-/// The most tasks that one page has.
+/// The most tasks per page.
 const MAX_PAGE: i64 = 1000;
-/// How many tasks one query looks at for those that no index finds.
-const REACH: i64 = 20_000;
-/// How long they are looked for before the page is given as it is.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The number of tasks that one query scans if the filter has no index.
+const SCAN_LIMIT: i64 = 20_000;
+/// A scan that takes longer returns a short page.
+const SCAN_TIME: Duration = Duration::from_millis(500);
 
-/// Which tasks of a tenant are asked for. `None` is no condition.
+/// A filter of a tenant's tasks. `None` is no condition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskFilter {
     pub tenant: String,
     pub state: Option<TaskState>,
     pub failure: Option<FailureKind>,
     pub agent: Option<String>,
-    /// The session's name on the wire.
+    /// The session's public id.
     pub session: Option<String>,
     pub model: Option<String>,
     /// Created at this time or later.
     pub since: Option<DateTime<Utc>>,
     /// Created before this time.
     pub until: Option<DateTime<Utc>>,
-    /// An id or a task's name inside its session finds those tasks; anything else is looked for in agents and labels, in
-    /// upper or lower case, and at the start of ids.
+    /// An id, or a task's name in its session, finds exactly those tasks. Any other text is
+    /// searched in agents and labels, case-insensitively, and as a prefix of ids.
     pub q: Option<String>,
 }
 
-/// Where a page ended. It says nothing that the page did not, and is good for whatever filter it is used with.
+/// The end of a page. It holds only an id of the page, and can be used with any filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor(Uuid);
 
@@ -61,16 +61,16 @@ impl FromStr for Cursor {
 }
 
 pub(crate) fn not_a_cursor() -> Refusal {
-    Refusal::invalid("cursor", "is not one that a page had as its next_cursor")
+    Refusal::invalid("cursor", "must be the next_cursor of an earlier page")
 }
 
-/// Tasks, the newest first.
+/// A page of tasks, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = TaskPage)]
 pub struct Page {
     pub tasks: Vec<TaskEntry>,
-    /// Where the next page begins, if there is one. What is rare among very many tasks takes several pages, and some of
-    /// those may be short or empty: the last page is the one without this.
+    /// The cursor of the next page; none on the last page. A filter that matches few of many tasks
+    /// may give short or empty pages before the last one.
     pub next_cursor: Option<String>,
 }
 
@@ -87,8 +87,8 @@ pub struct TaskEntry {
 }
 
 impl Store {
-    /// A tenant's tasks, the newest first: at most `limit` of those after the cursor. What takes long to find comes in several
-    /// pages.
+    /// A tenant's tasks, newest first: at most `limit` after the cursor. A page is short if the
+    /// scan took too long.
     pub async fn tasks(
         &self,
         filter: &TaskFilter,
@@ -97,20 +97,20 @@ impl Store {
     ) -> Result<Page> {
         check(filter)?;
         let limit = limit.clamp(1, MAX_PAGE);
-        // One more tells whether there is a next page.
+        // One more, to learn whether there is a next page.
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX) + 1;
         let (began, mut ids, mut reached) =
             (Instant::now(), Vec::new(), after.map(|cursor| cursor.0));
         let next = loop {
             let missing = i64::try_from(wanted - ids.len()).unwrap_or(1);
-            let (found, further) = self.step(filter, reached, missing).await?;
+            let (found, stopped_at) = self.scan(filter, reached, missing).await?;
             ids.extend(found);
-            reached = further;
+            reached = stopped_at;
             if ids.len() == wanted {
                 ids.pop();
                 break ids.last().copied();
             }
-            if reached.is_none() || began.elapsed() > PATIENCE {
+            if reached.is_none() || began.elapsed() > SCAN_TIME {
                 break reached;
             }
         };
@@ -120,8 +120,8 @@ impl Store {
         })
     }
 
-    /// The next tasks that fit, and how far this looked; none if it saw the last one.
-    async fn step(
+    /// The next tasks that match, and the id at which the scan stopped; none if it reached the end.
+    async fn scan(
         &self,
         filter: &TaskFilter,
         after: Option<Uuid>,
@@ -143,7 +143,7 @@ impl Store {
                     filter.q,
                     after,
                     limit,
-                    if filter.is_by_index() { limit } else { REACH }
+                    if filter.is_by_index() { limit } else { SCAN_LIMIT }
                 )
                 .fetch_one(connection)
                 .await
@@ -171,7 +171,7 @@ impl Store {
 }
 
 impl TaskFilter {
-    /// Whether every task that is looked at is one that is asked for.
+    /// Whether an index finds exactly the matching tasks.
     fn is_by_index(&self) -> bool {
         self.agent.is_none() && self.model.is_none() && self.q.is_none()
     }

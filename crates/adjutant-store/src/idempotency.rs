@@ -1,17 +1,17 @@
 use adjutant_agent::{MAX_IDEMPOTENCY_KEY_CHARS, Refusal, check_idempotency_key};
 
-/// What stands before the key of a task that spawns children: its id and a slash.
+/// The length of the prefix of a key of a parent task: its id and a slash.
 const PARENT_CHARS: usize = 37;
 
-/// Makes a call answerable again: the same key with the same body gets the first answer, for 24 hours.
+/// Makes a call repeatable: for 24 hours, the same key with the same body gets the first answer.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyKey<'a> {
     pub key: &'a str,
-    /// The request without the key and without nulls, in one fixed form; only its digest is kept.
+    /// The request without the key and without nulls, in canonical form; only its digest is stored.
     pub body: &'a [u8],
 }
 
-/// What a key is for: one that came with an action says nothing about the others.
+/// The action of a key. Each action has its own key space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyedAction {
     Spawn,
@@ -43,7 +43,7 @@ impl IdempotencyKey<'_> {
         check_idempotency_key(self.key)
     }
 
-    /// A parent's keys are its own, and stored behind its id.
+    /// The keys of a parent task are stored with its id as a prefix.
     pub(crate) fn check_for_children(&self) -> Result<(), Refusal> {
         let longest = MAX_IDEMPOTENCY_KEY_CHARS - PARENT_CHARS;
         if self.key.chars().count() > longest {

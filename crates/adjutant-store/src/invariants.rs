@@ -2,7 +2,7 @@ use adjutant_agent::{SessionId, TaskId};
 
 use crate::{Result, Store};
 
-/// Something that must never be seen.
+/// A row that breaks an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub what: String,
@@ -11,7 +11,7 @@ pub struct Violation {
 }
 
 impl Store {
-    /// Looks for what must never be; reads whole tables.
+    /// Lists up to 100 violations of invariants. Scans whole tables.
     pub async fn violations(&self) -> Result<Vec<Violation>> {
         let rows = sqlx::query!(
             r#"select violation as "violation!", session, task from invariant_violation limit 100"#

@@ -9,22 +9,22 @@ use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
 
-/// What every secret begins with, so that people and scanners know one when they see it.
+/// The prefix of every secret, so that people and secret scanners recognize one.
 const PREFIX: &str = "adj_";
 const SCOPES: [&str; 3] = ["delegate", "read", "admin"];
 
-/// A key to be made.
+/// An API key to create.
 #[derive(Debug, Clone, Default)]
 pub struct NewKey {
     pub tenant: String,
-    /// What its owner calls it.
+    /// Chosen by its owner, for display.
     pub name: String,
-    /// Of `delegate`, `read` and `admin`.
+    /// One or more of `delegate`, `read` and `admin`.
     pub scopes: Vec<String>,
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// A key of the API, without its secret, which nobody has but whoever it was given to.
+/// An API key without its secret, which is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ApiKey {
     pub id: Uuid,
@@ -35,7 +35,7 @@ pub struct ApiKey {
     pub created_at: DateTime<Utc>,
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub expires_at: Option<DateTime<Utc>>,
-    /// To the minute.
+    /// With a precision of a minute.
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub last_used_at: Option<DateTime<Utc>>,
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
@@ -43,7 +43,7 @@ pub struct ApiKey {
 }
 
 impl Store {
-    /// Makes a key. Its secret is in this answer and nowhere else: only a digest of it is stored.
+    /// Creates a key and returns its secret, of which only a digest is stored.
     pub async fn create_key(&self, new: &NewKey) -> Result<(ApiKey, String)> {
         for (field, text) in [("tenant", &new.tenant), ("name", &new.name)] {
             refuse_nul_in(field, text)?;
@@ -75,7 +75,7 @@ impl Store {
         Ok((key, secret))
     }
 
-    /// The key with this secret, if it is good now: neither revoked nor expired.
+    /// The key with this secret, if it is neither revoked nor expired.
     pub async fn key(&self, secret: &str) -> Result<Option<ApiKey>> {
         if !secret.starts_with(PREFIX) {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Store {
         .await
     }
 
-    /// All keys, or a tenant's, the oldest first; those that are no longer good among them.
+    /// All keys or a tenant's, including revoked and expired ones, oldest first.
     pub async fn keys(&self, tenant: Option<&str>) -> Result<Vec<ApiKey>> {
         self.call(async |connection| {
             sqlx::query_as!(
@@ -111,7 +111,7 @@ impl Store {
         .await
     }
 
-    /// Makes a key worthless from now on. Revoking twice is revoking once.
+    /// Revokes a key. Idempotent.
     pub async fn revoke_key(&self, id: Uuid) -> Result<ApiKey> {
         let revoked = self
             .call(async |connection| {
@@ -131,7 +131,8 @@ impl Store {
         })
     }
 
-    /// Whether a key was ever made. One that was revoked counts: losing the last key does not open the door.
+    /// Whether a key was ever created. Revoked keys count, so that revoking the last key does not
+    /// make the server accept requests without one.
     pub async fn has_keys(&self) -> Result<bool> {
         self.call(async |connection| {
             sqlx::query_scalar!(r#"select exists (select from api_key) as "has!""#)
@@ -157,7 +158,7 @@ fn new_secret() -> String {
     random.iter().fold(PREFIX.to_owned(), |secret, byte| secret + &format!("{byte:02x}"))
 }
 
-/// Made here, so that a secret never reaches the database or its log.
+/// Computed here, so that a secret never reaches the database or its log.
 fn digest(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }

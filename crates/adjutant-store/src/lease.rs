@@ -1,8 +1,9 @@
 use adjutant_agent::{LeaseId, SessionId, TaskId};
 
-use crate::{Begun, Store};
+use crate::{StartedAttempt, Store};
 
-/// The right to advance one task at one attempt. It cannot be copied; what ends the attempt consumes it.
+/// The right to advance one task in one attempt. It cannot be cloned; the methods that end the
+/// attempt consume it.
 #[derive(Debug)]
 pub struct Lease {
     pub(crate) store: Store,
@@ -23,17 +24,17 @@ impl Lease {
         self.task
     }
 
-    /// The number of the slot that it is.
+    /// The number of the slot whose row is this lease.
     pub fn slot(&self) -> i32 {
         self.slot
     }
 
-    /// What its start is told by.
-    pub fn begun(&self) -> Begun {
-        Begun { slot: self.slot, task: self.task, lease: self.id, session: self.session }
+    /// The ids that [`Worker::record_starts`](crate::Worker::record_starts) needs.
+    pub fn started_attempt(&self) -> StartedAttempt {
+        StartedAttempt { slot: self.slot, task: self.task, lease: self.id, session: self.session }
     }
 
-    /// Where it writes.
+    /// The store that it writes to.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -47,7 +48,7 @@ impl Lease {
         self.attempt
     }
 
-    /// Model answers stored so far, by this attempt and those before it.
+    /// The number of model answers stored so far, by this attempt and earlier ones.
     pub fn answers(&self) -> i32 {
         self.answers
     }

@@ -1,142 +1,167 @@
-//! Durable delegation in PostgreSQL: every task is a row, every verb is one function, and all SQL is here or in
-//! `migrations/`.
+//! The durable state of Adjutant in PostgreSQL. Every task is a row, every verb is one function, and
+//! all SQL of the program is here or in `migrations/`.
+//!
+//! # States of a task
 //!
 //! ```text
-//!                 spawn                      claim
-//!   (dependencies?) ----> queued ------------------------> running (a slot holds it)
-//!        |                  ^  ^                              |  |  |
-//!        v   all completed  |  |  release, sweep (in front)   |  |  | complete, fail, cancel, sweep
-//!      waiting -------------+  +------------------------------+  |  v
-//!        ^                  ^      wait for children             |  completed | failed | cancelled
-//!        +------------------|------------------------------------+
-//!                           +-- children ended (in front)
+//!                  spawn                       claim
+//!   dependencies? -------> queued ----------------------> running (a slot holds the task)
+//!         |                 ^  ^                            |  |  |
+//!         v  all completed  |  |  release, sweep            |  |  |  complete, fail, cancel, sweep
+//!      waiting -------------+  +----------------------------+  |  v
+//!         ^                 |                                  |  completed | failed | cancelled
+//!         |                 +-- children ended                 |
+//!         +----------------------------------------------------+
+//!                           wait for children
 //! ```
 //!
-//! What holds, at every instant and whatever dies (each has a test in `tests/`, and all are rows that the view
-//! `invariant_violation` would show):
+//! Released, swept and woken tasks go to the front of the queue. A waiting task can be cancelled,
+//! too, and fails if a dependency does not complete.
 //!
-//! - as many tasks run as there are open slots, never more;
-//! - a spawn that was answered is never lost: its task reaches exactly one terminal state, and then never changes;
-//! - a worker without the lease writes nothing: every write of a worker locks its slot row by lease first;
-//! - what a task waits for is decided from rows under its session's lock, so no wake-up is lost;
-//! - first in, first out per pool and priority, in the order of entry into the queue.
+//! # Invariants
 //!
-//! A caller outside uses [`Store`]. A worker registers as a [`Worker`], claims [`Lease`]s, and writes through them; what
-//! ends an attempt consumes the lease and becomes an [`Ending`], which can be written again until the database answers.
+//! They hold at every instant, whichever process dies. Each has a test in `tests/`, and the SQL view
+//! `invariant_violation` lists the rows that break one.
+//!
+//! - At most as many tasks run as there are open slots.
+//! - A spawn that was answered is never lost. Its task reaches exactly one terminal state and then
+//!   never changes, except that it may be collected.
+//! - A worker without the lease writes nothing: each of its writes first locks the slot's row by
+//!   lease id.
+//! - A task's reasons to wait are checked under its session's lock, so no wake-up is lost.
+//! - Tasks are claimed first in, first out per pool and priority, by their entry into the queue.
+//!
+//! # Modules
+//!
+//! | concern | modules |
+//! |---|---|
+//! | spawn | `delegate`, `spawn`, `batch`, `quota`, `children`, `retry_and_continue`, `idempotency` |
+//! | claim and run | `worker`, `claim`, `lease`, `renew`, `record_starts`, `preflight`, `gate`, `checkpoint`, `tool_result`, `shared_context`, `draft` |
+//! | end | `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep` |
+//! | notify and poll | `worker_notifier`, `event_notifier`, `listen`, `poll` |
+//! | read | `status`, `wait_for_ends`, `collect`, `read_result`, `events`, `history`, `task_record`, `stored_turns`, `turn_history`, `logged_ends` |
+//! | sessions and agents | `session`, `session_details`, `session_archive`, `session_webhook`, `agents`, `tools` |
+//! | tenants | `tenant`, `keys`, `stats` |
+//! | webhooks | `webhook_delivery`, `webhook_delivery_log`, `webhook_secrets` |
+//! | operation | `cap`, `fleet`, `health`, `schema`, `maintenance`, `invariants`, `bench` |
+//! | infrastructure | `store`, `connection_pool`, `batcher`, `text`, `error` |
+//!
+//! Servers and clients use [`Store`]. A worker registers as a [`Worker`], claims [`Lease`]s, and
+//! writes through them. The method that ends an attempt consumes the lease and returns an
+//! [`Ending`], which can be written repeatedly until the database has answered.
 
 mod agents;
-mod archive;
 mod batch;
+mod batcher;
 mod bench;
-mod calls;
 mod cancel;
 mod cap;
 mod checkpoint;
-mod checkup;
 mod children;
 mod claim;
 mod collect;
+mod connection_pool;
 mod delegate;
 mod delegate_together;
-mod deliver;
-mod deliveries;
-mod descend;
 mod draft;
 mod end;
 mod end_and_claim;
-mod ended_tasks;
 mod error;
 mod event_notifier;
 mod events;
 mod fleet;
 mod gate;
+mod health;
 mod history;
 mod idempotency;
 mod invariants;
 mod keys;
 mod lease;
 mod listen;
-mod look;
-mod notice;
+mod logged_ends;
+mod maintenance;
+mod poll;
 mod preflight;
 mod quota;
 mod read_result;
-mod record;
+mod record_starts;
 mod release;
 mod renew;
+mod retry_and_continue;
 mod schema;
 mod session;
+mod session_archive;
+mod session_details;
 mod session_webhook;
-mod sessions;
 mod shared_context;
 mod spawn;
-mod started;
 mod stats;
 mod status;
 mod store;
+mod stored_turns;
 mod sweep;
-mod tally;
-mod task_turns;
+mod task_record;
 mod tenant;
 mod text;
-mod tidy;
-mod together;
 mod tool_result;
 mod tools;
-mod turns;
-mod wait;
+mod turn_history;
+mod wait_for_children;
 mod wait_for_ends;
+mod webhook_delivery;
+mod webhook_delivery_log;
 mod webhook_secrets;
 mod worker;
+mod worker_notifier;
 
 pub use adjutant_agent::{OnWorkerLoss, TaskView, moment};
 pub use agents::{Agent, Redefinition};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;
-pub use checkup::Checkup;
 pub use claim::{Assignment, Claim};
 pub use collect::Collected;
 pub use delegate::{NewDelegation, Operator};
-pub use deliver::{Delivery, EndedTask, Seen};
-pub use deliveries::{DeliveryFilter, DeliveryRecord};
 pub use draft::Draft;
 pub use end::{Ending, Unwritten};
 pub use end_and_claim::EndAndClaim;
-pub use ended_tasks::LoggedEnd;
 pub use error::Error;
-pub use event_notifier::{LiveText, TextOf, Watching};
-pub use events::{Event, EventPage, StoredAnswer, TaskPlace, UsedTool};
-pub use fleet::{Fleet, PoolStanding};
+pub use event_notifier::{LiveText, TextFilter, Watcher};
+pub use events::{Event, EventPage, StoredAnswer, TaskSession, UsedTool};
+pub use fleet::{Fleet, PoolStats};
+pub use health::DatabaseHealth;
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};
 pub use idempotency::IdempotencyKey;
 pub use invariants::Violation;
 pub use keys::{ApiKey, NewKey};
 pub use lease::Lease;
-pub use listen::{Listener, News};
-pub use look::Look;
-pub use notice::NotifyTarget;
+pub use listen::{Listener, Notice};
+pub use logged_ends::LoggedEnd;
+pub use poll::PollResult;
 pub use preflight::{Account, Preflight};
 pub use quota::{QUOTA_EXCEEDED, Quota};
 pub use read_result::ResultPage;
-pub use record::{AttemptRecord, TaskRecord};
+pub use record_starts::StartedAttempt;
 pub use renew::Renewal;
-pub use schema::{Migrated, SchemaMisfit};
+pub use schema::{Migrated, SchemaMismatch};
 pub use session::{NewSession, Session, SessionChange};
+pub use session_details::{SessionDetails, SessionEntry};
 pub use session_webhook::SessionWebhook;
-pub use sessions::{SessionDetails, SessionEntry};
 pub use spawn::{Dependency, NewTask, Spawned, TaskContext};
-pub use started::Begun;
 pub use stats::{QueueStats, SlotStats, Stats, Sums};
 pub use status::SessionTasks;
 pub use store::{Connections, Store};
 pub use sweep::Swept;
-pub use tally::Tally;
-pub use task_turns::{CallRecord, ResultRecord, TurnPage, TurnRecord};
+pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};
-pub use wait::Await;
+pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
+pub use wait_for_children::Await;
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
+pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};
+pub use webhook_delivery_log::{DeliveryFilter, DeliveryRecord};
 pub use webhook_secrets::{SecretFrom, WebhookSecret};
 pub use worker::{NewWorker, Worker};
+pub use worker_notifier::NotifyTarget;
 
+/// The result of a call of the store.
 pub type Result<T> = std::result::Result<T, Error>;

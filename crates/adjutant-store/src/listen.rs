@@ -1,82 +1,84 @@
 use adjutant_agent::{LeaseId, SessionId, WorkerId};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 
-use crate::event_notifier::{EVENTS, LiveText, TEXT, WATCH, Watching, read_sessions};
-use crate::notice::{LOST, NotifyTarget, QUEUE};
+use crate::event_notifier::{EVENTS, LiveText, TEXT, WATCH, Watcher, parse_sessions};
 use crate::store::{connect, timeout};
+use crate::worker_notifier::{LOST, NotifyTarget, QUEUE};
 use crate::{Result, Store, Worker};
 
-/// What one process heard from another.
+/// A notice that one process received from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
-    /// Something may be claimed. Everyone who hears of it sees the same lot, and can tell who goes first.
-    Queued { whom: NotifyTarget, lot: u32 },
+pub enum Notice {
+    /// Tasks may be claimed. All workers receive the same seed, from which they compute the order
+    /// in which they claim.
+    Queued { target: NotifyTarget, wake_seed: u32 },
     /// Leases were taken away.
-    Lost(Vec<LeaseId>),
-    /// Somebody watches what happens.
-    Watched(Watching),
-    /// Something has happened, in these sessions if they are named.
-    Happened(Option<Vec<SessionId>>),
-    /// A model says something.
-    Said(LiveText),
-    /// What we said to ourselves came back.
+    LeasesLost(Vec<LeaseId>),
+    /// A process watches events.
+    Watched(Watcher),
+    /// There are new events in these sessions; none means in any session.
+    Events(Option<Vec<SessionId>>),
+    /// A piece of a streamed answer.
+    Text(LiveText),
+    /// The notice that [`Worker::echo`] sent to its own channel.
     Echo,
-    /// Of a release that has more to say.
+    /// A notice that only a later release understands.
     Unknown,
 }
 
-/// A connection of its own that hears notices. It is a hint that arrives early, or never.
+/// A dedicated connection that receives notices. Notices are hints: they may be lost.
 pub struct Listener {
     listener: PgListener,
 }
 
 impl Listener {
-    /// Connects for one worker. `url` may lead past a pooler that does not pass notices on.
+    /// Connects for one worker. `url` should bypass a connection pooler that drops notices.
     pub async fn connect(url: &str, worker: WorkerId) -> Result<Self> {
         let own = own_channel(worker);
-        Self::hearing(url, &[QUEUE, LOST, WATCH, own.as_str()]).await
+        Self::listen(url, &[QUEUE, LOST, WATCH, own.as_str()]).await
     }
 
-    /// Connects for one who watches what happens.
+    /// Connects for a process that watches events.
     pub async fn connect_watching(url: &str) -> Result<Self> {
-        Self::hearing(url, &[EVENTS, TEXT, WATCH]).await
+        Self::listen(url, &[EVENTS, TEXT, WATCH]).await
     }
 
-    async fn hearing(url: &str, channels: &[&str]) -> Result<Self> {
+    async fn listen(url: &str, channels: &[&str]) -> Result<Self> {
         let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
-        timeout(crate::store::CONNECT, listener.listen_all(channels.iter().copied())).await?;
+        timeout(crate::store::CONNECT_TIMEOUT, listener.listen_all(channels.iter().copied()))
+            .await?;
         Ok(Self { listener })
     }
 
-    /// Waits for the next news; an error means that the connection is gone.
-    pub async fn next(&mut self) -> Result<News> {
+    /// Waits for the next notice; an error means that the connection is lost. Cancel safe.
+    pub async fn next(&mut self) -> Result<Notice> {
         let Some(notice) = self.listener.try_recv().await? else {
-            let gone = std::io::Error::new(
+            let closed = std::io::Error::new(
                 std::io::ErrorKind::ConnectionAborted,
-                "it closed the connection",
+                "the server closed the connection",
             );
-            return Err(sqlx::Error::Io(gone).into());
+            return Err(sqlx::Error::Io(closed).into());
         };
         Ok(match notice.channel() {
-            QUEUE => News::Queued {
-                whom: NotifyTarget::read(notice.payload()),
-                lot: notice.process_id(),
+            QUEUE => Notice::Queued {
+                target: NotifyTarget::parse(notice.payload()),
+                wake_seed: notice.process_id(),
             },
-            LOST => News::Lost(
+            LOST => Notice::LeasesLost(
                 notice.payload().split(' ').filter_map(|id| id.parse().ok()).map(LeaseId).collect(),
             ),
-            EVENTS => News::Happened(read_sessions(notice.payload())),
-            WATCH => Watching::read(notice.payload()).map_or(News::Unknown, News::Watched),
-            TEXT => LiveText::read(notice.payload()).map_or(News::Unknown, News::Said),
-            _ => News::Echo,
+            EVENTS => Notice::Events(parse_sessions(notice.payload())),
+            WATCH => Watcher::parse(notice.payload()).map_or(Notice::Unknown, Notice::Watched),
+            TEXT => LiveText::parse(notice.payload()).map_or(Notice::Unknown, Notice::Text),
+            _ => Notice::Echo,
         })
     }
 }
 
 impl Worker {
-    /// Says something that this worker's own [`Listener`] hears, if notices come through at all.
+    /// Sends a notice to this worker's own [`Listener`], to test that notices arrive.
     pub async fn echo(&self) -> Result<()> {
         let channel = own_channel(self.id);
         let call = self.calls.call(async |connection| {
@@ -88,9 +90,10 @@ impl Worker {
 }
 
 impl Store {
-    /// Tells workers that something may be claimed. Returns at once; a hint that is lost costs time and nothing else.
-    pub fn tell(&self, whom: NotifyTarget) {
-        self.notices.queued(whom);
+    /// Notifies workers that tasks may be claimed. Returns at once; a lost notice costs only
+    /// latency.
+    pub fn notify_workers(&self, target: NotifyTarget) {
+        self.worker_notifier.notify_queue(target);
     }
 }
 

@@ -5,18 +5,18 @@ use sqlx::types::Json;
 
 use crate::{Result, Store};
 
-/// What has to be known before a model is called.
+/// The limits to check before a model call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preflight {
-    /// How long the model is to be left alone, by the database's clock.
+    /// How long the model's gate is still closed, by the database's clock.
     pub closed_for: Duration,
     /// None without a budget.
     pub session: Option<Account>,
-    /// Of the root and everything below it; none without a budget.
+    /// Of the whole tree; none without a budget.
     pub tree: Option<Account>,
 }
 
-/// A budget, and what was spent of it: by attempts that ended, and by those that run.
+/// A budget and its use, by ended and by running attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     pub budget: Budget,
@@ -24,7 +24,7 @@ pub struct Account {
 }
 
 impl Store {
-    /// Asks, writing nothing, whether a running task may call the model now.
+    /// Reads whether a running task may call the model now. Writes nothing.
     pub async fn preflight(
         &self,
         task: TaskId,
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// What `preflight_1` gives.
+/// The row that `preflight_1` returns.
 pub(crate) struct Row {
     pub(crate) closed_ms: Option<i64>,
     pub(crate) session_budget: Option<Json<Budget>>,
@@ -78,7 +78,7 @@ impl From<Row> for Preflight {
     }
 }
 
-/// The sums are missing exactly where there is no budget.
+/// The sums are null exactly if there is no budget.
 fn account(budget: Option<Json<Budget>>, spent: [Option<i64>; 3]) -> Option<Account> {
     let [Some(input_tokens), Some(output_tokens), Some(cost_nanousd)] = spent else { return None };
     Some(Account { budget: budget?.0, spent: Spent { input_tokens, output_tokens, cost_nanousd } })

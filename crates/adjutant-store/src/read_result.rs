@@ -2,19 +2,19 @@ use adjutant_agent::{SessionId, TaskNumber};
 
 use crate::{Result, Store};
 
-/// A part of what a task gave; pages that follow each other's `next_offset` give all of it, once.
+/// A page of a task's result. The pages that follow `next_offset` make up the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultPage {
     pub text: String,
-    /// None at the end.
+    /// None on the last page.
     pub next_offset: Option<i64>,
-    /// Of the whole text.
+    /// The length of the whole text.
     pub result_chars: i64,
 }
 
 impl Store {
-    /// So many characters after an offset of the full text of a task that has ended, collected or not: its result, or what
-    /// it had said last if it did not complete.
+    /// Reads `limit` characters from `offset` of an ended task's result, collected or not; of its
+    /// partial result if it did not complete.
     pub async fn read_result(
         &self,
         session: SessionId,
@@ -22,7 +22,7 @@ impl Store {
         offset: i64,
         limit: i64,
     ) -> Result<ResultPage> {
-        // No text is as long as these numbers can be.
+        // Larger than any stored text.
         let [start, length] =
             [offset, limit].map(|chars| i32::try_from(chars).unwrap_or(i32::MAX - 1));
         let row = self

@@ -3,8 +3,8 @@ use uuid::Uuid;
 
 use crate::{Result, Worker};
 
-/// What became of leases that were to be renewed. One that is in neither list is still held, but was busy just then: its
-/// time runs on.
+/// The result of a renewal. A lease in neither list is still held, but its row was locked: its time
+/// of expiry is unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Renewal {
     pub renewed: Vec<LeaseId>,
@@ -12,9 +12,10 @@ pub struct Renewal {
 }
 
 impl Worker {
-    /// Renews all of the worker's leases at once.
+    /// Renews all of the worker's leases in one statement.
     ///
-    /// To be called also with none: two renewals in a row make a worker one that may [sweep](Worker::sweep).
+    /// Call it also without leases: it proves that the worker is alive, and only a worker that
+    /// renewed twice in a row may [sweep](Worker::sweep).
     pub async fn renew(&self, leases: &[LeaseId]) -> Result<Renewal> {
         let leases: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
         let rows = self

@@ -7,12 +7,12 @@ use crate::{Error, Result, Store};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
 
-/// Why a program and a database do not go together, and the command that mends it.
+/// Why a database cannot be used by this program, and how to repair it.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum SchemaMisfit {
+pub enum SchemaMismatch {
     #[error("the database has no Adjutant schema yet; run `adjutant migrate`")]
     Empty,
-    #[error("the database has tables of something else in it; give Adjutant a database of its own")]
+    #[error("the database has tables of another program; give Adjutant a database of its own")]
     NotOurs,
     #[error("the database is PostgreSQL {0}; Adjutant needs version 15 or newer")]
     Server(String),
@@ -21,25 +21,25 @@ pub enum SchemaMisfit {
     )]
     TooOld { found: i64, needed: i64 },
     #[error(
-        "the database's schema ({found}) no longer fits this program (made for {made_for}); install the release that migrated it, or a newer one"
+        "the database's schema ({found}) is too new for this program (made for {made_for}); install the release that migrated it, or a newer one"
     )]
     TooNew { found: i64, made_for: i64 },
     #[error(
-        "the database's default_transaction_isolation is {0:?}, and Adjutant's steps need \"read committed\"; set it with: \
+        "the database's default_transaction_isolation is {0:?}, and Adjutant's transactions need \"read committed\"; set it with: \
          alter database ... set default_transaction_isolation = 'read committed'"
     )]
     Isolation(String),
     #[error("migration {0} was interrupted; run `adjutant migrate` again")]
     Interrupted(i64),
     #[error(
-        "migration {0} is in the database in another form; this program is not of the release that made the schema"
+        "migration {0} differs from the one that was applied to the database; use the release that created the schema"
     )]
     Altered(i64),
     #[error("the migration failed: {0}")]
     Failed(String),
 }
 
-/// What a migration did.
+/// The schema's version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migrated {
     pub from: i64,
@@ -47,17 +47,18 @@ pub struct Migrated {
 }
 
 impl Store {
-    /// Brings the database's schema up to this program's. Running it twice, or twice at once, is harmless.
+    /// Migrates the database to this program's schema. Idempotent, and safe to run concurrently.
     pub async fn migrate(url: &str) -> Result<Migrated> {
-        // A migration takes as long as it takes, whatever the database allows others.
-        let patient = PgPoolOptions::new().max_connections(2).after_connect(|connection, _| {
+        // A migration may take longer than the database's statement_timeout.
+        let options = PgPoolOptions::new().max_connections(2).after_connect(|connection, _| {
             Box::pin(async move { connection.execute("set statement_timeout = 0").await.map(drop) })
         });
-        let pool = connect(url, patient).await?;
+        let pool = connect(url, options).await?;
         let from = newest_applied(&pool).await?.unwrap_or(0);
-        // A newer schema is left alone: during a rolling deploy the old release may still run its migrate step.
+        // A newer schema is kept: in a rolling deploy the old release may still run its migrate
+        // step.
         if from <= made_for() {
-            MIGRATIONS.run(&pool).await.map_err(misfit)?;
+            MIGRATIONS.run(&pool).await.map_err(migrate_error)?;
         }
         check(&pool).await?;
         let to = newest_applied(&pool).await?.unwrap_or(0);
@@ -65,8 +66,8 @@ impl Store {
         Ok(Migrated { from, to })
     }
 
-    /// Whether the database answers, and its schema is still one that this program fits.
-    pub async fn fits(&self) -> Result<()> {
+    /// Checks that the database answers and that its schema fits this program.
+    pub async fn check_schema(&self) -> Result<()> {
         check(&self.pool).await
     }
 }
@@ -75,22 +76,23 @@ fn made_for() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
-fn misfit(error: MigrateError) -> Error {
+fn migrate_error(error: MigrateError) -> Error {
     if let MigrateError::VersionMismatch(version) = error {
-        SchemaMisfit::Altered(version).into()
+        SchemaMismatch::Altered(version).into()
     } else if let MigrateError::Dirty(version) = error {
-        SchemaMisfit::Interrupted(version).into()
+        SchemaMismatch::Interrupted(version).into()
     } else if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = error {
         error.into()
     } else {
-        SchemaMisfit::Failed(error.to_string()).into()
+        SchemaMismatch::Failed(error.to_string()).into()
     }
 }
 
-/// Additive migrations fit older programs too, until one says otherwise in `schema_fit`.
+/// Migrations are additive, so older programs fit a newer schema, down to the release in
+/// `schema_fit`.
 pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     let Some(found) = newest_applied(pool).await? else {
-        return Err(SchemaMisfit::Empty.into());
+        return Err(SchemaMismatch::Empty.into());
     };
     let isolation = sqlx::query_scalar!(
         "select current_setting('default_transaction_isolation') as \"isolation!\""
@@ -98,21 +100,22 @@ pub(crate) async fn check(pool: &PgPool) -> Result<()> {
     .fetch_one(pool)
     .await?;
     if isolation != "read committed" {
-        return Err(SchemaMisfit::Isolation(isolation).into());
+        return Err(SchemaMismatch::Isolation(isolation).into());
     }
     let made_for = made_for();
     if found < made_for {
-        return Err(SchemaMisfit::TooOld { found, needed: made_for }.into());
+        return Err(SchemaMismatch::TooOld { found, needed: made_for }.into());
     }
     let oldest =
         sqlx::query_scalar!("select oldest_release from schema_fit").fetch_one(pool).await?;
     if made_for < oldest {
-        return Err(SchemaMisfit::TooNew { found, made_for }.into());
+        return Err(SchemaMismatch::TooNew { found, made_for }.into());
     }
     Ok(())
 }
 
-/// The newest migration in the database; none when it is empty. Refuses a database that is no place for us.
+/// The newest migration in the database; none if the database is empty. Fails for an unsupported
+/// server and for a database of another program.
 async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
     let about = sqlx::query!(
         r#"select
@@ -127,12 +130,12 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
     .fetch_one(pool)
     .await?;
     if !about.new_enough {
-        return Err(SchemaMisfit::Server(about.version).into());
+        return Err(SchemaMismatch::Server(about.version).into());
     }
     if !about.migrated {
-        return if about.occupied { Err(SchemaMisfit::NotOurs.into()) } else { Ok(None) };
+        return if about.occupied { Err(SchemaMismatch::NotOurs.into()) } else { Ok(None) };
     }
-    // Not checked at compile time: this table is sqlx's, and comes with the first migration.
+    // Not checked at compile time: sqlx creates this table with the first migration.
     let rows: Vec<(i64, String, bool)> = sqlx::query_as(
         "select version, description, success from _sqlx_migrations order by version",
     )
@@ -140,10 +143,10 @@ async fn newest_applied(pool: &PgPool) -> Result<Option<i64>> {
     .await?;
     let ours = MIGRATIONS.iter().next().map(|first| first.description.as_ref());
     if rows.first().is_some_and(|(_, description, _)| Some(description.as_str()) != ours) {
-        return Err(SchemaMisfit::NotOurs.into());
+        return Err(SchemaMismatch::NotOurs.into());
     }
     if let Some((version, _, _)) = rows.iter().find(|(_, _, success)| !success) {
-        return Err(SchemaMisfit::Interrupted(*version).into());
+        return Err(SchemaMismatch::Interrupted(*version).into());
     }
     Ok(rows.last().map(|(version, _, _)| *version))
 }

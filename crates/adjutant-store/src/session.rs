@@ -8,30 +8,30 @@ use crate::batch::check_name;
 use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{Error, Result, Store};
 
-/// A session to be made. `None` takes the schema's default.
+/// A session to create. `None` takes the schema's default.
 #[derive(Debug, Clone, Default)]
 pub struct NewSession {
     pub tenant: String,
     pub name: String,
-    /// How many of its tasks may be queued for a claim or running at a time.
+    /// The window: how many of its tasks may be in the queue or running at a time.
     pub max_active: Option<i32>,
-    /// How many unfinished tasks it may have in total.
+    /// The most unfinished tasks in total.
     pub max_queued: Option<i32>,
-    /// The orchestrator's model, which agents without one use.
+    /// The orchestrator's model; the default of agents that have none.
     pub model: Option<String>,
     /// For all of its tasks together.
     pub budget: Budget,
-    /// Whatever its maker wants to find there again.
+    /// Free data of the client.
     pub metadata: Map<String, Value>,
-    /// What its agents may inherit.
+    /// The configuration that its agents may inherit.
     pub parent: Parent,
-    /// Which tools its tasks may use, whatever their agents list.
+    /// Restricts the tools of its tasks, whatever their agents list.
     pub permissions: Option<Permissions>,
-    /// Who is told how its tasks end.
+    /// Receives the ends of its tasks.
     pub webhook: Option<Webhook>,
 }
 
-/// What is to become of a session: the outer `None` leaves a field as it is, the inner one takes it away.
+/// A change of a session: the outer `None` keeps a field, the inner one removes its value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionChange {
     pub model: Option<Option<String>>,
@@ -43,7 +43,7 @@ pub struct SessionChange {
 }
 
 impl SessionChange {
-    /// As `change_session_1` reads it: what is there counts, and null takes away.
+    /// The argument of `change_session_1`: a missing field is kept, null removes the value.
     fn row(&self) -> Result<Value> {
         let mut parent = Map::new();
         put(&mut parent, "system_prompt", self.system_prompt.as_ref())?;
@@ -104,15 +104,15 @@ impl Store {
             refuse_nul_in("webhook.url", &webhook.url)?;
         }
         refuse_nul("metadata", &Value::Object(new.metadata.clone()))?;
-        let carried = Carried::of(new)?;
-        let made = match self.limits.max_sessions {
-            None => self.call(async |connection| insert(connection, new, &carried).await).await?,
+        let inherited = Inherited::of(new)?;
+        let created = match self.limits.max_sessions {
+            None => self.call(async |connection| insert(connection, new, &inherited).await).await?,
             Some(most) => {
-                self.call(async |connection| insert_within(connection, new, &carried, most).await)
+                self.call(async |connection| insert_within(connection, new, &inherited, most).await)
                     .await?
             }
         };
-        match made {
+        match created {
             Some(id) => Ok(Session {
                 id: SessionId(id),
                 tenant: new.tenant.clone(),
@@ -126,8 +126,8 @@ impl Store {
         }
     }
 
-    /// Changes what a session carries. Tasks that were spawned keep what they were spawned with; an archived session does not
-    /// change.
+    /// Changes a session. Existing tasks keep the configuration that they were spawned with. An
+    /// archived session cannot be changed.
     pub async fn change_session(
         &self,
         tenant: &str,
@@ -173,13 +173,13 @@ impl Store {
     }
 }
 
-/// What a session carries of its orchestrator, as it is stored.
-struct Carried {
+/// The configuration of the orchestrator, as it is stored with the session.
+struct Inherited {
     parent: Option<Value>,
     permissions: Option<Value>,
 }
 
-impl Carried {
+impl Inherited {
     fn of(new: &NewSession) -> Result<Self> {
         let parent =
             Some(&new.parent).filter(|parent| !parent.is_empty()).map(to_json).transpose()?;
@@ -194,7 +194,7 @@ impl Carried {
 async fn insert(
     connection: &mut PgConnection,
     new: &NewSession,
-    carried: &Carried,
+    inherited: &Inherited,
 ) -> sqlx::Result<Option<i64>> {
     sqlx::query_scalar!(
         "insert into session (
@@ -213,29 +213,30 @@ async fn insert(
         new.budget.max_output_tokens,
         new.budget.max_cost_nanousd,
         Value::Object(new.metadata.clone()),
-        carried.parent,
-        carried.permissions,
+        inherited.parent,
+        inherited.permissions,
         new.webhook.as_ref().map(Json) as _
     )
     .fetch_optional(connection)
     .await
 }
 
-/// The limit is looked at when the session is made: that a name is taken is said even to who has too many.
+/// Checks the limit after the insert, so that `SESSION_ALREADY_EXISTS` takes precedence over the
+/// limit.
 async fn insert_within(
     connection: &mut PgConnection,
     new: &NewSession,
-    carried: &Carried,
+    inherited: &Inherited,
     most: i64,
 ) -> sqlx::Result<Option<i64>> {
     let mut transaction = connection.begin().await?;
     sqlx::query!("select lock_tenant_1($1)", new.tenant).execute(&mut *transaction).await?;
-    let made = insert(&mut transaction, new, carried).await?;
-    if made.is_some() {
+    let created = insert(&mut transaction, new, inherited).await?;
+    if created.is_some() {
         sqlx::query!("select check_sessions_1($1, $2)", new.tenant, most)
             .execute(&mut *transaction)
             .await?;
     }
     transaction.commit().await?;
-    Ok(made)
+    Ok(created)
 }

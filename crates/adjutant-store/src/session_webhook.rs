@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, Store};
 
-/// NotifyTarget a session tells how its tasks end.
+/// The webhook that receives the ends of a session's tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionWebhook {
     #[serde(flatten)]
     pub webhook: Webhook,
-    /// Since when nothing is sent, because the receiver said that it is gone.
+    /// Set when the receiver answered 410 Gone; nothing is sent since.
     #[serde(default, serialize_with = "crate::moment::serialize_if_any")]
     pub disabled_at: Option<DateTime<Utc>>,
 }
 
 impl Store {
-    /// Changes whom a session tells how its tasks end, from the next end on; `None` is nobody.
+    /// Sets or removes the webhook of a session, from the next end on.
     pub async fn set_session_webhook(
         &self,
         tenant: &str,

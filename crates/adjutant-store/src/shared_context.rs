@@ -1,5 +1,5 @@
-//! The two doors to a session's shared context. Behind both is one function in the database; what they add is who asks, which
-//! no caller says for itself.
+//! Calls to a session's shared context, by its orchestrator and by its tasks. Both use one SQL
+//! function; these methods set the author, which callers cannot choose.
 
 use adjutant_agent::{ContextAction, ContextCall, SessionId, ToolResult, estimate_tokens};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use crate::text::storable;
 use crate::{Error, Lease, Result, Store};
 
 impl Store {
-    /// What the orchestrator does with its session's shared context. A write that was answered is durable, and all that
-    /// read after it see it.
+    /// Makes a call of the orchestrator to its session's shared context. A write that was answered
+    /// is durable and visible to all later reads.
     pub async fn shared_context(&self, session: SessionId, call: &ContextCall) -> Result<Value> {
         let body = body(call)?;
         let row = self
@@ -23,14 +23,15 @@ impl Store {
                 .await
             })
             .await?;
-        note(call, &row.session_id, "orchestrator", &row.answer);
+        log_change(call, &row.session_id, "orchestrator", &row.answer);
         Ok(row.answer)
     }
 }
 
 impl Lease {
-    /// Makes a call of the last turn to the shared context, and stores its result in the same transaction, renewing the
-    /// lease: a write is made exactly once. Asking again gets the stored result; a refusal is a result too.
+    /// Makes a tool call of the last turn to the shared context and, in the same transaction,
+    /// stores its result and renews the lease, so that a write happens exactly once. A repeated
+    /// call returns the stored result. A refusal is stored as a result, too.
     pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult> {
         let (call_id, body) = (storable(call_id.to_owned()), body(call)?);
         let row = self
@@ -52,9 +53,9 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.event_notifier.happened([self.session]);
+        self.store.event_notifier.notify([self.session]);
         if let (false, Some(session), Some(by)) = (row.is_error, &row.session_id, &row.written_by) {
-            note(call, session, by, &serde_json::from_str(&row.content).map_err(unreadable)?);
+            log_change(call, session, by, &serde_json::from_str(&row.content).map_err(json_error)?);
         }
         Ok(ToolResult {
             call: call_id,
@@ -66,15 +67,15 @@ impl Lease {
 }
 
 fn body(call: &ContextCall) -> Result<Value> {
-    serde_json::to_value(call).map_err(unreadable)
+    serde_json::to_value(call).map_err(json_error)
 }
 
-fn unreadable(error: serde_json::Error) -> Error {
+fn json_error(error: serde_json::Error) -> Error {
     Error::Unexpected(sqlx::Error::Decode(error.into()))
 }
 
-/// Who changed what, and never what it says.
-fn note(call: &ContextCall, session: &str, by: &str, answer: &Value) {
+/// Logs the author and the key of a change, but not its value.
+fn log_change(call: &ContextCall, session: &str, by: &str, answer: &Value) {
     let (action, key, version, size) = match call {
         ContextCall::Write { key, value } => {
             (ContextAction::Write, key, &answer["version"], estimate_tokens(value.as_str()))

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
-use crate::notice::CommitNotices;
 use crate::text::{refuse_nul, refuse_nul_in};
+use crate::worker_notifier::CommitNotices;
 use crate::{IdempotencyKey, Lease, NotifyTarget, Quota, Result, Store};
 
 /// A task to be made.
@@ -128,7 +128,8 @@ impl Store {
         let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
         let pools: BTreeSet<_> =
             tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
-        self.notices.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool).chain(delays))
+        self.worker_notifier
+            .for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool).chain(delays))
     }
 }
 
@@ -162,7 +163,7 @@ async fn spawn(
         (None, Some(most)) => order.place_within(store, most).await?,
         (Some(_), _) | (None, None) => order.place(store, parent).await?,
     };
-    store.event_notifier.happened([session]);
+    store.event_notifier.notify([session]);
     made.into_iter().map(Made::spawned).collect()
 }
 

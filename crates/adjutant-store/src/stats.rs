@@ -8,29 +8,29 @@ use utoipa::ToSchema;
 use crate::status::known;
 use crate::{Result, Store};
 
-/// What a tenant's tasks came to, and how its queue stands. Nothing here depends on what other tenants do, but for the
-/// fleet's size.
+/// Statistics of a tenant's tasks and queue. Except for the fleet's cap and workers, nothing
+/// depends on other tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Stats {
-    /// Tasks created at this time or later are counted; none: all that there are.
+    /// Only tasks created at this time or later are counted; none counts all.
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub since: Option<DateTime<Utc>>,
     #[serde(flatten)]
     pub total: Sums,
-    /// By the stored words; every state is here, with 0 if no task has it.
+    /// Tasks by state; every state is listed.
     pub states: BTreeMap<&'static str, i64>,
-    /// Failed tasks by their failure; every kind is here, with 0 if no task has it.
+    /// Failed tasks by kind of failure; every kind is listed.
     pub failures: BTreeMap<&'static str, i64>,
     pub agents: BTreeMap<String, Sums>,
-    /// By the model that a task was spawned with.
+    /// By the model that the tasks were spawned with.
     pub models: BTreeMap<String, Sums>,
     pub queue: QueueStats,
     pub slots: SlotStats,
-    /// Workers of the fleet that were heard of lately.
+    /// Live workers of the fleet.
     pub workers_alive: i64,
 }
 
-/// Sums over tasks, unfinished ones included.
+/// Sums over tasks, including unfinished ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 pub struct Sums {
     pub tasks: i64,
@@ -44,12 +44,12 @@ pub struct Sums {
     cost_nanousd: i64,
 }
 
-/// The tenant's tasks that wait for a worker, whenever they were created.
+/// The tenant's queued tasks, of any age.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = Queue)]
 pub struct QueueStats {
     pub queued: i64,
-    /// How long the oldest of them has been there.
+    /// Seconds since the oldest of them was created.
     pub oldest_s: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ struct Group {
 }
 
 impl Store {
-    /// Counts a tenant's tasks. It reads all that were created since then: ask for a day rather than for everything.
+    /// Counts a tenant's tasks. It scans all tasks created since then, so prefer a short time.
     pub async fn stats(&self, tenant: &str, since: Option<DateTime<Utc>>) -> Result<Stats> {
         let groups = self
             .call(async |connection| {
@@ -92,7 +92,7 @@ impl Store {
                 .await
             })
             .await?;
-        let (queue, slots, workers_alive) = self.standing(tenant).await?;
+        let (queue, slots, workers_alive) = self.queue_and_slots(tenant).await?;
         let mut stats = Stats {
             since,
             total: Sums::default(),
@@ -110,8 +110,8 @@ impl Store {
         Ok(stats)
     }
 
-    /// How a tenant's queue and the fleet stand now.
-    async fn standing(&self, tenant: &str) -> Result<(QueueStats, SlotStats, i64)> {
+    /// The tenant's queue, the slots and the number of live workers.
+    async fn queue_and_slots(&self, tenant: &str) -> Result<(QueueStats, SlotStats, i64)> {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
@@ -168,11 +168,8 @@ impl Sums {
     }
 }
 
-/// For people and their programs; sums are made of the exact billionths.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "nine digits behind the point are right up to nine million dollars"
-)]
+/// For display only: sums are computed from the exact nanodollars.
+#[expect(clippy::cast_precision_loss, reason = "exact to nine decimals up to nine million dollars")]
 pub(crate) fn usd(nanousd: i64) -> f64 {
     nanousd as f64 / 1e9
 }

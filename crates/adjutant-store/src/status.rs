@@ -13,7 +13,7 @@ pub struct SessionTasks {
     pub tasks: Vec<TaskView>,
 }
 
-/// Parses a word from the database; CHECK constraints admit no other.
+/// Parses a word from the database. Constraints admit no other words.
 pub(crate) fn known<T: std::str::FromStr<Err = adjutant_agent::UnknownWord>>(
     word: &str,
 ) -> Result<T> {
@@ -28,13 +28,13 @@ impl Store {
     pub async fn status(&self, session: SessionId, number: TaskNumber) -> Result<TaskView> {
         let store = self.clone();
         let read_all = move |tasks| Box::pin(store.clone().status_of_all(tasks)) as BoxFuture<_>;
-        match self.status_calls.ask((session, number), read_all).await? {
+        match self.status_calls.submit((session, number), read_all).await? {
             Some(task) => Ok(task),
             None => Err(self.unknown_task(session, number).await),
         }
     }
 
-    /// One call for all of them; none for a task that does not exist.
+    /// Reads all of them in one call; none for a task that does not exist.
     async fn status_of_all(
         self,
         tasks: Vec<(SessionId, TaskNumber)>,
@@ -62,7 +62,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Why a task is not there: its session may be missing too.
+    /// Finds out whether the task or its session does not exist.
     async fn unknown_task(&self, session: SessionId, number: TaskNumber) -> Error {
         let refused = self
             .call(async |connection| {

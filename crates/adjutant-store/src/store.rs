@@ -6,31 +6,32 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::Notify;
 
-use crate::calls::Calls;
+use crate::batcher::Batcher;
+use crate::connection_pool::ConnectionPool;
 use crate::delegate_together::Plain;
 use crate::event_notifier::EventNotifier;
-use crate::notice::Notices;
-use crate::together::Batcher;
+use crate::worker_notifier::WorkerNotifier;
 use crate::{Result, Spawned, TenantLimits, schema};
 
-/// How long a connection may take.
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+/// How long connecting may take.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection that rested for longer is asked whether it still lives before it is used.
-const FRESH: Duration = Duration::from_secs(1);
+/// A connection that was idle for longer is pinged before it is used.
+const PING_AFTER: Duration = Duration::from_secs(1);
 
-/// How a program uses the database.
+/// Limits for the connections of one [`Store`].
 #[derive(Debug, Clone, Copy)]
 pub struct Connections {
-    /// The most calls that it makes at once, each on a connection.
+    /// The most concurrent calls; each has its own connection.
     pub max: u32,
-    /// The longest that a call may take: a connection whose other end went away without a word would never answer.
-    pub patience: Duration,
+    /// The most time for one call. A connection whose peer vanished without closing it would block
+    /// for ever.
+    pub call_timeout: Duration,
 }
 
 impl Connections {
     pub fn up_to(max: u32) -> Self {
-        Self { max, patience: Duration::from_secs(30) }
+        Self { max, call_timeout: Duration::from_secs(30) }
     }
 }
 
@@ -38,83 +39,86 @@ impl Connections {
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: PgPool,
-    pub(crate) notices: Arc<Notices>,
+    pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<Plain, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
-    /// This process has deliveries to make.
+    /// Signals that this process has webhook deliveries to make.
     pub(crate) deliveries: Arc<Notify>,
-    calls: Arc<Calls>,
+    connections: Arc<ConnectionPool>,
 }
 
 impl Store {
-    /// Connects, and refuses a database whose schema this program does not fit.
+    /// Connects, and fails if the database's schema does not fit this program.
     pub async fn open(url: &str, max_connections: u32) -> Result<Self> {
         Self::open_with(url, Connections::up_to(max_connections)).await
     }
 
-    /// As [`Store::open`], with more to choose.
+    /// Like [`Store::open`], with a timeout for calls.
     pub async fn open_with(url: &str, connections: Connections) -> Result<Self> {
-        Self::open_checking(url, connections, FRESH).await
+        Self::open_pinging(url, connections, PING_AFTER).await
     }
 
-    /// As [`Store::open`], for a loop that makes few calls at once and makes a failed one again: it is not asked before each
-    /// whether the connection still lives.
-    pub async fn open_line(url: &str, patience: Duration) -> Result<Self> {
-        Self::open_checking(url, Connections { max: 2, patience }, Duration::MAX).await
+    /// Like [`Store::open`], for a loop that makes at most two concurrent calls and repeats a
+    /// failed one. Idle connections are not pinged before a call, which saves a round trip.
+    pub async fn open_without_ping(url: &str, call_timeout: Duration) -> Result<Self> {
+        Self::open_pinging(url, Connections { max: 2, call_timeout }, Duration::MAX).await
     }
 
-    async fn open_checking(url: &str, connections: Connections, fresh: Duration) -> Result<Self> {
-        // What is not a call has one of the two more.
+    async fn open_pinging(
+        url: &str,
+        connections: Connections,
+        ping_after: Duration,
+    ) -> Result<Self> {
+        // Two more connections for the statements that do not go through `call`.
         let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
         schema::check(&pool).await?;
-        let calls = Arc::new(Calls::new(pool.clone(), connections, fresh));
-        let (notices, event_notifier) =
-            (Notices::over(calls.clone()), EventNotifier::over(calls.clone()));
+        let connections = Arc::new(ConnectionPool::new(pool.clone(), connections, ping_after));
         Ok(Self {
             pool,
-            notices,
-            event_notifier,
+            worker_notifier: WorkerNotifier::new(connections.clone()),
+            event_notifier: EventNotifier::new(connections.clone()),
             limits: TenantLimits::default(),
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
-            calls,
+            connections,
         })
     }
 
-    /// A store that makes no session and no task beyond these limits, whoever calls. Children of tasks are never refused by
-    /// them. A tenant with limits spawns one call at a time; without, limits cost nothing.
-    pub fn within(&self, limits: TenantLimits) -> Self {
+    /// A store that refuses sessions and tasks beyond these limits per tenant. Children of tasks
+    /// are never refused by them. With limits, the spawns of a tenant are serialized; without, they
+    /// cost nothing.
+    pub fn with_limits(&self, limits: TenantLimits) -> Self {
         Self { limits, ..self.clone() }
     }
 
-    /// Waits until every notice is sent and every connection is closed.
+    /// Sends all pending notices and closes all connections.
     pub async fn close(&self) {
-        self.notices.flush().await;
+        self.worker_notifier.flush().await;
         self.event_notifier.flush().await;
-        self.calls.close();
+        self.connections.close();
         self.pool.close().await;
     }
 
-    /// One call on one connection.
+    /// Makes one call on one connection.
     pub(crate) async fn call<T>(
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T> {
-        self.calls.call(call).await
+        self.connections.call(call).await
     }
 }
 
 pub(crate) async fn connect(url: &str, pool: PgPoolOptions) -> Result<PgPool> {
     let options = options(url)?;
-    // A connection by itself first: the pool would try for its whole time-out, and then name only that.
-    timeout(CONNECT, PgConnection::connect_with(&options)).await?.close().await?;
-    let pool = pool.acquire_timeout(CONNECT).test_before_acquire(false).before_acquire(
+    // A single connection first: the pool would retry until its timeout, and then report only that.
+    timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await?.close().await?;
+    let pool = pool.acquire_timeout(CONNECT_TIMEOUT).test_before_acquire(false).before_acquire(
         |connection, about| {
             Box::pin(async move {
-                if about.idle_for > FRESH {
+                if about.idle_for > PING_AFTER {
                     connection.ping().await?;
                 }
                 Ok(true)
@@ -140,7 +144,7 @@ pub(crate) async fn timeout<T>(
     work: impl Future<Output = sqlx::Result<T>>,
 ) -> sqlx::Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-        let silence = std::io::Error::new(std::io::ErrorKind::TimedOut, "it does not answer");
-        Err(sqlx::Error::Io(silence))
+        let timed_out = std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time");
+        Err(sqlx::Error::Io(timed_out))
     })
 }

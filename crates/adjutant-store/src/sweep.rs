@@ -28,7 +28,7 @@ impl Worker {
             })
             .await?;
         if !rows.is_empty() {
-            self.store.event_notifier.happened_somewhere();
+            self.store.event_notifier.notify_all();
             if rows.iter().any(|row| row.ended) {
                 self.store.wake_deliverer();
             }

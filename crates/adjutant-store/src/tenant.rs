@@ -2,28 +2,28 @@ use serde::Serialize;
 
 use crate::{Result, Store};
 
-/// What a tenant may have over all its sessions. `None`: as much as it likes.
+/// The limits of a tenant over all of its sessions. `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Sessions that are not archived.
     pub max_sessions: Option<i64>,
-    /// Unfinished tasks without a parent, for spawns that do not accept to wait.
+    /// Unfinished tasks without a parent, for spawns without `queue`.
     pub max_active: Option<i64>,
-    /// Unfinished tasks in all.
+    /// Unfinished tasks in total.
     pub max_queued: Option<i64>,
 }
 
 impl TenantLimits {
-    /// The limits that a spawn has to keep, if there are some.
+    /// The limits of active and of queued tasks, if there is one.
     pub(crate) fn of_tasks(&self) -> Option<(i64, i64)> {
         let (active, queued) = (self.max_active, self.max_queued);
-        // Far above what anybody has, and far enough below the largest number to be counted up.
+        // Larger than any real count, and safe to add to.
         let most = |limit: Option<i64>| limit.unwrap_or(i64::MAX / 2);
         (active.is_some() || queued.is_some()).then(|| (most(active), most(queued)))
     }
 }
 
-/// What a tenant has now, in the units of its limits.
+/// The current use of a tenant's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TenantUsage {
     pub sessions: i64,
@@ -32,6 +32,7 @@ pub struct TenantUsage {
 }
 
 impl Store {
+    /// Counts a tenant's sessions and tasks.
     pub async fn tenant_usage(&self, tenant: &str) -> Result<TenantUsage> {
         self.call(async |connection| {
             sqlx::query_as!(

@@ -1,10 +1,10 @@
-//! PostgreSQL's text cannot hold the NUL character. What callers send with one is refused; what models and tools give
-//! is stored with the replacement character instead, because no answer may be lost for it.
+//! PostgreSQL's text type cannot hold NUL characters. Requests of clients that have one are
+//! refused. In the output of models and tools it is replaced by U+FFFD, so that no answer is lost.
 
 use adjutant_agent::Refusal;
 use serde_json::Value;
 
-/// Refuses a request in which any text has a NUL, naming the field.
+/// Refuses a request with a NUL in any text, and names the field.
 pub(crate) fn refuse_nul(field: &str, value: &Value) -> Result<(), Refusal> {
     match value {
         Value::String(text) => refuse_nul_in(field, text),
@@ -25,10 +25,12 @@ pub(crate) fn refuse_nul_in(field: &str, text: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Replaces NUL characters.
 pub(crate) fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
+/// Replaces NUL characters in all strings of a JSON value.
 pub(crate) fn storable_json(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(storable(text)),

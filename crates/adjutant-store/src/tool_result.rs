@@ -24,7 +24,7 @@ impl Lease {
                 .await
             })
             .await?;
-        self.store.event_notifier.happened([self.session]);
+        self.store.event_notifier.notify([self.session]);
         Ok(())
     }
 }

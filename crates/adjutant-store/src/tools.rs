@@ -6,7 +6,8 @@ use crate::text::{storable, storable_json};
 use crate::{Error, Result, Store};
 
 impl Store {
-    /// Tells which tools a worker has. What nobody tells of for a day counts as gone, so workers tell it now and then.
+    /// Publishes the tools of a worker. A tool that no worker published for a day counts as
+    /// removed, so workers repeat this call.
     pub async fn publish_tools(&self, tools: &[ToolDefinition]) -> Result<()> {
         let definitions = tools
             .iter()
@@ -22,7 +23,7 @@ impl Store {
         Ok(())
     }
 
-    /// Every tool that some worker has, by name.
+    /// The tools that workers have, by name.
     pub async fn tools(&self) -> Result<Vec<ToolDefinition>> {
         let tools = self
             .call(async |connection| {
@@ -39,7 +40,7 @@ impl Store {
         Ok(tools.into_iter().map(|tool| tool.0).collect())
     }
 
-    /// Those of the names that no worker has a tool for, in their order.
+    /// The names among these that are no tool of any worker, in the given order.
     pub async fn unknown_tools(&self, names: &[String]) -> Result<Vec<String>> {
         let sent: Vec<String> = names.iter().cloned().map(storable).collect();
         let known = self

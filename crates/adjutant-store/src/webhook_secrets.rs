@@ -13,33 +13,36 @@ use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
 
-/// What every secret begins with, as the Standard Webhooks have it.
+/// The prefix of every secret, by the Standard Webhooks specification.
 const PREFIX: &str = "whsec_";
 
-/// How many bytes a secret may have.
+/// The allowed length of a secret in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// A secret of a tenant's webhooks, without the secret.
+/// A signing secret of a tenant's webhooks, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct WebhookSecret {
     pub id: Uuid,
     #[serde(serialize_with = "crate::moment::serialize")]
     pub created_at: DateTime<Utc>,
-    /// When it is good no longer; none for the newest.
+    /// None for the newest secret.
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub expires_at: Option<DateTime<Utc>>,
 }
 
-/// A secret to sign with: one that its owner has already, or a new one.
+/// The source of a new signing secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretFrom<'a> {
-    Owner(&'a str),
-    Chance,
+    /// Chosen by the tenant.
+    Given(&'a str),
+    /// Generated.
+    Random,
 }
 
 impl Store {
-    /// Gives a tenant a new secret. The one before it is good for `overlap` longer, and none before that: receivers have that
-    /// long to learn the new one. A secret that was made here is in this answer and never shown again.
+    /// Gives a tenant a new secret. The previous secret stays valid for `overlap`, so that
+    /// receivers can be updated; older ones become invalid. A generated secret is returned here and
+    /// never again.
     pub async fn rotate_webhook_secret(
         &self,
         tenant: &str,
@@ -48,9 +51,9 @@ impl Store {
     ) -> Result<(WebhookSecret, Option<String>)> {
         refuse_nul_in("tenant", tenant)?;
         check_name("tenant", tenant)?;
-        let (secret, made) = match from {
-            SecretFrom::Owner(text) => (read_secret(text)?, None),
-            SecretFrom::Chance => {
+        let (secret, generated) = match from {
+            SecretFrom::Given(text) => (parse_secret(text)?, None),
+            SecretFrom::Random => {
                 let random: [u8; 32] = rand::rng().random();
                 (random.to_vec(), Some(format!("{PREFIX}{}", STANDARD.encode(random))))
             }
@@ -71,11 +74,11 @@ impl Store {
             .await?;
         Ok((
             WebhookSecret { id: row.id, created_at: row.created_at, expires_at: row.expires_at },
-            made,
+            generated,
         ))
     }
 
-    /// The secrets that a tenant's webhooks are signed with now, the newest first.
+    /// The valid secrets of a tenant, newest first.
     pub async fn webhook_secrets(&self, tenant: &str) -> Result<Vec<WebhookSecret>> {
         self.call(async |connection| {
             sqlx::query_as!(
@@ -92,7 +95,7 @@ impl Store {
         .await
     }
 
-    /// Makes a secret worthless at once, for one that others have learned.
+    /// Makes a secret invalid at once, for one that has leaked.
     pub async fn revoke_webhook_secret(&self, tenant: &str, id: Uuid) -> Result<()> {
         let gone = self
             .call(async |connection| {
@@ -107,13 +110,13 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses webhooks of a tenant that has nothing to sign them with.
+    /// Fails if a tenant has no valid secret to sign its webhooks with.
     pub async fn check_webhook_secret(&self, tenant: &str) -> Result<()> {
         let found = self.webhook_secrets(tenant).await?;
-        if found.is_empty() { Err(nothing_to_sign_with().into()) } else { Ok(()) }
+        if found.is_empty() { Err(no_signing_secret().into()) } else { Ok(()) }
     }
 
-    /// The same for the tenant of a session.
+    /// Like [`Store::check_webhook_secret`], for the tenant of a session.
     pub async fn check_webhook_secret_of(&self, session: SessionId) -> Result<()> {
         let found = self
             .call(async |connection| {
@@ -130,11 +133,11 @@ impl Store {
                 .await
             })
             .await?;
-        if found { Ok(()) } else { Err(nothing_to_sign_with().into()) }
+        if found { Ok(()) } else { Err(no_signing_secret().into()) }
     }
 }
 
-fn nothing_to_sign_with() -> Refusal {
+fn no_signing_secret() -> Refusal {
     no_secret(
         "webhook: there is no secret to sign with; make one with POST /v1/webhooks/secrets or `adjutant webhooks rotate`"
             .to_owned(),
@@ -145,8 +148,8 @@ fn no_secret(message: String) -> Refusal {
     Refusal::new(ErrorCode::WebhookSecretNotFound, message)
 }
 
-/// `whsec_` and base64, as the Standard Webhooks write secrets.
-fn read_secret(text: &str) -> std::result::Result<Vec<u8>, Refusal> {
+/// Parses a secret of the form that the Standard Webhooks specification has: `whsec_` and base64.
+fn parse_secret(text: &str) -> std::result::Result<Vec<u8>, Refusal> {
     let bytes = text.strip_prefix(PREFIX).and_then(|rest| STANDARD.decode(rest).ok());
     bytes.filter(|bytes| BYTES.contains(&bytes.len())).ok_or_else(|| {
         let (least, most) = (BYTES.start(), BYTES.end());
@@ -165,13 +168,13 @@ mod tests {
     fn a_secret_has_24_to_64_bytes_in_base64() {
         for bytes in [24, 32, 64] {
             let text = format!("whsec_{}", STANDARD.encode(vec![7; bytes]));
-            assert_eq!(read_secret(&text), Ok(vec![7; bytes]));
+            assert_eq!(parse_secret(&text), Ok(vec![7; bytes]));
         }
         let short = format!("whsec_{}", STANDARD.encode([7; 23]));
         let long = format!("whsec_{}", STANDARD.encode([7; 65]));
         let bare = STANDARD.encode([7; 32]);
         for wrong in ["", "whsec_", "whsec_%%%%", &short, &long, &bare] {
-            let refusal = read_secret(wrong).unwrap_err();
+            let refusal = parse_secret(wrong).unwrap_err();
             assert!(refusal.message.starts_with("secret: "), "{refusal}");
             assert!(wrong.len() < 10 || !refusal.message.contains(wrong), "{refusal}");
         }

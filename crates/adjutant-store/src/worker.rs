@@ -5,13 +5,13 @@ use adjutant_agent::{Refusal, WorkerId};
 use crate::batch::check_name;
 use crate::{Result, Store};
 
-/// The shortest lease: anything shorter is lost to an ordinary pause.
+/// The shortest lease. A shorter one would expire in an ordinary scheduling pause.
 const MIN_LEASE: Duration = Duration::from_secs(2);
 
-/// A worker process that starts.
+/// A worker process to register.
 #[derive(Debug, Clone)]
 pub struct NewWorker {
-    /// For people: host and process.
+    /// Host and process id, for display.
     pub name: String,
     pub pool: String,
     pub concurrency: i32,
@@ -34,14 +34,15 @@ impl Default for NewWorker {
 /// A registered worker process: it claims, renews and sweeps.
 #[derive(Debug, Clone)]
 pub struct Worker {
-    /// Where its leases write.
+    /// The store that its leases write to.
     pub(crate) store: Store,
-    /// Where it makes its own calls.
+    /// The store for its own calls.
     pub(crate) calls: Store,
     pub(crate) id: WorkerId,
 }
 
 impl Store {
+    /// Registers a worker process.
     pub async fn register(&self, new: &NewWorker) -> Result<Worker> {
         if new.lease < MIN_LEASE {
             return Err(Refusal::invalid("lease.seconds", "must be at least 2").into());
@@ -75,12 +76,12 @@ impl Worker {
         self.id
     }
 
-    /// The same worker, whose calls go over other connections; its leases write where they did.
-    pub fn over(&self, calls: &Store) -> Self {
+    /// The same worker with other connections for its own calls. Its leases keep their store.
+    pub fn with_store(&self, calls: &Store) -> Self {
         Self { store: self.store.clone(), calls: calls.clone(), id: self.id }
     }
 
-    /// Says goodbye. Leases it still holds run out by themselves.
+    /// Marks the worker as stopped. Leases that it still holds expire.
     pub async fn stop(&self) -> Result<()> {
         self.calls
             .call(async |connection| {

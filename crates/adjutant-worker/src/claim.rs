@@ -29,7 +29,7 @@ pub(crate) fn hand_over(
     }
     fault::point("claimed");
     for claim in found {
-        let held = state.leases.add(claim.lease.begun(), requested_at);
+        let held = state.leases.add(claim.lease.started_attempt(), requested_at);
         // The receiver is dropped only when the process ends; then the lease expires.
         let _ = claims.send(Claimed { claim, held });
     }

@@ -14,7 +14,7 @@ pub(crate) async fn write(connection: &Store, endings: &[Ending]) -> Unwritten {
                 log_lost(&unwritten);
                 return unwritten;
             }
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_transient() => {
                 let retry_ms = pause.as_millis();
                 tracing::warn!(
                     "storing the ends of {} tasks failed, retrying in {retry_ms} ms: {error}",
@@ -59,7 +59,7 @@ async fn write_rejected(ending: &Ending, rejection: &Error) -> Unwritten {
         match failure.write().await {
             Ok(()) => return Unwritten::default(),
             Err(Error::LeaseLost(_)) => break,
-            Err(error) if error.is_passing() => tokio::time::sleep(pause).await,
+            Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
             Err(error) => {
                 tracing::error!(
                     task.id = %task,

@@ -150,7 +150,7 @@ async fn fill(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ende
 /// Schedules another claim without blocking the loop, which goes on writing ends.
 fn claim_later(state: &Arc<WorkerState>, error: &Error, pause: Duration) {
     let retry_ms = pause.as_millis();
-    if error.is_passing() {
+    if error.is_transient() {
         tracing::warn!("claim failed, retrying in {retry_ms} ms: {error}");
     } else {
         tracing::error!("claim failed, retrying in {retry_ms} ms: {error}");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{LeaseId, TaskId};
-use adjutant_store::Begun;
 use adjutant_store::Draft;
+use adjutant_store::StartedAttempt;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer_draft::AnswerDraft;
@@ -16,7 +16,7 @@ use crate::answer_draft::AnswerDraft;
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     pub(crate) task: TaskId,
-    begun: Begun,
+    begun: StartedAttempt,
     claimed_at: Instant,
     /// The start event of the attempt is written.
     announced: AtomicBool,
@@ -93,7 +93,7 @@ impl LeaseTable {
         Room { table: self, size }
     }
 
-    pub(crate) fn add(&self, begun: Begun, claimed_at: Instant) -> Arc<HeldLease> {
+    pub(crate) fn add(&self, begun: StartedAttempt, claimed_at: Instant) -> Arc<HeldLease> {
         let held = Arc::new(HeldLease {
             task: begun.task,
             begun,
@@ -148,7 +148,7 @@ impl LeaseTable {
     }
 
     /// Leases of at least this age without a start event.
-    pub(crate) fn unannounced(&self, age: Duration) -> Vec<Begun> {
+    pub(crate) fn unannounced(&self, age: Duration) -> Vec<StartedAttempt> {
         let leases = lock(&self.leases);
         let due = leases.values().filter(|held| !held.announced.load(Ordering::Relaxed));
         due.filter(|held| held.claimed_at.elapsed() >= age).map(|held| held.begun).collect()
@@ -241,8 +241,8 @@ mod tests {
         assert!(!table.has_unannounced() && table.unannounced(Duration::ZERO).is_empty());
     }
 
-    fn begun(lease: LeaseId) -> Begun {
-        Begun { slot: 1, task: TaskId(uuid()), lease, session: SessionId(1) }
+    fn begun(lease: LeaseId) -> StartedAttempt {
+        StartedAttempt { slot: 1, task: TaskId(uuid()), lease, session: SessionId(1) }
     }
 
     fn uuid() -> uuid::Uuid {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use adjutant_agent::WorkerId;
-use adjutant_store::{Listener, News, NotifyTarget};
+use adjutant_store::{Listener, Notice, NotifyTarget};
 
 use crate::lease_table::lock;
 use crate::worker_state::{WorkerState, backoff};
@@ -59,17 +59,17 @@ async fn listen(state: &Arc<WorkerState>) -> String {
             }
         };
         match notification {
-            Ok(News::Queued { whom: NotifyTarget::Delayed, .. }) => state.poll_now.notify_one(),
-            Ok(News::Queued { whom, lot }) => {
-                if whom.concerns(&settings.pool) {
-                    wake(state, lot);
+            Ok(Notice::Queued { target: NotifyTarget::Delayed, .. }) => state.poll_now.notify_one(),
+            Ok(Notice::Queued { target, wake_seed }) => {
+                if target.includes(&settings.pool) {
+                    wake(state, wake_seed);
                 }
             }
-            Ok(News::Lost(leases)) => state.leases.lost(&leases),
-            Ok(News::Watched(watching)) => state.store.is_watched(&watching),
+            Ok(Notice::LeasesLost(leases)) => state.leases.lost(&leases),
+            Ok(Notice::Watched(watcher)) => state.store.record_watcher(&watcher),
             // For servers, which stream them to clients.
-            Ok(News::Happened(_) | News::Said(_) | News::Unknown) => {}
-            Ok(News::Echo) => {
+            Ok(Notice::Events(_) | Notice::Text(_) | Notice::Unknown) => {}
+            Ok(Notice::Echo) => {
                 echo_pending = false;
                 if !state.listening.swap(true, Ordering::Relaxed) {
                     tracing::info!("LISTEN connection works");

@@ -76,7 +76,7 @@ impl LiveTextStream {
             let (store, unsent) = (self.store.clone(), self.unsent.clone());
             tokio::spawn(async move {
                 while let Some(piece) = next(&unsent) {
-                    store.tell_text(piece).await;
+                    store.send_text(piece).await;
                     tokio::time::sleep(PAUSE).await;
                 }
             });
@@ -102,7 +102,7 @@ impl Unsent {
     /// The next piece, of a size that fits into one notification.
     fn pop(&mut self) -> Option<LiveText> {
         let mut piece = self.pieces.pop_front()?;
-        let end = piece.text.floor_char_boundary(LiveText::LARGEST);
+        let end = piece.text.floor_char_boundary(LiveText::MAX_BYTES);
         let rest = piece.text.split_off(end);
         if !rest.is_empty() {
             let offset = piece.offset + piece.text.chars().count();
@@ -148,7 +148,7 @@ mod tests {
         unsent.push(piece(1, 0, &text));
         let (mut sent, mut offset) = (String::new(), 0);
         while let Some(piece) = unsent.pop() {
-            assert!(piece.text.len() <= LiveText::LARGEST && piece.offset == offset);
+            assert!(piece.text.len() <= LiveText::MAX_BYTES && piece.offset == offset);
             offset += piece.text.chars().count();
             sent.push_str(&piece.text);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use adjutant_store::{Error, Look};
+use adjutant_store::{Error, PollResult};
 use rand::RngExt;
 
 use crate::fault;
@@ -31,7 +31,7 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
         };
         if tidied_at.elapsed() > TIDY_EVERY {
             tidied_at = Instant::now();
-            if let Err(error) = state.store.tidy().await {
+            if let Err(error) = state.store.run_maintenance().await {
                 tracing::warn!("cleanup of old rows failed: {error}");
             }
         }
@@ -42,12 +42,12 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
     }
 }
 
-async fn poll(state: &WorkerState) -> Result<Look, Error> {
+async fn poll(state: &WorkerState) -> Result<PollResult, Error> {
     let _no_claim_under_way = state.claiming.write().await;
-    state.worker.look(&state.leases.ids(), state.settings.sweep_grace()).await
+    state.worker.poll(&state.leases.ids(), state.settings.sweep_grace()).await
 }
 
-async fn act_on(state: &Arc<WorkerState>, found: Look) {
+async fn act_on(state: &Arc<WorkerState>, found: PollResult) {
     state.leases.lost(&found.lost);
     *lock(&state.peers) = found.peers;
     state.other_pools.store(found.other_pools, Ordering::Relaxed);
@@ -91,13 +91,13 @@ async fn sweep(state: &WorkerState) {
                     (swept.task, if swept.ended { "failed" } else { "is queued again" });
                 tracing::warn!(task.id = %task, "task {task} lost its worker and {what}");
             }
-            state.store.tell(adjutant_store::NotifyTarget::All);
+            state.store.notify_workers(adjutant_store::NotifyTarget::All);
             let ended: Vec<_> =
                 swept.iter().filter(|swept| swept.ended).map(|swept| swept.task).collect();
             if !ended.is_empty() {
                 subagent_events::log_ends(&state.store, &ended).await;
             }
-            if let Err(error) = state.store.forget_drafts().await {
+            if let Err(error) = state.store.delete_stale_drafts().await {
                 tracing::warn!("deleting drafts of lost workers failed: {error}");
             }
         }

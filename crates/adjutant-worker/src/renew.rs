@@ -9,7 +9,7 @@ use crate::fault;
 use crate::worker_state::WorkerState;
 
 pub(crate) async fn run(state: Arc<WorkerState>, connection: Store) {
-    let worker = state.worker.over(&connection);
+    let worker = state.worker.with_store(&connection);
     let mut tick = tokio::time::interval(state.settings.renew_every());
     // After the process was paused, renew at once and then at the usual interval.
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -19,7 +19,7 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
             if begun.is_empty() {
                 continue;
             }
-            match state.start_events.started(&begun).await {
+            match state.start_events.record_starts(&begun).await {
                 Ok(announced) => state.leases.announced(&announced),
                 // The next round tries again, or the task's next event implies its start.
                 Err(error) => tracing::debug!("writing start events failed: {error}"),

@@ -49,7 +49,7 @@ async fn store(
     obsolete: &[LeaseId],
 ) -> Result<(), Error> {
     let connection = connection
-        .get_or_try_init(|| Store::open_line(&state.settings.database_url, CALL_TIMEOUT))
+        .get_or_try_init(|| Store::open_without_ping(&state.settings.database_url, CALL_TIMEOUT))
         .await?;
-    state.worker.over(connection).draft(drafts, obsolete).await
+    state.worker.with_store(connection).save_drafts(drafts, obsolete).await
 }

@@ -20,7 +20,7 @@ pub(crate) async fn log_ends(store: &Store, tasks: &[TaskId]) {
     for pause in backoff().take(ATTEMPTS) {
         match log_stored_ends(store, tasks).await {
             Ok(()) => return,
-            Err(error) if error.is_passing() => tokio::time::sleep(pause).await,
+            Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
             Err(error) => {
                 return tracing::warn!("reading ended subagents failed: {error}");
             }

@@ -302,7 +302,7 @@ impl Task {
         if let Error::LeaseLost(_) = error {
             return Err(Stop::LeaseLost);
         }
-        if !error.is_passing() {
+        if !error.is_transient() {
             return Err(Stop::Store(error));
         }
         tracing::warn!(task.id = %self.id(), "a database call failed, retrying: {error}");

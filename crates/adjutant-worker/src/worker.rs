@@ -42,12 +42,15 @@ pub struct Drained {
 impl Worker {
     /// Registers the worker in the database and starts its loops.
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
-        let connections = Connections { max: settings.connections(), patience: CALL_TIMEOUT };
+        let connections = Connections { max: settings.connections(), call_timeout: CALL_TIMEOUT };
         let store = Store::open_with(&settings.database_url, connections).await?;
-        let connection =
-            Store::open_line(&settings.database_url, settings.renew_every().min(CALL_TIMEOUT))
-                .await?;
-        let renewals = Store::open_line(&settings.database_url, settings.renew_every()).await?;
+        let connection = Store::open_without_ping(
+            &settings.database_url,
+            settings.renew_every().min(CALL_TIMEOUT),
+        )
+        .await?;
+        let renewals =
+            Store::open_without_ping(&settings.database_url, settings.renew_every()).await?;
         let new = NewWorker {
             name: settings.name.clone(),
             pool: settings.pool.clone(),
@@ -59,7 +62,7 @@ impl Worker {
         let (endings, to_write) = mpsc::unbounded_channel();
         let (claims, to_run) = mpsc::unbounded_channel();
         let state = Arc::new(WorkerState {
-            worker: worker.over(&connection),
+            worker: worker.with_store(&connection),
             start_events: worker,
             store,
             leases: LeaseTable::new(settings.concurrency, settings.stop_after()),
@@ -145,7 +148,7 @@ impl Worker {
         let held = state.leases.all();
         let endings: Vec<_> = held
             .iter()
-            .map(|(slot, task, lease)| state.worker.give_back(*slot, *task, *lease))
+            .map(|(slot, task, lease)| state.worker.release_by_id(*slot, *task, *lease))
             .collect();
         match timeout(time, state.store.end(&endings)).await {
             Ok(Ok(_)) => {

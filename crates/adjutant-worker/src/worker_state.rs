@@ -74,9 +74,9 @@ impl WorkerState {
     /// Notifies the workers that may fill slots which this worker does not fill itself.
     pub(crate) fn notify_other_workers(&self) {
         if self.draining.is_cancelled() {
-            self.store.tell(NotifyTarget::All);
+            self.store.notify_workers(NotifyTarget::All);
         } else if self.other_pools.load(Ordering::Relaxed) {
-            self.store.tell(NotifyTarget::OtherPools(self.settings.pool.clone()));
+            self.store.notify_workers(NotifyTarget::OtherPools(self.settings.pool.clone()));
         }
     }
 }

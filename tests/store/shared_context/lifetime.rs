@@ -244,7 +244,7 @@ async fn sc_19_nothing_expires() {
         .execute(&world.sql)
         .await
         .unwrap();
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(read(&world, session, "a").await.unwrap()["value"], "old");
     let with_ttl = json!({"action": "write", "key": "a", "value": "", "ttl": 60});
     assert_refused(call(&world, session, with_ttl).await, ErrorCode::InvalidArgument);

@@ -43,7 +43,7 @@ async fn row_2_35_the_notification_is_stored_before_a_subscriber_gets_the_end() 
     let mut kinds = vec![events.next().await.unwrap().kind, events.next().await.unwrap().kind];
     let heard = tokio::spawn(async move { events.next().await.unwrap() });
     ending.commit().await.unwrap();
-    world.store.tell(adjutant_store::NotifyTarget::All);
+    world.store.notify_workers(adjutant_store::NotifyTarget::All);
     let end = heard.await.unwrap();
     kinds.push(end.kind);
     assert_eq!(kinds, [EventKind::Spawned, EventKind::Turn, EventKind::Completed]);

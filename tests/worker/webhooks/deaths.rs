@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adjutant_agent::Verdict;
-use adjutant_store::Seen;
+use adjutant_store::DeliveryResponse;
 
 use crate::support::webhook_receiver::{Answer, Receiver};
 use crate::support::worker_process::WorkerProcess;
@@ -59,10 +59,10 @@ async fn a_delivery_belongs_to_one_sender_until_its_lease_expires() {
     assert!(world.store.claim_deliveries(10, &busy, minute).await.unwrap().is_empty());
     let second = world.store.claim_deliveries(10, &[], minute).await.unwrap();
     assert_eq!((second[0].id, second[0].tries), (first[0].id, 2));
-    let failed = Seen { status: Some(500), error: Some("late".to_owned()) };
+    let failed = DeliveryResponse { status: Some(500), error: Some("late".to_owned()) };
     assert!(!world.store.settle_delivery(&first[0], Verdict::Failed, &failed).await.unwrap());
     assert_eq!(world.delivery(task).await.state, "pending");
-    let seen = Seen { status: Some(200), error: None };
+    let seen = DeliveryResponse { status: Some(200), error: None };
     assert!(world.store.settle_delivery(&second[0], Verdict::Delivered, &seen).await.unwrap());
     assert_eq!(world.delivery(task).await.state, "delivered");
 }

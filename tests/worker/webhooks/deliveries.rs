@@ -45,7 +45,7 @@ impl World {
     pub async fn secret(&self) -> String {
         let overlap = std::time::Duration::from_secs(3600);
         let made =
-            self.store.rotate_webhook_secret(TENANT, SecretFrom::Chance, overlap).await.unwrap();
+            self.store.rotate_webhook_secret(TENANT, SecretFrom::Random, overlap).await.unwrap();
         made.1.unwrap()
     }
 

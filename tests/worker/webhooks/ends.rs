@@ -264,7 +264,7 @@ async fn finished_deliveries_are_deleted_after_some_days() {
     .execute(&world.sql)
     .await
     .unwrap();
-    world.store.tidy().await.unwrap();
+    world.store.run_maintenance().await.unwrap();
     assert_eq!(
         world.count("select count(*) from webhook_delivery where state = 'delivered'").await,
         1

@@ -1,7 +1,7 @@
 //! Receivers that do not take what they are told.
 
 use adjutant_agent::Verdict;
-use adjutant_store::{DeliveryFilter, Seen};
+use adjutant_store::{DeliveryFilter, DeliveryResponse};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -145,7 +145,10 @@ async fn pending_deliveries_fail_with_a_gone_receiver() {
     }
     let minute = Duration::from_secs(60);
     let claimed = world.store.claim_deliveries(1, &[], minute).await.unwrap();
-    let seen = Seen { status: Some(410), error: Some("The receiver answered 410.".to_owned()) };
+    let seen = DeliveryResponse {
+        status: Some(410),
+        error: Some("The receiver answered 410.".to_owned()),
+    };
     assert!(world.store.settle_delivery(&claimed[0], Verdict::Gone, &seen).await.unwrap());
     assert_eq!(
         world.count("select count(*) from webhook_delivery where state = 'failed'").await,

@@ -14,7 +14,7 @@ use crate::worker::webhooks::deliveries::{TENANT, completes, sender, start_sende
 
 async fn rotate(store: &Store, overlap_s: u64) -> String {
     let overlap = Duration::from_secs(overlap_s);
-    store.rotate_webhook_secret(TENANT, SecretFrom::Chance, overlap).await.unwrap().1.unwrap()
+    store.rotate_webhook_secret(TENANT, SecretFrom::Random, overlap).await.unwrap().1.unwrap()
 }
 
 async fn next(world: &World, receiver: &Receiver) -> Received {
@@ -69,12 +69,12 @@ async fn a_secret_may_be_imported_and_is_not_shown() {
     let own = format!("whsec_{}", STANDARD.encode([7; 24]));
     let day = Duration::from_secs(86_400);
     let made =
-        world.store.rotate_webhook_secret(TENANT, SecretFrom::Owner(&own), day).await.unwrap();
+        world.store.rotate_webhook_secret(TENANT, SecretFrom::Given(&own), day).await.unwrap();
     assert_eq!(made.1, None);
     let _worker = start_sender(&world);
     assert_eq!(next(&world, &receiver).await.signed_by(&own), 1);
     let wrong =
-        world.store.rotate_webhook_secret(TENANT, SecretFrom::Owner("whsec_c2hvcnQ="), day).await;
+        world.store.rotate_webhook_secret(TENANT, SecretFrom::Given("whsec_c2hvcnQ="), day).await;
     assert!(assert_refused(wrong, ErrorCode::InvalidArgument).starts_with("secret: "));
 }
 

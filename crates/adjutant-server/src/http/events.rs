@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, Refusal, TaskId};
-use adjutant_store::{Store, TextOf};
+use adjutant_store::{Store, TextFilter};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -122,7 +122,7 @@ pub async fn session_events(
     caller.needs(&[Scope::Read, Scope::Delegate])?;
     let options = StreamOptions::parse(&headers, parameters)?;
     let session = streams.store.session(&caller.tenant, &session).await?;
-    let text = TextOf::Session(session.id);
+    let text = TextFilter::Session(session.id);
     let watch = streams.hub.watch(session.id);
     let Some(permit) = streams.admit(&caller.tenant) else { return Err(too_many()) };
     let stream = EventStream {
@@ -167,12 +167,12 @@ pub async fn task_events(
     let options = StreamOptions::parse(&headers, parameters)?;
     let not_found = || Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {task}"));
     let task = TaskId(task.parse().map_err(|_| not_found())?);
-    let found = streams.store.place_of(&caller.tenant, task).await?;
+    let found = streams.store.task_session(&caller.tenant, task).await?;
     let watch = streams.hub.watch(found.session);
     let Some(permit) = streams.admit(&caller.tenant) else { return Err(too_many()) };
     let stream = EventStream {
         position: options.position(&streams.store, found.session).await?,
-        text: options.text.then(|| streams.hub.text(TextOf::Task(task))),
+        text: options.text.then(|| streams.hub.text(TextFilter::Task(task))),
         session_name: found.session_name,
         task: Some(task),
         watch,

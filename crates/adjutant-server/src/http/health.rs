@@ -36,7 +36,7 @@ pub(super) async fn lives() -> Json<Health> {
 /// Whether the server is ready: the database is available and its schema fits
 #[utoipa::path(get, path = "/readyz", tag = "operations", responses((status = 200, description = "It is ready.", body = Health)))]
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    match tokio::time::timeout(DATABASE_TIMEOUT, shared.service.store.fits()).await {
+    match tokio::time::timeout(DATABASE_TIMEOUT, shared.service.store.check_schema()).await {
         Ok(Ok(())) => OK.into_response(),
         Ok(Err(adjutant_store::Error::Schema(misfit))) => {
             immediate_error(ErrorCode::Unavailable, &misfit.to_string())

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use adjutant_store::{Fleet, PoolStanding};
+use adjutant_store::{Fleet, PoolStats};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -44,7 +44,7 @@ fn text(fleet: &Fleet) -> String {
         head(&mut text, name, help);
         line(&mut text, &format!("adjutant_{name} {value}"));
     }
-    type PoolValue = fn(&PoolStanding) -> Option<String>;
+    type PoolValue = fn(&PoolStats) -> Option<String>;
     let of_each_pool: [(&str, &str, PoolValue); 5] = [
         ("queued_tasks", "Tasks that may be claimed now.", |pool| Some(pool.queued.to_string())),
         (
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_metric_is_explained_and_every_pool_is_in_it() {
-        let pool = |name: &str, oldest_s| PoolStanding {
+        let pool = |name: &str, oldest_s| PoolStats {
             name: name.to_owned(),
             queued: 7,
             oldest_s,

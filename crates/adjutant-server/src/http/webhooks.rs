@@ -99,7 +99,7 @@ pub(super) async fn rotate(
     caller.needs(&[Scope::Admin])?;
     parameters.end()?;
     let body = NewWebhookSecret::parse(&body)?;
-    let from = body.secret.as_deref().map_or(SecretFrom::Chance, SecretFrom::Owner);
+    let from = body.secret.as_deref().map_or(SecretFrom::Random, SecretFrom::Given);
     let overlap = Duration::try_from_secs_f64(body.overlap_s).unwrap_or_default();
     let (about, secret) =
         shared.service.store.rotate_webhook_secret(&caller.tenant, from, overlap).await?;

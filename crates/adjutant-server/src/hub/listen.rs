@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use adjutant_store::{Listener, News, Watching};
+use adjutant_store::{Listener, Notice, Watcher};
 use backon::{BackoffBuilder, ExponentialBuilder};
 
 use super::{WatchRegistry, lock};
@@ -72,13 +72,13 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
             }
         };
         match notification {
-            Ok(News::Happened(Some(sessions))) => registry.request_poll(sessions),
-            Ok(News::Happened(None)) => registry.request_poll_of_all(),
-            Ok(News::Said(text)) => registry.publish_text(text),
-            Ok(News::Watched(watching)) => {
+            Ok(Notice::Events(Some(sessions))) => registry.request_poll(sessions),
+            Ok(Notice::Events(None)) => registry.request_poll_of_all(),
+            Ok(Notice::Text(text)) => registry.publish_text(text),
+            Ok(Notice::Watched(watcher)) => {
                 // This process notifies the watchers elsewhere of its own spawns and cancels.
-                registry.store.is_watched(&watching);
-                if watching.by == registry.id {
+                registry.store.record_watcher(&watcher);
+                if watcher.id == registry.id {
                     awaits_echo = false;
                     if !registry.listening.swap(true, Ordering::Relaxed) {
                         tracing::info!("LISTEN connection works");
@@ -87,7 +87,7 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
                     }
                 }
             }
-            Ok(News::Queued { .. } | News::Lost(_) | News::Echo | News::Unknown) => {}
+            Ok(Notice::Queued { .. } | Notice::LeasesLost(_) | Notice::Echo | Notice::Unknown) => {}
             Err(error) => return error.to_string(),
         }
     }
@@ -95,5 +95,5 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
 
 async fn announce(registry: &WatchRegistry) -> adjutant_store::Result<()> {
     let texts = lock(&registry.texts).keys().copied().collect();
-    registry.store.watch(&Watching { by: registry.id, texts }).await
+    registry.store.announce_watcher(&Watcher { id: registry.id, texts }).await
 }

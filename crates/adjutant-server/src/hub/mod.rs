@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adjutant_agent::SessionId;
-use adjutant_store::{LiveText, Store, TextOf};
+use adjutant_store::{LiveText, Store, TextFilter};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -37,7 +37,7 @@ struct WatchRegistry {
     /// Distinguishes announcements of this process from those of others.
     id: Uuid,
     sessions: Mutex<HashMap<SessionId, WatchedSession>>,
-    texts: Mutex<HashMap<TextOf, broadcast::Sender<Arc<LiveText>>>>,
+    texts: Mutex<HashMap<TextFilter, broadcast::Sender<Arc<LiveText>>>>,
     poll_request: Mutex<PollRequest>,
     poll_requested: Notify,
     /// The first watch was added: it is announced at once, so that other processes notify us.
@@ -104,7 +104,7 @@ impl Hub {
     }
 
     /// Watches the text that models stream for these tasks, from now on.
-    pub fn text(&self, of: TextOf) -> TextWatch {
+    pub fn text(&self, of: TextFilter) -> TextWatch {
         TextWatch::start(self.registry.clone(), of)
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adjutant_store::{LiveText, TextOf};
+use adjutant_store::{LiveText, TextFilter};
 use tokio::sync::broadcast;
 
 use super::{WatchRegistry, lock};
@@ -13,13 +13,13 @@ const BUFFERED: usize = 64;
 #[derive(Debug)]
 pub struct TextWatch {
     registry: Arc<WatchRegistry>,
-    of: TextOf,
+    of: TextFilter,
     /// `None` only in `drop`.
     receiver: Option<broadcast::Receiver<Arc<LiveText>>>,
 }
 
 impl TextWatch {
-    pub(super) fn start(registry: Arc<WatchRegistry>, of: TextOf) -> Self {
+    pub(super) fn start(registry: Arc<WatchRegistry>, of: TextFilter) -> Self {
         let (receiver, is_new) = {
             let mut texts = lock(&registry.texts);
             let is_new = !texts.contains_key(&of);
@@ -61,7 +61,8 @@ impl WatchRegistry {
     pub(super) fn publish_text(&self, text: LiveText) {
         let text = Arc::new(text);
         let texts = lock(&self.texts);
-        for of in [TextOf::Task(text.task), TextOf::Session(text.session), TextOf::All] {
+        for of in [TextFilter::Task(text.task), TextFilter::Session(text.session), TextFilter::All]
+        {
             if let Some(sender) = texts.get(&of) {
                 // An error means that the last receiver has just been dropped.
                 let _ = sender.send(text.clone());

@@ -67,7 +67,7 @@ pub(crate) async fn deliver(state: Arc<WorkerState>) {
         }
         tokio::select! {
             () = state.draining.cancelled() => break,
-            () = state.store.deliveries_are_due() => is_due = true,
+            () = state.store.deliveries_due() => is_due = true,
             Some(sent) = deliveries.sending.join_next_with_id() => {
                 deliveries.ended(&sent.map_or_else(|error| error.id(), |(id, ())| id));
                 is_due |= deliveries.has_more;

@@ -19,14 +19,14 @@ pub(super) fn body(delivery: &Delivery) -> String {
     put("state", json!(task.state));
     put("failure", json!(task.failure));
     put("error", json!(task.error));
-    if let Some(said) = &task.said {
+    if let Some(said) = &task.text {
         let shown = SPEC_VIEW.of(said);
         put(
             if task.state == TaskState::Completed { "result" } else { "partial_result" },
             json!(shown.text),
         );
         put("truncated", json!(shown.truncated));
-        put("result_chars", json!(task.said_chars));
+        put("result_chars", json!(task.text_chars));
     }
     put("turns_used", json!(task.turns_used));
     put("input_tokens", json!(task.input_tokens));

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use adjutant_agent::{Answered, NetworkPolicy, NotPublic};
-use adjutant_store::{Delivery, Seen};
+use adjutant_store::{Delivery, DeliveryResponse};
 use chrono::Utc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
@@ -30,9 +30,10 @@ impl WebhookSender {
     }
 
     /// The result of the attempt, for the retry decision and for the history.
-    pub(super) async fn post(&self, delivery: &Delivery) -> (Answered, Seen) {
-        let failed =
-            |answered, error: String| (answered, Seen { status: None, error: Some(error) });
+    pub(super) async fn post(&self, delivery: &Delivery) -> (Answered, DeliveryResponse) {
+        let failed = |answered, error: String| {
+            (answered, DeliveryResponse { status: None, error: Some(error) })
+        };
         if delivery.secrets.is_empty() {
             return failed(Answered::Nothing, NO_SECRET.to_owned());
         }
@@ -80,7 +81,7 @@ impl WebhookSender {
     }
 }
 
-async fn read(mut response: Response) -> (Answered, Seen) {
+async fn read(mut response: Response) -> (Answered, DeliveryResponse) {
     let status = response.status();
     let after = retry_after(response.headers());
     let error = if status.is_success() {
@@ -92,7 +93,10 @@ async fn read(mut response: Response) -> (Answered, Seen) {
     };
     // The status is known, so an error while reading the body does not matter.
     let _ = tokio::time::timeout(Duration::from_secs(1), Body::read(&mut response, MAX_BODY)).await;
-    (Answered::Status(status.as_u16(), after), Seen { status: Some(status.as_u16()), error })
+    (
+        Answered::Status(status.as_u16(), after),
+        DeliveryResponse { status: Some(status.as_u16()), error },
+    )
 }
 
 /// The header is a number of seconds or a date.

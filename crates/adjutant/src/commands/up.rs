@@ -177,7 +177,7 @@ fn next_steps(url: &str) -> String {
 async fn prepare(url: &str, config: &Config) -> anyhow::Result<(i64, i64)> {
     let migrated = Store::migrate(url).await.context("migration failed")?;
     let store = Store::open(url, 2).await?;
-    store.tidy().await?;
+    store.run_maintenance().await?;
     // Only at the first start; later `adjutant limits` sets it.
     if migrated.from == 0 {
         store.set_cap(config.limits.cap).await?;

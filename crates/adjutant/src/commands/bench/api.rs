@@ -105,11 +105,11 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bench.store.publish_agents(&[agent()]).await?;
     let (inserts, spawns) = bench.spawns(&pgbench, server.address()).await?;
     // Where a task is in a long line is not what a status is measured by either.
-    bench.store.forget_unfinished().await?;
+    bench.store.delete_unfinished().await?;
     let processes = Processes { one: server.pid()?, parent: postgres.pid()? };
     let statuses = bench.statuses(server.address(), processes).await?;
     server.stop().await?;
-    bench.store.forget_unfinished().await?;
+    bench.store.delete_unfinished().await?;
     let waits = bench.waits().await?;
     progress.finish_and_clear();
     bench.store.close().await;

@@ -171,7 +171,7 @@ impl Bench<'_> {
         self.store.checkpoint().await?;
         let (spawned, elapsed) =
             self.spawn_for(bulk, Duration::from_secs(self.size.spawn_seconds)).await?;
-        self.store.forget_unfinished().await?;
+        self.store.delete_unfinished().await?;
         Ok(per_second(spawned, elapsed))
     }
 

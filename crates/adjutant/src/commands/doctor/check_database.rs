@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_store::{Error, SchemaMisfit, Store};
+use adjutant_store::{Error, SchemaMismatch, Store};
 use chrono::Utc;
 
 use super::finding::Finding;
@@ -46,7 +46,7 @@ pub async fn check(database: &DatabaseArgs, listen_url: Option<&str>) -> Vec<Fin
 fn error_findings(error: &Error) -> Vec<Finding> {
     let answers = || Finding::ok("database", "reachable");
     match error {
-        Error::Schema(misfit @ SchemaMisfit::Isolation(_)) => {
+        Error::Schema(misfit @ SchemaMismatch::Isolation(_)) => {
             vec![
                 answers(),
                 Finding::wrong(
@@ -76,7 +76,7 @@ fn error_findings(error: &Error) -> Vec<Finding> {
 
 async fn notices(store: &Store, url: &str) -> Finding {
     let advice = "workers poll instead, and tasks start later; behind a pooler, set --listen-url";
-    match store.is_heard_at(url, NOTIFY_TIMEOUT).await {
+    match store.can_notify(url, NOTIFY_TIMEOUT).await {
         Ok(true) => Finding::ok("notices", "LISTEN and NOTIFY work"),
         Ok(false) => Finding::warning("notices", "notifications do not arrive", advice),
         Err(error) => Finding::warning("notices", error.to_string(), advice),
@@ -85,7 +85,7 @@ async fn notices(store: &Store, url: &str) -> Finding {
 
 async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     let asked_at = Utc::now();
-    let checkup = store.checkup().await?;
+    let checkup = store.health().await?;
     let halfway = asked_at + (Utc::now() - asked_at) / 2;
     let slots = store.slots().await?;
     let workers = match checkup.workers_alive {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::status::known;
 use crate::{Error, Result, Store};
 
-/// A task that has ended, and whose configuration has settings for the log entry of its end.
+/// An ended task whose configuration has settings for the log entry of its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedEnd {
     pub session: SessionId,
@@ -14,7 +14,7 @@ pub struct LoggedEnd {
     pub task: EndedTask,
     pub finished_at: DateTime<Utc>,
     pub max_turns: i32,
-    /// As the dialect has written them.
+    /// The settings, as the dialect wrote them.
     pub telemetry: Value,
 }
 
@@ -42,7 +42,7 @@ struct Row {
 }
 
 impl Store {
-    /// Those of these tasks that have ended and whose ends are logged.
+    /// The ended tasks among these whose ends are logged.
     pub async fn logged_ends(&self, tasks: &[TaskId]) -> Result<Vec<LoggedEnd>> {
         let tasks: Vec<_> = tasks.iter().map(|task| task.0).collect();
         let rows = self

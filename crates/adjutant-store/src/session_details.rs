@@ -10,7 +10,7 @@ use crate::{Result, SessionWebhook, Store};
 pub struct SessionEntry {
     pub name: String,
     pub archived: bool,
-    /// Of its shared context.
+    /// The number of keys in its shared context.
     pub key_count: i64,
     pub total_size_tokens: i64,
 }
@@ -27,7 +27,7 @@ pub struct SessionDetails {
     pub max_queued: i32,
     pub budget: Budget,
     pub spent: Spent,
-    /// Of its shared context.
+    /// The number of keys in its shared context.
     pub key_count: i64,
     pub total_size_tokens: i64,
     pub created_at: DateTime<Utc>,
@@ -36,7 +36,7 @@ pub struct SessionDetails {
 }
 
 impl Store {
-    /// A tenant's sessions by name, at most `limit` of those after the name `after`.
+    /// A tenant's sessions in the order of their names, at most `limit` after the name `after`.
     pub async fn sessions(
         &self,
         tenant: &str,
@@ -69,7 +69,7 @@ impl Store {
         Ok(sessions)
     }
 
-    /// Everything that there is to say about one session.
+    /// Reads one session.
     pub async fn session_details(&self, tenant: &str, name: &str) -> Result<SessionDetails> {
         let found = self
             .call(async |connection| {

@@ -5,9 +5,9 @@ use crate::status::known;
 use crate::{Result, Store};
 
 impl Store {
-    /// Everything a task has done, in order: what the next attempt goes on from.
+    /// All stored turns of a task, in order: the state that the next attempt continues from.
     pub async fn turns(&self, task: TaskId) -> Result<Vec<StoredTurn>> {
-        // The creation time prunes the partitions; a day's slack forgives a clock that was set back.
+        // The creation time prunes partitions; a day of slack allows for a clock that was set back.
         let turns = self.call(async |connection| sqlx::query!(
             r#"select u.number, u.attempt, u.kind, u.message as "message: Json<Answer>", u.model, u.input_tokens, u.output_tokens,
                 u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.duration_ms

@@ -3,8 +3,8 @@ use adjutant_agent::{ErrorCode, LeaseId, Refusal, SessionId};
 use crate::{Result, Store};
 
 impl Store {
-    /// Ends a session's writing: what it has stays readable, new tasks, agents and context writes are refused, and what runs
-    /// may end. Archiving twice is archiving once.
+    /// Makes a session read-only: new tasks, agents and context writes are refused, and running
+    /// tasks may end. Idempotent.
     pub async fn archive_session(&self, session: SessionId) -> Result<()> {
         let archived = self
             .call(async |connection| {
@@ -22,7 +22,8 @@ impl Store {
         Ok(())
     }
 
-    /// Cancels what is unfinished, and removes everything of the session; its name may then be used again.
+    /// Cancels the unfinished tasks of a session and deletes the session with all of its rows. Its
+    /// name may then be used again.
     pub async fn delete_session(&self, session: SessionId) -> Result<()> {
         let leases = self
             .call(async |connection| {
@@ -31,8 +32,8 @@ impl Store {
                     .await
             })
             .await?;
-        self.event_notifier.happened([session]);
-        self.notices.lost(leases.into_iter().map(LeaseId).collect());
+        self.event_notifier.notify([session]);
+        self.worker_notifier.notify_lost(leases.into_iter().map(LeaseId).collect());
         Ok(())
     }
 }

@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 use crate::{NotifyTarget, Result, Store};
 
-/// The end of a task that is, or was, told to a webhook.
+/// A delivery of a task's end to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Delivery)]
 pub struct DeliveryRecord {
-    /// Sent with it as `webhook-id`.
+    /// Sent as the header `webhook-id`.
     pub id: Uuid,
     pub session_id: String,
     pub task_id: String,
-    /// The task's id outside its session.
+    /// The task's globally unique id.
     pub task: Uuid,
     pub event: String,
     pub url: String,
@@ -33,24 +33,24 @@ pub struct DeliveryRecord {
     pub delivered_at: Option<DateTime<Utc>>,
 }
 
-/// Which of a tenant's deliveries are wanted; what is not said is no condition.
+/// A filter of a tenant's deliveries. `None` is no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     pub tenant: String,
-    /// Of this task, or the one of this id: then nothing else counts.
+    /// With a task or an id, the other conditions are ignored.
     pub task: Option<TaskId>,
     pub id: Option<Uuid>,
     pub state: Option<String>,
     pub session: Option<String>,
-    /// Only those that are older than this one.
+    /// Only deliveries older than this one.
     pub before: Option<Uuid>,
 }
 
 impl Store {
-    /// A tenant's deliveries, the newest first.
+    /// A tenant's deliveries, newest first.
     pub async fn deliveries(
         &self,
-        wanted: &DeliveryFilter,
+        filter: &DeliveryFilter,
         limit: i64,
     ) -> Result<Vec<DeliveryRecord>> {
         self.call(async |connection| {
@@ -61,12 +61,12 @@ impl Store {
                     url as "url!", state as "state!: String", tries as "tries!", last_status, last_error, next_try_at,
                     created_at as "created_at!", tried_at, delivered_at
                    from deliveries_1($1, $2, $3, $4, $5, $6, $7)"#,
-                wanted.tenant,
-                wanted.task.map(|task| task.0),
-                wanted.id,
-                wanted.state,
-                wanted.session,
-                wanted.before,
+                filter.tenant,
+                filter.task.map(|task| task.0),
+                filter.id,
+                filter.state,
+                filter.session,
+                filter.before,
                 limit
             )
             .fetch_all(connection)
@@ -75,7 +75,8 @@ impl Store {
         .await
     }
 
-    /// Sends a tenant's delivery once more, as if it had not been tried; one that is being sent stays as it is.
+    /// Makes a tenant's delivery pending again, with no tries. A delivery that is being sent is
+    /// left alone.
     pub async fn redeliver(&self, tenant: &str, id: Uuid) -> Result<DeliveryRecord> {
         self.call(async |connection| {
             sqlx::query!(
@@ -89,13 +90,13 @@ impl Store {
             .await
         })
         .await?;
-        let wanted =
+        let filter =
             DeliveryFilter { tenant: tenant.to_owned(), id: Some(id), ..DeliveryFilter::default() };
-        let found = self.deliveries(&wanted, 1).await?.pop();
+        let found = self.deliveries(&filter, 1).await?.pop();
         let missing =
             || Refusal::new(ErrorCode::DeliveryNotFound, format!("Delivery not found: {id}"));
         let found = found.ok_or_else(missing)?;
-        self.tell(NotifyTarget::Delayed);
+        self.notify_workers(NotifyTarget::Delayed);
         Ok(found)
     }
 }

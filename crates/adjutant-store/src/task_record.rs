@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{DeliveryFilter, DeliveryRecord, Result, Store, TaskEntry};
 
-/// A task with everything that is known of it, for whoever looks into the past.
+/// A task with all of its stored details.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = Task)]
 pub struct TaskRecord {
@@ -17,7 +17,8 @@ pub struct TaskRecord {
     pub depth: i16,
     #[schema(value_type = Object)]
     pub metadata: Value,
-    /// What it was spawned with, but for prompts and the texts of skills, which only their authors see.
+    /// The configuration that it was spawned with, without prompts and the texts of skills, which
+    /// are shown only to their authors.
     #[schema(value_type = Object)]
     pub config: Value,
     pub timeout_s: Option<f64>,
@@ -26,20 +27,20 @@ pub struct TaskRecord {
     #[serde(serialize_with = "crate::moment::serialize_if_any")]
     pub not_before: Option<DateTime<Utc>>,
     pub waiting_for: Option<String>,
-    /// The tasks of its session that had to complete first.
+    /// The tasks of its session that it depends on.
     pub depends_on: Vec<String>,
-    /// How many of the tenant's tasks are before it, while it is queued.
+    /// The number of the tenant's tasks before it in the queue, while it is queued.
     pub queue_position: Option<i32>,
     pub assignment: String,
     pub result: Option<String>,
     pub summary: Option<String>,
     pub partial_result: Option<String>,
     pub traceparent: Option<String>,
-    /// Who ran it, the one that runs it now included.
+    /// Its attempts, including the current one.
     pub attempts: Vec<AttemptRecord>,
-    /// Its own; without one, its session's is told.
+    /// Its own webhook; without one, the session's is used.
     pub webhook: Option<Webhook>,
-    /// What webhooks were told of its end, or will be.
+    /// The webhook deliveries of its end.
     pub deliveries: Vec<DeliveryRecord>,
 }
 
@@ -49,11 +50,11 @@ pub struct TaskRecord {
 pub struct AttemptRecord {
     pub attempt: i32,
     pub worker: WorkerId,
-    /// Missing once nobody knows the worker any more.
+    /// None once the worker's row is deleted.
     pub worker_name: Option<String>,
-    /// How it ended: in the words of a task's state, or as `released` or `lost`; none while it runs.
+    /// How it ended: a task state, `released` or `lost`; none while it runs.
     pub outcome: Option<String>,
-    /// Model answers that it added.
+    /// The number of model answers that it stored.
     pub turns: i32,
     #[serde(serialize_with = "crate::moment::serialize")]
     pub claimed_at: DateTime<Utc>,
@@ -62,7 +63,7 @@ pub struct AttemptRecord {
 }
 
 impl Store {
-    /// Where a tenant's task is. Another tenant's is as unknown as one that never was.
+    /// The session and number of a tenant's task. Another tenant's task is reported as not found.
     pub async fn find_task(&self, tenant: &str, task: TaskId) -> Result<(SessionId, TaskNumber)> {
         let found = self
             .call(async |connection| {
@@ -82,7 +83,7 @@ impl Store {
         Ok((SessionId(found.session), TaskNumber(found.number)))
     }
 
-    /// Everything of a tenant's task. Another tenant's is as unknown as one that never was.
+    /// A tenant's task with all details. Another tenant's task is reported as not found.
     pub async fn task(&self, tenant: &str, task: TaskId) -> Result<TaskRecord> {
         let row = self
             .call(async |connection| {
@@ -115,12 +116,12 @@ impl Store {
             .await?;
         let row = row.ok_or_else(|| not_found(task))?;
         let attempts = self.attempts_of(task).await?;
-        let wanted = DeliveryFilter {
+        let filter = DeliveryFilter {
             tenant: tenant.to_owned(),
             task: Some(task),
             ..DeliveryFilter::default()
         };
-        let deliveries = self.deliveries(&wanted, 10).await?;
+        let deliveries = self.deliveries(&filter, 10).await?;
         Ok(TaskRecord {
             entry: row.entry.0,
             root: TaskId(row.root),

@@ -8,24 +8,25 @@ use uuid::Uuid;
 use crate::status::known;
 use crate::{Result, Store};
 
-/// The end of a task, to be sent to a webhook: one try, which is this process's until its lease runs out.
+/// One try to deliver the end of a task to a webhook. It belongs to this process until its lease
+/// expires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivery {
-    /// The same in every try.
+    /// The same in every try of a delivery.
     pub id: Uuid,
     lease: Uuid,
-    /// This one counted.
+    /// The number of tries, including this one.
     pub tries: i32,
     pub url: String,
     pub event: WebhookEvent,
-    /// What it is signed with: the newest first.
+    /// The secrets to sign with, newest first.
     pub secrets: Vec<Vec<u8>>,
-    pub task: EndedTask,
+    pub task: DeliveredTask,
 }
 
-/// A task that has ended, as it is told.
+/// The ended task that a delivery reports.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndedTask {
+pub struct DeliveredTask {
     pub session_id: String,
     pub number: TaskNumber,
     pub id: TaskId,
@@ -35,10 +36,10 @@ pub struct EndedTask {
     pub state: TaskState,
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
-    /// Its result, or what it had said last: at most as much as is shown of a result, and one character more.
-    pub said: Option<String>,
-    /// Of all that it said.
-    pub said_chars: usize,
+    /// Its result, or its partial result: at most one character more than a delivery shows.
+    pub text: Option<String>,
+    /// The length of the whole text.
+    pub text_chars: usize,
     pub turns_used: i32,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -47,15 +48,16 @@ pub struct EndedTask {
     pub finished_at: DateTime<Utc>,
 }
 
-/// What was seen of a try, for those who look into the history.
+/// The receiver's response to a try, for the delivery log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct DeliveryResponse {
     pub status: Option<u16>,
     pub error: Option<String>,
 }
 
 impl Store {
-    /// Takes up to `limit` deliveries that are due, but none to URLs in `busy`. Until `lease` has passed nobody else sends them.
+    /// Claims up to `limit` due deliveries, but none to the URLs in `busy`. No other process sends
+    /// them until `lease` has passed.
     pub async fn claim_deliveries(
         &self,
         limit: i32,
@@ -82,7 +84,7 @@ impl Store {
             .await?;
         let mut claimed = Vec::with_capacity(rows.len());
         for row in rows {
-            let task = EndedTask {
+            let task = DeliveredTask {
                 session_id: row.session_id,
                 number: TaskNumber(row.number),
                 id: TaskId(row.task),
@@ -92,8 +94,8 @@ impl Store {
                 state: known(&row.state)?,
                 failure: row.failure.as_deref().map(known).transpose()?,
                 error: row.error,
-                said: row.said,
-                said_chars: row
+                text: row.said,
+                text_chars: row
                     .said_chars
                     .and_then(|chars| usize::try_from(chars).ok())
                     .unwrap_or(0),
@@ -117,12 +119,13 @@ impl Store {
         Ok(claimed)
     }
 
-    /// Writes down what became of a try; false if its lease was lost, and then nothing is written. Writing it again does no harm.
+    /// Stores the result of a try. Returns false and writes nothing if its lease was lost.
+    /// Idempotent.
     pub async fn settle_delivery(
         &self,
         delivery: &Delivery,
         verdict: Verdict,
-        seen: &Seen,
+        response: &DeliveryResponse,
     ) -> Result<bool> {
         let (outcome, delay) = match verdict {
             Verdict::Delivered => ("delivered", None),
@@ -130,7 +133,7 @@ impl Store {
             Verdict::Gone => ("gone", None),
             Verdict::Again(delay) => ("again", Some(delay.as_secs_f64())),
         };
-        let error = seen.error.clone().map(crate::text::storable);
+        let error = response.error.clone().map(crate::text::storable);
         self.call(async |connection| {
             sqlx::query_scalar!(
                 r#"select settle_delivery_1($1, $2, $3, make_interval(secs => $4), $5, $6) as "settled!""#,
@@ -138,7 +141,7 @@ impl Store {
                 delivery.lease,
                 outcome,
                 delay,
-                seen.status.map(i32::from),
+                response.status.map(i32::from),
                 error
             )
             .fetch_one(connection)
@@ -147,12 +150,13 @@ impl Store {
         .await
     }
 
-    /// Returns when this process has ended tasks that webhooks are told of, or has been told that deliveries are due. Cancel safe.
-    pub async fn deliveries_are_due(&self) {
+    /// Waits until this process has ended tasks with webhooks, or [`Store::wake_deliverer`] was
+    /// called. Cancel safe.
+    pub async fn deliveries_due(&self) {
         self.deliveries.notified().await;
     }
 
-    /// Wakes who waits for deliveries in this process.
+    /// Wakes the task of this process that sends webhook deliveries.
     pub fn wake_deliverer(&self) {
         self.deliveries.notify_one();
     }

@@ -6,32 +6,35 @@ use uuid::Uuid;
 use crate::end::End;
 use crate::{Ending, Result, Worker};
 
-/// What a worker's poll finds: everything that a notice may have told it already, and what nobody tells.
+/// The result of a worker's poll: everything that a lost notice could have reported, and conditions
+/// that have no notice.
 #[derive(Debug)]
-pub struct Look {
-    /// Something of its pool is in the queue.
+pub struct PollResult {
+    /// Tasks of its pool are in the queue.
     pub queued: bool,
-    /// Leases ran out longer than the grace ago: a [sweep](Worker::sweep) is due.
+    /// Leases expired more than the grace period ago: a [sweep](Worker::sweep) is due.
     pub expired: bool,
-    /// Delayed tasks have their time: [`admit_due`](crate::Store::admit_due).
+    /// Delayed tasks are due: [`admit_due`](crate::Store::admit_due).
     pub due: bool,
-    /// Webhooks are to be told something: [`claim_deliveries`](crate::Store::claim_deliveries).
+    /// Webhook deliveries are due: [`claim_deliveries`](crate::Store::claim_deliveries).
     pub delivers: bool,
-    /// When the first of the three above will be, if nothing changes.
+    /// The time until the first of these three will be true.
     pub next: Option<Duration>,
-    /// The living workers of its pool, itself among them.
+    /// The live workers of its pool, including itself.
     pub peers: Vec<WorkerId>,
-    /// There are living workers of other pools: they wait for the same slots.
+    /// There are live workers of other pools, which compete for the same slots.
     pub other_pools: bool,
-    /// Leases that it believes to hold and does not.
+    /// Leases that the worker listed and no longer holds.
     pub lost: Vec<LeaseId>,
-    /// Leases that it holds without knowing it, because the answer to a claim never came; they can be given back.
+    /// Leases that it holds but did not list, because the answer of a claim was lost; to be
+    /// released.
     pub strays: Vec<Ending>,
 }
 
 impl Worker {
-    /// Looks around, and changes nothing. `leases` are all that it holds, and no claim of its own is under way.
-    pub async fn look(&self, leases: &[LeaseId], grace: Duration) -> Result<Look> {
+    /// Polls, and writes nothing. `leases` must be all leases that the worker knows of, and it must
+    /// have no claim under way: the leases of one would be reported as strays.
+    pub async fn poll(&self, leases: &[LeaseId], grace: Duration) -> Result<PollResult> {
         let known: Vec<Uuid> = leases.iter().map(|lease| lease.0).collect();
         let row = self.calls.call(async |connection| {
                 sqlx::query!(
@@ -48,7 +51,7 @@ impl Worker {
             })
             .await?;
         let strays = row.stray_slots.into_iter().zip(row.stray_tasks).zip(row.stray_leases);
-        Ok(Look {
+        Ok(PollResult {
             queued: row.queued,
             expired: row.expired,
             due: row.due,
@@ -60,13 +63,13 @@ impl Worker {
             other_pools: row.other_pools,
             lost: row.lost.into_iter().map(LeaseId).collect(),
             strays: strays
-                .map(|((slot, task), lease)| self.give_back(slot, TaskId(task), LeaseId(lease)))
+                .map(|((slot, task), lease)| self.release_by_id(slot, TaskId(task), LeaseId(lease)))
                 .collect(),
         })
     }
 
-    /// The release of a lease whose [`Lease`](crate::Lease) is out of reach.
-    pub fn give_back(&self, slot: i32, task: TaskId, lease: LeaseId) -> Ending {
+    /// The release of a lease that the caller has no [`Lease`](crate::Lease) for.
+    pub fn release_by_id(&self, slot: i32, task: TaskId, lease: LeaseId) -> Ending {
         Ending {
             store: self.store.clone(),
             session: None,

@@ -10,18 +10,18 @@ use crate::stats::usd;
 use crate::status::known;
 use crate::{Result, Store};
 
-/// The most turns that one page has.
+/// The most turns per page.
 const MAX_PAGE: i64 = 200;
 
-/// Turns of a task, the first one first.
+/// A page of a task's turns, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TurnPage {
     pub turns: Vec<TurnRecord>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page; none on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A turn for people: what the model said, what it asked tools for, and what they gave.
+/// A turn for display: the model's text, its tool calls and their results.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = Turn)]
 pub struct TurnRecord {
@@ -46,9 +46,9 @@ pub struct TurnRecord {
 pub struct CallRecord {
     pub id: String,
     pub name: String,
-    /// A text, if the model gave what is no JSON.
+    /// A string if the model's arguments are no valid JSON.
     pub arguments: Value,
-    /// None while the tool runs, or if it never gave one.
+    /// None while the tool runs, or if the call has no stored result.
     pub result: Option<ResultRecord>,
 }
 
@@ -63,7 +63,8 @@ pub struct ResultRecord {
 }
 
 impl Store {
-    /// What a tenant's task has done: at most `limit` turns of those after the cursor, which is that of a page before.
+    /// The turns of a tenant's task: at most `limit` after the cursor, which is the `next_cursor`
+    /// of the page before.
     pub async fn task_turns(
         &self,
         tenant: &str,
@@ -72,7 +73,7 @@ impl Store {
         limit: i64,
     ) -> Result<TurnPage> {
         self.find_task(tenant, task).await?;
-        let after = cursor.map_or(Ok(0), turn_at)?;
+        let after = cursor.map_or(Ok(0), parse_cursor)?;
         let limit = limit.clamp(1, MAX_PAGE);
         let mut turns = self.turn_records(task, after, limit + 1).await?;
         let length = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -178,8 +179,8 @@ fn calls(answer: &Answer) -> Vec<CallRecord> {
     answer.tool_uses().map(record).collect()
 }
 
-/// The turn that a cursor stands for.
-fn turn_at(cursor: &str) -> std::result::Result<i32, Refusal> {
+/// The number of the turn that a cursor names.
+fn parse_cursor(cursor: &str) -> std::result::Result<i32, Refusal> {
     let turn: Option<i32> = cursor.parse().ok();
     turn.filter(|turn| *turn > 0 && turn.to_string() == cursor).ok_or_else(not_a_cursor)
 }

@@ -1,6 +1,7 @@
-//! Tasks that come from others: a retry does the same again, and what continues a task goes on with its conversation. Both are
-//! spawned like any other; what they come from is in their configuration, where their worker finds it. What worked on a snapshot gets
-//! a new one: the old one ended with the task, and what was apart from the session stays apart.
+//! Tasks that come from other tasks. A retry repeats a task; a continuation starts from the stored
+//! conversation of a task. Both are ordinary spawns; their configuration names the task that they
+//! come from, and the worker reads it there. A task on a snapshot of the shared context gets a new
+//! snapshot, because the old one was deleted when the task ended.
 
 use adjutant_agent::{
     AgentSpec, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
@@ -19,7 +20,7 @@ use crate::{
 const RETRY_OF: &str = "retry_of";
 const CONTINUES: &str = "continues";
 
-/// A task that others can come from, as it was spawned.
+/// The task that a retry or a continuation comes from, as it was spawned.
 struct Origin {
     id: TaskId,
     session: SessionId,
@@ -27,8 +28,8 @@ struct Origin {
 }
 
 impl Store {
-    /// Does a tenant's task that has ended once more, as it was spawned: with the same assignment and configuration, but
-    /// without waiting for what it depended on.
+    /// Spawns a copy of a tenant's ended task, with the same assignment and configuration, but
+    /// without its dependencies.
     pub async fn retry_task(
         &self,
         tenant: &str,
@@ -43,8 +44,9 @@ impl Store {
             .await?)
     }
 
-    /// Gives a new task to the agent of one that has ended: it begins with that one's conversation, and goes on with the new
-    /// assignment. An agent that is named takes over as it is now; without a name it is the one that the task had, as it was.
+    /// Spawns a task that starts from the conversation of an ended task and continues with a new
+    /// assignment. If the call names an agent, the task has that agent's current configuration;
+    /// otherwise it has the agent and configuration of the ended task.
     pub async fn continue_task(
         &self,
         session: SessionId,
@@ -73,7 +75,7 @@ impl Store {
         one(self.spawn_as(session, &[with_origin(task, CONTINUES, origin.id)], keyed).await?)
     }
 
-    /// What was said in the tasks that a task with this configuration continues, the oldest first.
+    /// The conversations of the tasks that a task with this configuration continues, oldest first.
     pub async fn earlier_tasks(&self, config: &Value) -> Result<Vec<EarlierTask>> {
         let Some(last) =
             config.get(CONTINUES).and_then(Value::as_str).and_then(|id| id.parse().ok())
@@ -92,7 +94,7 @@ impl Store {
         Ok(earlier)
     }
 
-    /// A task, the one that it continues, and so on; the oldest first.
+    /// A task, the task that it continues, and so on; oldest first.
     async fn origins_of(&self, last: TaskId) -> Result<Vec<(TaskId, Value, String)>> {
         let rows = self
             .call(async |connection| {

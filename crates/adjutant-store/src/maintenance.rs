@@ -1,22 +1,25 @@
 use crate::{Result, Store};
 
-/// The weeks for which there are partitions, besides this one.
+/// Partitions are made for this week and so many weeks ahead.
 const WEEKS_AHEAD: i32 = 5;
 
-/// The most that is deleted at once, as the statements say: no spawn waits for a long delete.
+/// The most rows per delete (the statements have the same limit), so that no spawn waits long for
+/// row locks.
 const BATCH: u64 = 1000;
 
 impl Store {
-    /// Housekeeping, now and then, by any process: partitions for the weeks to come, workers that were never heard of again, drafts
-    /// of leases that are no more, secrets that are good no longer, deliveries that are over, and idempotency keys past their day.
-    pub async fn tidy(&self) -> Result<()> {
+    /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
+    /// marks dead workers as stopped, and deletes stale drafts, expired webhook secrets, old
+    /// webhook deliveries and expired idempotency keys.
+    pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
                 .fetch_one(&self.pool)
                 .await
             {
                 Ok(_) => {}
-                // Somebody reads it, or tidies: there are weeks until it matters.
+                // A query or another maintenance run holds the lock. The next run will do:
+                // partitions exist for weeks ahead.
                 Err(error) if is_lock_timeout(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -27,18 +30,18 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        self.forget_drafts().await?;
+        self.delete_stale_drafts().await?;
         sqlx::query!("delete from webhook_secret where expires_at < now()")
             .execute(&self.pool)
             .await?;
-        while self.forget_some_deliveries().await? >= BATCH {}
-        while self.forget_some_keys().await? >= BATCH {}
+        while self.delete_old_deliveries().await? >= BATCH {}
+        while self.delete_expired_idempotency_keys().await? >= BATCH {}
         Ok(())
     }
 
-    /// What was delivered goes sooner than what somebody may still want to send again.
-    async fn forget_some_deliveries(&self) -> Result<u64> {
-        let gone = sqlx::query!(
+    /// Failed deliveries are kept longer than successful ones, because they may be sent again.
+    async fn delete_old_deliveries(&self) -> Result<u64> {
+        let deleted = sqlx::query!(
             "delete from webhook_delivery
                  where id in (
                      select id
@@ -51,11 +54,11 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        Ok(gone.rows_affected())
+        Ok(deleted.rows_affected())
     }
 
-    async fn forget_some_keys(&self) -> Result<u64> {
-        let gone = sqlx::query!(
+    async fn delete_expired_idempotency_keys(&self) -> Result<u64> {
+        let deleted = sqlx::query!(
             "delete from idempotency
                  where (session, action, key) in (
                      select session, action, key
@@ -67,7 +70,7 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        Ok(gone.rows_affected())
+        Ok(deleted.rows_affected())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::batch::MAX_DELAY;
 use crate::end::End;
 use crate::{Ending, Lease};
 
-/// What wakes a parent that waits.
+/// The condition that wakes a waiting parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Await {
     #[serde(rename = "all_children")]
@@ -26,13 +26,13 @@ impl From<WaitMode> for Await {
 }
 
 impl Lease {
-    /// Parks the task until these children have ended. Meanwhile it holds no slot and no room in its session's window;
-    /// if they have ended already, it goes on at once, on any worker.
+    /// Ends the attempt and makes the task wait for these children. While it waits it holds no slot
+    /// and no place in its session's window. If they have already ended, it is queued at once.
     pub fn wait(self, children: Vec<TaskId>, waiting_for: Await) -> Ending {
         self.end(End::Waiting { waiting_for, children, delay_s: None })
     }
 
-    /// As [`Lease::wait`], but it goes on after so long, whatever they do.
+    /// Like [`Lease::wait`], but the task is queued after `at_most` in any case.
     pub fn wait_at_most(
         self,
         children: Vec<TaskId>,
