@@ -28,7 +28,8 @@ fn every_document_that_is_cited_is_in_the_repository() {
                 missing.push(format!("{} {line}", text.at(number + 1)));
             }
             let is_part = |c: char| c.is_alphanumeric() || "._-/".contains(c);
-            let names = line.split(|c: char| !is_part(c)).filter(|name| name.ends_with(".md"));
+            let names = line.split(|c: char| !is_part(c)).map(|name| name.trim_end_matches('.'));
+            let names = names.filter(|name| name.ends_with(".md"));
             let cited = names.filter(|name| !line.contains("://") && !is_known(name, &known));
             missing.extend(cited.map(|name| format!("{} {name}", text.at(number + 1))));
         }
