@@ -101,6 +101,13 @@ select * from worker where stopped_at is null and renewed_at > now() - 2 * lease
 
 comment on view living_worker is 'Workers that renewed within two leases.';
 
+-- When a lease ends that its worker renews now. It never gets shorter: now() is the start of the
+-- transaction, and a later renewal may have committed since.
+create function renewed_until_1(p_expires_at timestamptz, p_worker uuid) returns timestamptz language plpgsql stable as $$
+begin
+    return greatest(p_expires_at, now() + (select lease from worker where id = p_worker));
+end $$;
+
 -- Frees slots. Needs their locks.
 create function free_slots_1(p_slots integer[]) returns void language plpgsql as $$
 begin

@@ -1,45 +1,23 @@
 -- Events that are not ends or spawns. The session's lock numbers them without a gap.
 
--- Writes an event for each task, in the given order, and a notification for each end that the
--- orchestrator waits for. Needs the sessions' locks.
-create function record_events_1(p_tasks uuid[], p_kinds text[]) returns void language plpgsql as $$
-declare
-    to_deliver uuid[];
-    ends text[];
+-- Writes "resumed" events of tasks, in the given order. Needs the sessions' locks.
+create function record_resumed_1(p_tasks uuid[]) returns void language plpgsql as $$
 begin
-    if coalesce(cardinality(p_tasks), 0) = 0 then
-        return;
-    end if;
     with given as (
-        select
-            t.session, t.id, t.parent, n.kind, t.webhook is not null as has_webhook,
-            row_number() over (partition by t.session order by n.place) as k
-        from unnest(p_tasks, p_kinds) with ordinality n (task, kind, place)
-        join task t on t.id = n.task
+        select t.session, t.id, row_number() over (partition by t.session order by e.place) as k
+        from unnest(p_tasks) with ordinality e (task, place)
+        join task t on t.id = e.task
     ), numbered as (
         update session s
         set next_event = s.next_event + c.events
         from (select session, count(*) as events from given group by session) c
         where s.id = c.session
-        returning s.id, s.next_event - c.events as first, s.webhook is not null as has_webhook
-    ), notified as (
-        insert into notification (task, session, state)
-        select id, session, kind
-        from given
-        where parent is null and kind in ('completed', 'failed')
-    ), emitted as (
-        insert into event (session, seq, task, kind)
-        select given.session, numbered.first + given.k - 1, given.id, given.kind
-        from given
-        join numbered on numbered.id = given.session
+        returning s.id, s.next_event - c.events as first
     )
-    select array_agg(n.id), array_agg(n.kind) into to_deliver, ends
-    from given n
-    where n.kind in ('completed', 'failed', 'cancelled')
-        and (n.has_webhook or n.session = any(array(select s.id from numbered s where s.has_webhook)));
-    if to_deliver is not null then
-        perform create_deliveries_1(to_deliver, ends);
-    end if;
+    insert into event (session, seq, task, kind)
+    select given.session, numbered.first + given.k - 1, given.id, 'resumed'
+    from given
+    join numbered on numbered.id = given.session;
 end $$;
 
 -- Writes the next event of a running task. Needs the session's lock and the slot's.

@@ -287,7 +287,7 @@ declare
 begin
     perform lock_sessions_1(array[p_session]);
     update slot
-    set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
+    set active_at = now(), expires_at = renewed_until_1(expires_at, worker)
     where n = p_slot and task = p_task and lease = p_lease and session = p_session
     returning * into held;
     if not found then

@@ -134,7 +134,8 @@ begin
         'skills', nullif(coalesce(p_spec -> 'skills', '[]') || coalesce(p_task #> '{equipment, skills}', '[]'), '[]'),
         'inheritance', coalesce(p_spec -> 'inheritance', p_task #> '{equipment, inheritance}'),
         'sections', nullif(p_task #> '{equipment, sections}', 'false'),
-        'envelope', nullif(p_task #> '{equipment, envelope}', 'false')
+        'envelope', nullif(p_task #> '{equipment, envelope}', 'false'),
+        'continues', p_task -> 'continues'
     ));
 end $$;
 

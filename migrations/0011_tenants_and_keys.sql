@@ -111,16 +111,16 @@ select plan_by_index('quota_used_1');
 
 -- Refuses a task if its quota is used up. Needs the session's lock: of two concurrent spawns one is
 -- counted first.
-create function check_quota_1(s session, p_task jsonb) returns void language plpgsql as $$
+create function check_quota_1(s session, p_options jsonb) returns void language plpgsql as $$
 declare
-    quota jsonb := p_task -> 'quota';
+    quota jsonb := p_options -> 'quota';
     most_executions bigint := quota ->> 'max_executions';
     most_tokens bigint := quota ->> 'max_total_tokens';
     most_s double precision := quota ->> 'max_total_time';
     used record;
     message text;
 begin
-    select * into used from quota_used_1(s.id, p_task -> 'metadata' ->> 'dialect', null);
+    select * into used from quota_used_1(s.id, p_options -> 'metadata' ->> 'dialect', null);
     if used.executions >= most_executions then
         message := format('%s executions used, and there are %s', used.executions, most_executions);
     elsif used.running_s >= most_s then

@@ -5,10 +5,7 @@
     clippy::expect_used,
     reason = "a test says what it expects by failing"
 )]
-#![expect(
-    clippy::duplicate_mod,
-    reason = "every example includes the module that all of them share"
-)]
+#![expect(clippy::duplicate_mod, reason = "every example includes the same module setup")]
 
 mod cli;
 mod dialects;

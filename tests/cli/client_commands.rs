@@ -1,4 +1,4 @@
-//! The commands that speak to a server, as a person or a script meets them.
+//! The commands that call a server, against canned answers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
@@ -11,7 +11,7 @@ use crate::support::process::{assert_says, signal, wait_until};
 
 const SUBAGENT: &str = "POST /v1/sessions/default/tools/subagent";
 
-/// As a user of the server calls it, with nothing from the environment.
+/// A command with the URL of a server, and without settings from the environment.
 pub fn adjutant(url: &str, line: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     for name in
@@ -170,7 +170,7 @@ fn a_wait_resumes_when_the_server_is_back() -> Result<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    wait_until("it waits", || !server.requests().is_empty())?;
+    wait_until("the command waits", || !server.requests().is_empty())?;
     server.stop();
     server.restart();
     let output = child.wait_with_output()?;
@@ -182,7 +182,7 @@ fn a_wait_resumes_when_the_server_is_back() -> Result<()> {
 
 #[test]
 fn a_wait_that_times_out_says_how_to_continue() -> Result<()> {
-    // One that is about to stop answers sooner: that is no reason to give up.
+    // A server that is stopping answers early; the command must wait again.
     let timed_out = || says(200, json!({"tasks": [], "timed_out": true}));
     let server = CannedServer::new(std::iter::repeat_with(timed_out).take(20));
     let output = adjutant(&server.url(), &["wait", "t_03", "--timeout", "0.5", "--session", "s"])
@@ -193,11 +193,11 @@ fn a_wait_that_times_out_says_how_to_continue() -> Result<()> {
     Ok(())
 }
 
-/// Starts to wait for a spawned task, interrupts it, and gives what it said.
+/// Runs `spawn --wait`, interrupts the wait, and returns the output.
 fn interrupted(server: &CannedServer, more: &[&str]) -> Result<Output> {
     let mut command = adjutant(&server.url(), &["spawn", "clerk", "count", "--wait"]);
     let child = command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    wait_until("it waits", || server.requests().len() == 2)?;
+    wait_until("the command waits", || server.requests().len() == 2)?;
     signal("INT", child.id())?;
     Ok(child.wait_with_output()?)
 }
@@ -249,7 +249,7 @@ fn each_outcome_of_a_task_has_its_exit_code() -> Result<()> {
 }
 
 #[test]
-fn json_is_the_servers_answer_as_it_is() -> Result<()> {
+fn json_output_is_the_unchanged_answer_of_the_server() -> Result<()> {
     let odd = "{\"z\":  1, \"task_id\": \"t_03\", \"a\": 1e3}";
     let server = CannedServer::new([Reply::Json(200, odd.to_owned())]);
     let output = adjutant(&server.url(), &["status", "t_03", "--json"]).output()?;
@@ -270,14 +270,14 @@ fn the_key_goes_to_the_server_and_nowhere_else() -> Result<()> {
     let help = adjutant(&server.url(), &["agents", "--help"])
         .env("ADJUTANT_API_KEY", "adj_secret")
         .output()?;
-    for said in [stdout(&output), stderr(&output), stdout(&help)] {
-        assert!(!said.contains("adj_secret"), "{said}");
+    for text in [stdout(&output), stderr(&output), stdout(&help)] {
+        assert!(!text.contains("adj_secret"), "{text}");
     }
     Ok(())
 }
 
 #[test]
-fn a_task_of_the_history_is_found_by_its_name_in_its_session() -> Result<()> {
+fn a_task_of_the_history_is_found_by_its_id_in_a_session() -> Result<()> {
     let entry = |id: &str, name: &str| json!({"id": id, "task_id": name, "session_id": "s", "state": "failed"});
     let server = CannedServer::new([
         says(200, json!({"tasks": [], "next_cursor": "c"})),
@@ -299,7 +299,7 @@ fn a_task_of_the_history_is_found_by_its_name_in_its_session() -> Result<()> {
 }
 
 #[test]
-fn a_session_is_deleted_only_if_that_is_meant() -> Result<()> {
+fn a_session_is_deleted_only_after_a_confirmation() -> Result<()> {
     let server = CannedServer::new([Reply::Json(204, String::new())]);
     let output = adjutant(&server.url(), &["sessions", "delete", "a/b"]).output()?;
     assert_eq!(code(&output), Some(2), "{output:?}");
@@ -356,7 +356,7 @@ fn a_watch_without_a_terminal_prints_a_line_for_each_change() -> Result<()> {
         .stderr(Stdio::null())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
-    let mut line = || lines.next().context("it ended").and_then(|line| Ok(line?));
+    let mut line = || lines.next().context("the command ended").and_then(|line| Ok(line?));
     assert_eq!(line()?, "2026-07-01T00:00:01Z  s/t_03  clerk  running, 1 turn");
     assert_eq!(line()?, "2026-07-01T00:00:01Z  s/t_03  clerk  completed, 2 turns");
     server.stop();
@@ -366,7 +366,7 @@ fn a_watch_without_a_terminal_prints_a_line_for_each_change() -> Result<()> {
 }
 
 #[test]
-fn the_help_teaches() -> Result<()> {
+fn help_lists_groups_examples_exit_codes_and_a_way_to_pass_long_input() -> Result<()> {
     let output = adjutant("", &["--help"]).output()?;
     assert_says(
         &stdout(&output),
@@ -379,6 +379,9 @@ fn the_help_teaches() -> Result<()> {
         let help = stdout(&adjutant("", &[command, "--help"]).output()?);
         assert_says(&help, &["Examples:", "Exit codes:", "7  the server is not reachable"]);
     }
+    let spawn = stdout(&adjutant("", &["spawn", "--help"]).output()?);
+    assert_says(&spawn, &["4003 characters", "split -C 3000 --filter=", "tools.files.root"]);
+    assert!(!spawn.contains("git diff | adjutant spawn"), "a diff may be too long for a task");
     for line in
         [&["context", "keys", "--help"][..], &["spawn", "--help"], &["tasks", "show", "--help"]]
     {
@@ -389,7 +392,7 @@ fn the_help_teaches() -> Result<()> {
 }
 
 #[test]
-fn a_wrong_command_line_is_a_usage_error() -> Result<()> {
+fn an_invalid_command_line_is_a_usage_error() -> Result<()> {
     for (line, words) in [
         (&["spawn"][..], &["AGENT"][..]),
         (&["spawn", "clerk", "x", "--timeout", "soon"], &["--timeout", "15m"]),

@@ -1,4 +1,4 @@
-//! The config as a person meets it: `adjutant config`.
+//! `adjutant config`, and how commands report errors in the config.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::process::{assert_says, refused, succeed};
 
-/// In a folder of its own, with nothing of ours in the environment.
+/// A command in this folder, without settings from the environment.
 fn adjutant(dir: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command.args(arguments).current_dir(dir.path());
@@ -64,7 +64,7 @@ fn a_missing_model_key_is_reported_by_the_check_and_stops_a_worker() -> Result<(
 }
 
 #[test]
-fn a_wrong_config_is_refused_with_all_of_its_errors() -> Result<()> {
+fn an_invalid_config_is_refused_with_all_of_its_errors() -> Result<()> {
     let dir = TempDir::new()?;
     fs::write(dir.path().join("c.toml"), "[limits]\ncapp = 1\nmax_turns_ceiling = 500\n")?;
     let said = refused(
@@ -92,7 +92,7 @@ fn a_wrong_config_is_refused_with_all_of_its_errors() -> Result<()> {
 }
 
 #[test]
-fn a_check_prints_the_servers_address_and_the_tenants_limits() -> Result<()> {
+fn config_check_prints_the_listen_address_and_the_tenant_limits() -> Result<()> {
     let dir = TempDir::new()?;
     fs::write(
         dir.path().join("c.toml"),
@@ -117,5 +117,28 @@ fn without_a_file_defaults_and_the_environment_apply() -> Result<()> {
     let about = json(&succeed(command.env("ADJUTANT_LIMITS_CAP", "3"))?.stdout)?;
     assert_eq!((&about["file"], &about["limits"]["cap"]), (&serde_json::Value::Null, &3.into()));
     assert_eq!(about["lease_seconds"], 30);
+    Ok(())
+}
+
+#[test]
+fn a_missing_config_file_is_reported_once() -> Result<()> {
+    let dir = TempDir::new()?;
+    for command in [
+        &["up"][..],
+        &["serve", "--database-url", "postgres://127.0.0.1:1/x"],
+        &["work", "--database-url", "postgres://127.0.0.1:1/x"],
+        &["mcp"],
+        &["config", "check"],
+        &["doctor"],
+    ] {
+        let output = adjutant(&dir, &[command, &["--config", "nope.toml"]].concat()).output()?;
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {output:?}");
+        // `doctor` prints its findings on standard output.
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed)?;
+        let error = "nope.toml: cannot be read: no such file or directory\n";
+        assert_eq!(printed.matches(error).count(), 1, "{command:?}: {printed}");
+        assert_eq!(printed.matches("no such file").count(), 1, "{command:?}: {printed}");
+    }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::support::canned_server::{CannedServer, Reply};
 use crate::support::process::assert_says;
 use crate::support::world::World;
 
-/// What the doctor found, by check.
+/// The findings, by check.
 fn verdicts(output: &Output) -> Result<Vec<(String, String)>> {
     let found: Value = serde_json::from_slice(&output.stdout)?;
     let checks = found["checks"].as_array().context("no checks")?.iter();
@@ -19,7 +19,7 @@ fn verdicts(output: &Output) -> Result<Vec<(String, String)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_finds_what_is_wrong_and_says_what_to_do() -> Result<()> {
+async fn doctor_reports_each_problem_with_advice() -> Result<()> {
     let world = World::new().await;
     let folder = tempfile::tempdir()?;
     let doctor = |url: &str, line: &[&str]| {
@@ -72,7 +72,7 @@ async fn the_doctor_finds_what_is_wrong_and_says_what_to_do() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_knows_an_empty_database() -> Result<()> {
+async fn doctor_recognises_an_empty_database() -> Result<()> {
     let url = World::empty_database().await;
     let output = adjutant("http://127.0.0.1:1", &["doctor", "--database-url", &url]).output()?;
     assert_eq!(code(&output), Some(1), "{output:?}");

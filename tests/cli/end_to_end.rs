@@ -1,5 +1,7 @@
 //! The commands against a real `adjutant up`, with a scripted model.
 
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -10,20 +12,20 @@ use tempfile::TempDir;
 
 use crate::cli::client_commands::{code, stderr, stdout};
 use crate::support::fleet::{KEY, model_config};
-use crate::support::process::{Process, assert_says, signal, wait_until};
+use crate::support::process::{Process, assert_says, signal, succeed, wait_until};
 
-/// Everything in one process, and what it needs.
+/// A running `adjutant up` with its model, config and data.
 struct Deployment {
     model: ScriptServer,
     folder: TempDir,
     up: Option<Process>,
-    /// Where the server listens, the same after a restart.
+    /// The URL of the server, the same after a restart.
     url: String,
 }
 
 const CONFIG: &str = r#"
 [agents.clerk]
-description = "Does what it is told"
+description = "Does office work"
 system_prompt = "You are a clerk."
 tools = ["shared_context"]
 max_turns = 3
@@ -61,7 +63,7 @@ impl Deployment {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.up.take().context("it does not run")?.stop()?;
+        self.up.take().context("the deployment does not run")?.stop()?;
         self.start()
     }
 
@@ -73,15 +75,15 @@ impl Deployment {
         Ok(self.adjutant(line).output()?)
     }
 
-    /// The standard output of a command that has to succeed.
-    fn said(&self, line: &[&str]) -> Result<String> {
+    /// The standard output of a command, which must succeed.
+    fn stdout_of(&self, line: &[&str]) -> Result<String> {
         let output = self.run(line)?;
         ensure!(output.status.success(), "{line:?}: {output:?}");
         Ok(stdout(&output).trim_end().to_owned())
     }
 
     fn json(&self, line: &[&str]) -> Result<Value> {
-        Ok(serde_json::from_str(&self.said(line)?)?)
+        Ok(serde_json::from_str(&self.stdout_of(line)?)?)
     }
 }
 
@@ -104,24 +106,24 @@ fn script() -> Script {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_goes_from_spawn_to_its_result() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
-    assert_says(&deployment.said(&["agents"])?, &["clerk", "Does what it is told"]);
-    let id = deployment.said(&["spawn", "clerk", "Do it", "--label", "first"])?;
+    assert_says(&deployment.stdout_of(&["agents"])?, &["clerk", "Does office work"]);
+    let id = deployment.stdout_of(&["spawn", "clerk", "Do it", "--label", "first"])?;
     assert_eq!(id, "t_01");
-    assert_eq!(deployment.said(&["wait", &id])?, "t_01 clerk completed after 1 turn");
-    assert_says(&deployment.said(&["status"])?, &["t_01", "completed", "first"]);
-    assert_eq!(deployment.said(&["collect", &id])?, "Done.");
+    assert_eq!(deployment.stdout_of(&["wait", &id])?, "t_01 clerk completed after 1 turn");
+    assert_says(&deployment.stdout_of(&["status"])?, &["t_01", "completed", "first"]);
+    assert_eq!(deployment.stdout_of(&["collect", &id])?, "Done.");
     assert_eq!(code(&deployment.run(&["collect", &id])?), Some(5));
-    assert_eq!(deployment.said(&["read", &id])?, "Done.");
+    assert_eq!(deployment.stdout_of(&["read", &id])?, "Done.");
     assert_says(
-        &deployment.said(&["tasks", "--state", "completed"])?,
+        &deployment.stdout_of(&["tasks", "--state", "completed"])?,
         &["default", "t_01", "clerk", "first"],
     );
     assert_says(
-        &deployment.said(&["tasks", "show", &id, "--turns"])?,
+        &deployment.stdout_of(&["tasks", "show", &id, "--turns"])?,
         &["assignment", "Do it", "Done.", "turn 1"],
     );
-    assert_eq!(deployment.said(&["tasks", "retry", &id])?, "t_02");
-    assert_eq!(deployment.said(&["collect", "t_02", "--wait"])?, "Done.");
+    assert_eq!(deployment.stdout_of(&["tasks", "retry", &id])?, "t_02");
+    assert_eq!(deployment.stdout_of(&["collect", "t_02", "--wait"])?, "Done.");
     Ok(())
 }
 
@@ -130,8 +132,8 @@ async fn waiting_survives_a_restart_of_everything_and_prints_the_result_once() -
     let mut deployment = Deployment::new(script()).await?;
     let mut spawn = deployment.adjutant(&["spawn", "clerk", "Please take your time", "--wait"]);
     let child = spawn.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    wait_until("it runs", || {
-        deployment.said(&["status"]).is_ok_and(|said| said.contains("running"))
+    wait_until("the task runs", || {
+        deployment.stdout_of(&["status"]).is_ok_and(|status| status.contains("running"))
     })?;
     deployment.restart()?;
     let output = child.wait_with_output()?;
@@ -146,7 +148,7 @@ async fn each_failure_has_its_exit_code() -> Result<()> {
     let output = deployment.run(&["spawn", "clerk", "Please go round", "--wait"])?;
     assert_eq!((code(&output), stdout(&output).as_str()), (Some(3), ""), "{output:?}");
     assert_says(&stderr(&output), &["Max turns exceeded"]);
-    let id = deployment.said(&["spawn", "clerk", "Please never end"])?;
+    let id = deployment.stdout_of(&["spawn", "clerk", "Please never end"])?;
     assert_eq!(code(&deployment.run(&["collect", &id])?), Some(4));
     assert_eq!(code(&deployment.run(&["wait", &id, "--timeout", "0.2"])?), Some(4));
     assert_eq!(code(&deployment.run(&["status", "t_99"])?), Some(5));
@@ -155,7 +157,7 @@ async fn each_failure_has_its_exit_code() -> Result<()> {
     assert_eq!(code(&deployment.run(&["status", &id, "--session", "elsewhere"])?), Some(5));
     assert_eq!(code(&deployment.run(&["cancel", &id])?), Some(0));
     assert_eq!(code(&deployment.run(&["collect", &id])?), Some(3));
-    deployment.said(&["sessions", "archive", "default"])?;
+    deployment.stdout_of(&["sessions", "archive", "default"])?;
     assert_eq!(code(&deployment.run(&["spawn", "clerk", "x"])?), Some(6));
     Ok(())
 }
@@ -165,7 +167,7 @@ async fn a_long_result_is_printed_whole() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
     let whole = "lots ".repeat(2000);
     assert_eq!(
-        deployment.said(&["spawn", "clerk", "Please write a lot", "--wait"])?,
+        deployment.stdout_of(&["spawn", "clerk", "Please write a lot", "--wait"])?,
         whole.trim_end()
     );
     let page = deployment.json(&["read", "t_01", "--offset", "9990", "--json"])?;
@@ -174,7 +176,55 @@ async fn a_long_result_is_printed_whole() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
+async fn a_task_that_is_too_long_is_refused_with_its_size_and_a_working_alternative() -> Result<()>
+{
+    let deployment = Deployment::new(script()).await?;
+    let spawn = |task: &str| -> Result<Output> {
+        let mut command = deployment.adjutant(&["spawn", "clerk", "--wait", "--session", "long"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        child.stdin.take().context("no stdin")?.write_all(task.as_bytes())?;
+        Ok(child.wait_with_output()?)
+    };
+    let output = spawn(&"é".repeat(4003))?;
+    assert_eq!((code(&output), stdout(&output).as_str()), (Some(0), "Done.\n"), "{output:?}");
+
+    let input = "+ a line of a diff\n".repeat(500);
+    let output = spawn(&input)?;
+    assert_eq!((code(&output), stdout(&output).as_str()), (Some(2), ""), "{output:?}");
+    let error = stderr(&output);
+    assert_says(
+        &error,
+        &[
+            "TASK_TOO_LARGE",
+            "9499 characters",
+            "4003 characters",
+            "1000 tokens",
+            "tools.files.root",
+        ],
+    );
+
+    let advice = error.lines().find(|line| line.contains("adjutant context write"));
+    let advice = advice.context("no command")?.trim();
+    std::fs::write(deployment.folder.path().join("input.txt"), &input)?;
+    let program = Path::new(env!("CARGO_BIN_EXE_adjutant")).parent().context("no folder")?;
+    let path = format!("{}:{}", program.display(), std::env::var("PATH")?);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", advice]).current_dir(deployment.folder.path()).env("PATH", path);
+    succeed(&mut shell)?;
+    let keys = deployment.json(&["context", "keys", "--session", "long", "--json"])?;
+    let keys = keys["keys"].as_array().context("no keys")?;
+    let parts = keys.iter().map(|entry| {
+        let key = entry["key"].as_str().context("no key")?;
+        deployment.stdout_of(&["context", "read", key, "--session", "long"])
+    });
+    let written = parts.collect::<Result<Vec<_>>>()?.join("\n");
+    assert_eq!(written, input.trim_end());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_wait_leaves_the_task_running_or_cancels_it() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
     for (more, state) in [(&[][..], "running"), (&["--cancel-on-interrupt"], "cancelled")] {
         let mut spawn = deployment.adjutant(&["spawn", "clerk", "Please never end", "--wait"]);
@@ -184,11 +234,11 @@ async fn an_interrupted_wait_can_be_taken_up_again() -> Result<()> {
                 .json(&["tasks", "--json", "--limit", "1"])
                 .map(|page| page["tasks"][0].clone())
         };
-        wait_until("it runs", || newest().is_ok_and(|task| task["state"] == "running"))?;
+        wait_until("the task runs", || newest().is_ok_and(|task| task["state"] == "running"))?;
         signal("INT", child.id())?;
         assert_eq!(code(&child.wait_with_output()?), Some(130));
         assert_eq!(newest()?["state"], state);
-        deployment.said(&["cancel", newest()?["task_id"].as_str().context("no id")?])?;
+        deployment.stdout_of(&["cancel", newest()?["task_id"].as_str().context("no id")?])?;
     }
     Ok(())
 }
@@ -205,19 +255,22 @@ async fn agents_sessions_and_notes_are_created_and_listed() -> Result<()> {
         "--system-prompt",
         "You are a critic.",
     ];
-    deployment.said(&line)?;
-    assert_eq!(code(&deployment.run(&line)?), Some(6), "there is one already");
-    assert_says(&deployment.said(&["agents"])?, &["clerk", "critic"]);
-    assert_eq!(deployment.said(&["sessions", "create", "nightly"])?, "nightly");
-    assert_says(&deployment.said(&["sessions"])?, &["default", "nightly", "open"]);
-    assert!(!deployment.said(&["agents", "--session", "nightly"])?.contains("critic"));
-    deployment.said(&["context", "write", "goal", "Be quick", "--session", "nightly"])?;
-    assert_eq!(deployment.said(&["context", "read", "goal", "--session", "nightly"])?, "Be quick");
+    deployment.stdout_of(&line)?;
+    assert_eq!(code(&deployment.run(&line)?), Some(6), "the agent exists already");
+    assert_says(&deployment.stdout_of(&["agents"])?, &["clerk", "critic"]);
+    assert_eq!(deployment.stdout_of(&["sessions", "create", "nightly"])?, "nightly");
+    assert_says(&deployment.stdout_of(&["sessions"])?, &["default", "nightly", "open"]);
+    assert!(!deployment.stdout_of(&["agents", "--session", "nightly"])?.contains("critic"));
+    deployment.stdout_of(&["context", "write", "goal", "Be quick", "--session", "nightly"])?;
+    assert_eq!(
+        deployment.stdout_of(&["context", "read", "goal", "--session", "nightly"])?,
+        "Be quick"
+    );
     assert_says(
-        &deployment.said(&["context", "keys", "--session", "nightly"])?,
+        &deployment.stdout_of(&["context", "keys", "--session", "nightly"])?,
         &["goal", "orchestrator"],
     );
-    deployment.said(&["sessions", "delete", "nightly", "--yes"])?;
+    deployment.stdout_of(&["sessions", "delete", "nightly", "--yes"])?;
     assert_eq!(
         code(&deployment.run(&["context", "read", "goal", "--session", "nightly"])?),
         Some(5)
@@ -238,27 +291,26 @@ async fn doctor_and_watch_show_the_state() -> Result<()> {
     let output = doctor.output()?;
     assert_eq!(code(&output), Some(0), "{output:?}");
     assert_says(&stdout(&output), &["Everything is fine."]);
-    deployment.said(&["spawn", "clerk", "Do it", "--wait"])?;
+    deployment.stdout_of(&["spawn", "clerk", "Do it", "--wait"])?;
     assert_says(
-        &deployment.said(&["watch", "--once"])?,
+        &deployment.stdout_of(&["watch", "--once"])?,
         &["1 worker", "0/5 slots", "t_01", "completed"],
     );
     deployment.model.assert_nothing_answered_twice();
     Ok(())
 }
 
-// To be joined with the keys: mod keys in commands/mod.rs, Command::Keys in cli.rs and main.rs.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
+async fn after_the_first_key_calls_without_a_key_are_refused() -> Result<()> {
     let deployment = Deployment::new(script()).await?;
-    deployment.said(&["agents"])?;
+    deployment.stdout_of(&["agents"])?;
     let data = deployment.folder.path().join("data");
     let keys = |line: &[&str]| {
         deployment.adjutant(&["keys"]).args(line).arg("--data-dir").arg(&data).output()
     };
     let made: Value = serde_json::from_slice(&keys(&["create", "laptop", "--json"])?.stdout)?;
     let secret = made["secret"].as_str().context("no secret")?;
-    wait_until("the door is closed", || {
+    wait_until("calls without a key are refused", || {
         deployment.run(&["agents"]).is_ok_and(|output| code(&output) == Some(6))
     })?;
     ensure!(
@@ -268,7 +320,7 @@ async fn the_first_key_locks_out_clients_without_one() -> Result<()> {
     assert_says(&stdout(&listed), &["laptop", "default"]);
     assert!(!stdout(&listed).contains(secret));
     ensure!(keys(&["revoke", made["id"].as_str().context("no id")?])?.status.success());
-    wait_until("the key is worthless", || {
+    wait_until("the revoked key is refused", || {
         let output = deployment.adjutant(&["agents"]).env("ADJUTANT_API_KEY", secret).output();
         output.is_ok_and(|output| code(&output) == Some(6))
     })

@@ -1,4 +1,4 @@
-//! The command line as a person or a script meets it.
+//! The commands of an operator: up, migrate, demo, bench, limits, completions.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -82,7 +82,7 @@ fn a_second_up_on_a_directory_is_refused() -> Result<()> {
 }
 
 #[test]
-fn up_on_a_directory_ignores_a_database_url_and_says_so() -> Result<()> {
+fn up_with_a_data_directory_ignores_a_database_url_with_a_message() -> Result<()> {
     let dir = TempDir::new()?;
     let running = Process::start(
         adjutant(&["up", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -94,7 +94,7 @@ fn up_on_a_directory_ignores_a_database_url_and_says_so() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn up_runs_on_a_database_that_is_there_already() -> Result<()> {
+async fn up_runs_on_an_existing_database() -> Result<()> {
     let url = World::empty_database().await;
     let running =
         Process::start(&mut adjutant(&["up", "--listen", "127.0.0.1:0", "--database-url", &url]))?;
@@ -109,7 +109,7 @@ async fn up_runs_on_a_database_that_is_there_already() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migrate_says_what_it_did() -> Result<()> {
+async fn migrate_prints_the_versions() -> Result<()> {
     let url = World::empty_database().await;
     let output = succeed(&mut adjutant(&["migrate", "--database-url", &url]))?;
     assert_says(&String::from_utf8(output.stdout)?, &["The schema was updated from version 0 to"]);
@@ -160,7 +160,7 @@ fn an_interrupted_demo_leaves_nothing_behind() -> Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    wait_until("it has made its directory", || {
+    wait_until("the demo has created its directory", || {
         temp.path().read_dir().is_ok_and(|mut dir| dir.next().is_some())
     })?;
     signal("INT", demo.id())?;
@@ -180,10 +180,10 @@ fn an_interrupted_demo_stops_its_workers() -> Result<()> {
         .spawn()?;
     let mut logged = BufReader::new(demo.stdout.take().context("no stdout")?).lines();
     let works = logged.by_ref().any(|line| line.is_ok_and(|line| line.starts_with("orchestrator")));
-    assert!(works, "it ended before its story began");
+    assert!(works, "the demo ended before its first line");
     signal("INT", demo.id())?;
     assert_eq!(demo.wait()?.code(), Some(130));
-    // The workers write to the same pipe: it ends with the last of them.
+    // The workers have the same pipe open, so it ends with the last of them.
     let (gone, all_gone) = std::sync::mpsc::channel();
     let mut stderr = demo.stderr.take().context("no stderr")?;
     std::thread::spawn(move || gone.send(std::io::read_to_string(&mut stderr)));
@@ -196,7 +196,7 @@ fn an_interrupted_demo_stops_its_workers() -> Result<()> {
 #[test]
 fn the_demo_shows_each_step_and_leaves_nothing_behind() -> Result<()> {
     let temp = TempDir::new()?;
-    // What is set for other fleets, or leads elsewhere, does not reach it.
+    // Settings for other fleets and proxies must not affect the demo.
     let output = succeed(
         adjutant(&["demo", "--json"])
             .env("TMPDIR", temp.path())
@@ -227,7 +227,7 @@ fn a_demo_without_a_terminal_prints_plain_lines() -> Result<()> {
 }
 
 #[test]
-fn the_bench_gives_its_ratio_under_a_stable_key() -> Result<()> {
+fn bench_status_prints_its_ratio_under_a_stable_key() -> Result<()> {
     let output = succeed(&mut adjutant(&[
         "bench",
         "status",
@@ -245,7 +245,7 @@ fn the_bench_gives_its_ratio_under_a_stable_key() -> Result<()> {
 }
 
 #[test]
-fn the_bench_of_loops_gives_its_figures_under_stable_keys() -> Result<()> {
+fn bench_loops_prints_its_figures_under_stable_keys() -> Result<()> {
     let output = succeed(&mut adjutant(&["bench", "loops", "--tiny", "--json"]))?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     for key in
@@ -256,14 +256,14 @@ fn the_bench_of_loops_gives_its_figures_under_stable_keys() -> Result<()> {
             .filter(|figure| figure.is_finite())
             .with_context(|| format!("no {key}"))?;
     }
-    // A turn without tools is one commit; its share of claims and ends comes on top.
+    // A turn without tools is one commit, plus its share of the claim and the end.
     let commits = report["commits_per_turn"].as_f64().unwrap_or_default();
     assert!((1.0..2.0).contains(&commits), "{commits} commits per turn");
     Ok(())
 }
 
 #[test]
-fn the_bench_of_the_api_gives_its_figures_under_stable_keys() -> Result<()> {
+fn bench_api_prints_its_figures_under_stable_keys() -> Result<()> {
     let output = succeed(&mut adjutant(&["bench", "api", "--tiny", "--json"]))?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     for key in [
@@ -279,7 +279,7 @@ fn the_bench_of_the_api_gives_its_figures_under_stable_keys() -> Result<()> {
             .filter(|figure| figure.is_finite())
             .with_context(|| format!("no {key}"))?;
     }
-    assert_eq!(report["wait"]["waits"], 20, "all who waited were woken");
+    assert_eq!(report["wait"]["waits"], 20, "every wait returned");
     Ok(())
 }
 
@@ -304,7 +304,7 @@ async fn limits_shows_and_sets_the_cap() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_model_is_not_in_the_config_fails_and_says_why() -> Result<()> {
+async fn a_task_whose_model_is_not_in_the_config_fails_with_its_name() -> Result<()> {
     let world = World::new().await;
     let running = Process::start(&mut adjutant(&["work", "--database-url", world.url()]))?;
     let session = world.session().await;
@@ -316,7 +316,7 @@ async fn a_task_whose_model_is_not_in_the_config_fails_and_says_why() -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_may_have_as_many_files_open_as_the_system_allows() -> Result<()> {
+async fn a_worker_raises_its_limit_of_open_files() -> Result<()> {
     let world = World::new().await;
     let few = "ulimit -S -n 200 && exec \"$0\" \"$@\"";
     let mut work = Command::new("sh");

@@ -1,5 +1,4 @@
-//! The private PostgreSQL, seen from outside: the real binary, a real server, and what is left
-//! after each end.
+//! The private PostgreSQL: the real binary, a real server, and no leftovers.
 
 pub mod leftovers;
 pub mod lifetime;

@@ -1,4 +1,4 @@
-//! `adjutant script-model` as a person or a script meets it.
+//! `adjutant script-model`.
 
 use std::process::{Command, Stdio};
 
@@ -33,7 +33,7 @@ async fn request(base_url: &str, content: &str) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_script_answers_and_requests_are_logged_without_their_words() -> Result<()> {
+async fn the_example_script_answers_and_payloads_are_not_logged() -> Result<()> {
     let dir = TempDir::new()?;
     let path = dir.path().join("script.toml");
     std::fs::write(&path, succeed(&mut script_model(&["--example"]))?.stdout)?;
@@ -42,14 +42,14 @@ async fn the_example_script_answers_and_requests_are_logged_without_their_words(
     let url = running.about["openai_base_url"].as_str().unwrap();
     assert_eq!(running.about["anthropic_base_url"], url.trim_end_matches("/v1"));
     assert_says(&request(url, "a secret word").await?, &["200 OK", "You said: a secret word"]);
-    wait_until("it is logged", || running.stderr().contains("answered"))?;
+    wait_until("the request is logged", || running.stderr().contains("answered"))?;
     assert_says(&running.stderr(), &["turn 1", "echo"]);
     assert!(!running.stderr().contains("secret"));
     running.stop()
 }
 
 #[test]
-fn a_wrong_script_is_refused_with_its_line() -> Result<()> {
+fn an_invalid_script_is_refused_with_its_line() -> Result<()> {
     let dir = TempDir::new()?;
     let path = dir.path().join("script.toml");
     std::fs::write(&path, "[[rule]]\nanswer = { txt = 'x' }\n")?;
@@ -57,5 +57,13 @@ fn a_wrong_script_is_refused_with_its_line() -> Result<()> {
     assert_says(&said, &["script.toml:2: ", "txt"]);
     let said = refused(&mut script_model(&[]))?;
     assert_says(&said, &["--script"]);
+    Ok(())
+}
+
+#[test]
+fn a_missing_script_is_reported_once() -> Result<()> {
+    let dir = TempDir::new()?;
+    let error = refused(script_model(&["--script", "nope.toml"]).current_dir(dir.path()))?;
+    assert_eq!(error, "adjutant: cannot read nope.toml: No such file or directory (os error 2)\n");
     Ok(())
 }

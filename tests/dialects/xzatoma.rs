@@ -7,7 +7,7 @@ pub mod telemetry;
 use adjutant_agent::{Answer, FailureKind, Turn, TurnKind, Usage};
 use adjutant_dialects::xzatoma::{Call, Settings};
 use adjutant_server::Dialect;
-use adjutant_store::{NewTask, Operator};
+use adjutant_store::{NewDelegation, NewTask, Operator};
 use serde_json::{Value, json};
 
 use crate::dialects::over_both_wires;
@@ -30,18 +30,18 @@ fn refused(error: &str) -> Value {
     json!({"success": false, "output": "", "error": error, "metadata": {"subagent_label": "look"}})
 }
 
-/// A task as the server makes it of a call, for those who make it without one.
-pub fn as_made(arguments: &Value, tools: &[String], model: &str) -> NewTask {
+/// The delegation that a server makes of a call.
+pub fn delegation(arguments: &Value, tools: &[String], model: &str) -> NewDelegation {
     let Ok(Call::New(new)) = Call::parse(arguments) else { panic!("{arguments}") };
     let spec = new.spec(tools, model.to_owned(), &Settings::default()).unwrap();
-    NewTask {
+    let task = NewTask {
         agent: "subagent".to_owned(),
-        config: Operator::default().config_of(spec).unwrap(),
         assignment: new.task_prompt.clone(),
         label: Some(new.label.clone()),
         metadata: new.metadata(),
         ..NewTask::default()
-    }
+    };
+    NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() }
 }
 
 /// A model call of this kind that took 10 tokens in and 2 out.
@@ -300,8 +300,8 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
     let begun = orchestrator.start_call(arguments_with("allowed_tools", json!(["fetch"])));
     let claim = orchestrator.claim().await;
     // One below it, as its agent would make it.
-    let below = as_made(&arguments_with("label", json!("below")), &[], "main");
-    claim.lease.spawn_by_call("call", &[below]).await.unwrap();
+    let below = delegation(&arguments_with("label", json!("below")), &[], "main");
+    claim.lease.delegate("call", &[below], &Operator::default()).await.unwrap();
     until("the spawn is told", async || !events_of(&orchestrator).is_empty()).await;
     let cancel = format!("/v1/tasks/{}/cancel", claim.lease.task());
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Connections that break, or fall silent without being closed.
+//! Connections that break, or stop transferring data without being closed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::worker_process::{WorkerProcess, simulate};
 use crate::support::world::{World, until, until_within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_are_cut_again_and_again_lose_nothing() {
+async fn repeatedly_cut_connections_lose_nothing() {
     let world = World::new().await;
     let proxy = Proxy::before(&world).await;
     let sampler = Sampler::start(&world);
@@ -40,7 +40,7 @@ async fn a_worker_on_a_silent_connection_loses_its_tasks_and_recovers() {
     world.until_finished(5).await;
     assert!(
         world.count("select count(*) from attempt where outcome = 'lost'").await > 0,
-        "they were taken over"
+        "the tasks were taken over"
     );
 
     proxy.line_is(Line::Good);
@@ -48,13 +48,13 @@ async fn a_worker_on_a_silent_connection_loses_its_tasks_and_recovers() {
     assert!(direct.exited().await.success());
     tasks.extend(world.spawn_many(10, &simulation(json!({"turns": 20, "turn_ms": 1}))).await);
     world.all_complete_once(&tasks, 20, sampler).await;
-    let by_it =
+    let completed =
         "select count(*) from attempt where attempt = 1 and outcome = 'completed' and worker = ";
-    let by_it: i64 = sqlx::query_scalar(AssertSqlSafe(format!("{by_it}'{}'", cut_off.id)))
+    let completed: i64 = sqlx::query_scalar(AssertSqlSafe(format!("{completed}'{}'", cut_off.id)))
         .fetch_one(&world.sql)
         .await
         .unwrap();
-    assert_eq!(by_it, 10);
+    assert_eq!(completed, 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +63,7 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     world.store.set_cap(0).await.unwrap();
     let proxy = Proxy::before(&world).await;
     let sampler = Sampler::start(&world);
-    // The lease outlives all of this.
+    // The lease is longer than this test.
     let worker = WorkerProcess::start(simulate(&proxy.url()).args([
         "--listen-url",
         world.url(),
@@ -87,7 +87,10 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     proxy.line_is(Line::Mute);
     sqlx::query("select set_cap_1(5)").execute(&mut *hold).await.unwrap();
     hold.commit().await.unwrap();
-    until("it has claimed", async || world.count("select count(task) from slot").await == 4).await;
+    until("the worker has claimed", async || {
+        world.count("select count(task) from slot").await == 4
+    })
+    .await;
     proxy.cut();
     proxy.line_is(Line::Good);
 
@@ -96,5 +99,5 @@ async fn a_claim_whose_answer_is_lost_is_released_and_costs_no_failure() {
     world.all_complete_once(&tasks, 0, sampler).await;
     assert_eq!(world.count("select sum(failures) from task").await, 0);
     assert_eq!(world.count("select count(*) from attempt where outcome = 'released'").await, 4);
-    assert!(worker.stderr().contains("claimed without our knowing"));
+    assert!(worker.stderr().contains("its claim got no answer"));
 }

@@ -1,4 +1,4 @@
-//! A database that goes away, sends everybody away, or is full.
+//! A database that stops, terminates its connections, or has a full disk.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ async fn a_database_that_crashes_and_recovers_under_load_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backends_that_are_terminated_again_and_again_lose_nothing() {
+async fn repeatedly_terminated_backends_lose_nothing() {
     let world = World::new().await;
     let sampler = Sampler::start(&world);
     let _fleet =
@@ -77,15 +77,15 @@ async fn ends_during_an_outage_longer_than_a_lease_are_kept_and_not_run_again() 
     let tasks = world.spawn_many(10, &simulation(json!({"work_ms": 2500}))).await;
     until("all run", async || world.count("select count(task) from slot").await == 10).await;
     server.stop();
-    let went_at = Instant::now();
+    let stopped_at = Instant::now();
     for worker in &fleet {
         worker.until_logged("storing the ends of").await;
         worker.until_logged("lease renewal failed").await;
     }
-    until("every lease has run out", async || went_at.elapsed() > 2 * LEASE).await;
+    until("every lease has expired", async || stopped_at.elapsed() > 2 * LEASE).await;
     server.restart();
     world.all_complete_once(&tasks, 0, sampler).await;
-    assert_eq!(world.count("select count(*) from attempt").await, 10, "each ran once");
+    assert_eq!(world.count("select count(*) from attempt").await, 10, "each task ran once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn handlers_stop_between_turns_during_an_outage_and_others_continue() {
     .fetch_one(&world.sql)
     .await
     .unwrap();
-    assert!(released > 0, "they were given back");
+    assert!(released > 0, "tasks were released");
     assert_eq!(failures, 0);
 }
 
@@ -130,7 +130,7 @@ async fn workers_continue_when_a_full_disk_has_space_again() {
         fleet.iter().any(|worker| worker.stderr().contains("No space left on device"))
     })
     .await;
-    assert!(world.finished().await < 100, "it came in the middle");
+    assert!(world.finished().await < 100, "the disk was full before all tasks had ended");
     std::fs::remove_file(&full).unwrap();
     world.all_complete_once(&tasks, 1, sampler).await;
 }

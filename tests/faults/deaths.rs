@@ -1,4 +1,4 @@
-//! Workers that die, at any point of their work.
+//! Workers that are killed at any point of their work.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn a_worker_killed_under_load_and_replaced_loses_nothing() {
     let world = World::new().await;
     world.store.set_cap(7).await.unwrap();
     let sampler = Sampler::start(&world);
-    // Two of them do not fill the cap, so there is something for each.
+    // Two workers do not fill the cap, so each of the three has tasks.
     let start = || WorkerProcess::start(simulate(world.url()).args(["--concurrency", "3"]));
     let mut fleet = [start(), start(), start()];
     let tasks = world.spawn_many(300, &simulation(json!({"turns": 2, "turn_ms": 50}))).await;
@@ -27,7 +27,7 @@ async fn a_worker_killed_under_load_and_replaced_loses_nothing() {
     world.all_complete_once(&tasks, 2, sampler).await;
     assert!(
         world.count("select count(*) from attempt where outcome = 'lost'").await > 0,
-        "it held something"
+        "the killed worker held tasks"
     );
 }
 
@@ -57,11 +57,11 @@ async fn workers_killed_at_each_point_of_their_work_lose_nothing_and_store_nothi
     }
     let mut sweeper = WorkerProcess::with_fault(world.url(), "swept:kill");
     sweeper.killed_itself().await;
-    let _sound = WorkerProcess::on(world.url());
+    let _healthy = WorkerProcess::on(world.url());
     world.all_complete_once(&tasks, 3, sampler).await;
     let lost =
         world.count("select count(distinct worker) from attempt where outcome = 'lost'").await;
-    assert!(lost >= 3, "only {lost} of the workers held something when they died");
+    assert!(lost >= 3, "only {lost} of the workers held tasks when they were killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn at_the_default_lease_tasks_of_a_killed_worker_run_elsewhere_within_40_s
     .await
     .unwrap();
     assert!(after_kill < 40.0, "{after_kill} s after the kill");
-    assert!(after_loss < 2.0, "{after_loss} s after they were found to be lost");
+    assert!(after_loss < 2.0, "{after_loss} s after the leases were swept");
     for task in tasks {
         world.store.cancel(task).await.unwrap();
     }
@@ -110,7 +110,7 @@ async fn a_fleet_killed_with_a_full_queue_continues_in_order_of_entry() {
     let mut fleet = [one_at_a_time(), one_at_a_time()];
     world.until_finished(5).await;
     fleet.iter_mut().for_each(|worker| worker.kill());
-    let _again = one_at_a_time();
+    let _replacement = one_at_a_time();
     world.all_complete_once(&tasks, 1, sampler).await;
     let order: Vec<uuid::Uuid> =
         sqlx::query_scalar("select task from attempt where attempt = 1 order by claimed_at")

@@ -1,4 +1,4 @@
-//! Workers that leave.
+//! Workers that drain.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,11 @@ async fn a_task_without_a_turn_boundary_is_released_when_the_grace_ends() {
     world.spawn_alone(simulation(json!({"then": "block"}))).await;
     until("it runs", async || world.count("select count(task) from slot").await == 1).await;
     worker.signal("TERM");
-    assert_eq!(worker.exited().await.code(), Some(0), "a thread that is kept keeps nothing else");
+    assert_eq!(
+        worker.exited().await.code(),
+        Some(0),
+        "a blocked thread does not keep the process alive"
+    );
     assert_eq!(world.count("select count(*) from queue").await, 1);
     assert_eq!(world.count("select sum(failures) from task").await, 0);
     world.assert_sound().await;
@@ -112,7 +116,7 @@ async fn a_worker_draining_during_an_outage_exits_in_time_and_logs_its_tasks() {
     worker.signal("TERM");
     assert_eq!(worker.exited().await.code(), Some(1));
     assert!(logged.elapsed() < Duration::from_secs(8), "{:?}", logged.elapsed());
-    worker.until_logged("3 tasks could not be given back").await;
+    worker.until_logged("3 tasks could not be released").await;
     server.restart();
     let _next = WorkerProcess::on(world.url());
     world.all_complete_once(&tasks, 20, sampler).await;

@@ -1,4 +1,4 @@
-/* While the file named by ADJUTANT_TEST_DISK_IS_FULL is there, no table can grow. */
+/* While the file named by ADJUTANT_TEST_DISK_IS_FULL exists, no table can grow. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -15,15 +15,15 @@ async fn a_panic_fails_its_task_at_the_first_attempt_and_nothing_else() {
     let panics = world.spawn_alone(simulation(json!({"turns": 1, "then": "panic"}))).await;
     let others = world.spawn_many(10, &simulation(json!({"turns": 1}))).await;
     world.until_finished(11).await;
-    assert_eq!(fate(&world, panics).await, failed(FailureKind::Internal, 1));
-    let said: String = sqlx::query_scalar("select error from task where id = $1")
+    assert_eq!(ending(&world, panics).await, failed(FailureKind::Internal, 1));
+    let error: String = sqlx::query_scalar("select error from task where id = $1")
         .bind(panics.0)
         .fetch_one(&world.sql)
         .await
         .unwrap();
-    assert!(said.contains("it was to panic"), "{said}");
+    assert!(error.contains("simulated panic"), "{error}");
     for other in others {
-        assert_eq!(fate(&world, other).await, (TaskState::Completed, None, 1));
+        assert_eq!(ending(&world, other).await, (TaskState::Completed, None, 1));
     }
     world.assert_ended_once().await;
 }
@@ -49,7 +49,7 @@ async fn a_hanging_task_keeps_its_lease_while_others_run_and_a_cancel_frees_it()
     })
     .await;
     world.store.cancel(hangs).await.unwrap();
-    assert_eq!(fate(&world, hangs).await, (TaskState::Cancelled, None, 1));
+    assert_eq!(ending(&world, hangs).await, (TaskState::Cancelled, None, 1));
     world.assert_ended_once().await;
 }
 
@@ -61,13 +61,13 @@ async fn a_task_that_runs_for_too_long_fails_with_its_time_counted_over_all_atte
     let hangs = world.spawn_alone(simulation(json!({"then": "hang"}))).await;
     let turns = world.spawn_alone(simulation(json!({"turns": 100, "turn_ms": 100}))).await;
     let mut first = limited();
-    until("it is under way", async || world.count("select count(*) from turn").await >= 10).await;
+    until("turns are stored", async || world.count("select count(*) from turn").await >= 10).await;
     let _second = limited();
     first.signal("TERM");
     assert!(first.exited().await.success());
     world.until_finished(2).await;
     for task in [hangs, turns] {
-        let (state, failure, _) = fate(&world, task).await;
+        let (state, failure, _) = ending(&world, task).await;
         assert_eq!((state, failure), (TaskState::Failed, Some(FailureKind::Timeout)));
     }
     let ran: f64 = sqlx::query_scalar(
@@ -77,7 +77,7 @@ async fn a_task_that_runs_for_too_long_fails_with_its_time_counted_over_all_atte
     .fetch_one(&world.sql)
     .await
     .unwrap();
-    assert!((2.0..6.0).contains(&ran), "it ran for {ran} s in all");
+    assert!((2.0..6.0).contains(&ran), "the task ran for {ran} s in total");
     world.assert_ended_once().await;
 }
 
@@ -98,8 +98,8 @@ async fn a_task_that_kills_its_worker_every_time_is_lost_after_three_of_them() {
         world.finished().await == 2
     })
     .await;
-    assert_eq!(fate(&world, resumed).await, failed(FailureKind::Lost, 3));
-    assert_eq!(fate(&world, once).await, failed(FailureKind::Lost, 1));
+    assert_eq!(ending(&world, resumed).await, failed(FailureKind::Lost, 3));
+    assert_eq!(ending(&world, once).await, failed(FailureKind::Lost, 1));
     world.assert_ended_once().await;
 }
 
@@ -107,8 +107,8 @@ fn failed(failure: FailureKind, attempts: i32) -> (TaskState, Option<FailureKind
     (TaskState::Failed, Some(failure), attempts)
 }
 
-/// How it ended, and in which attempt.
-async fn fate(world: &World, task: TaskId) -> (TaskState, Option<FailureKind>, i32) {
+/// The state, the failure and the attempt in which the task ended.
+async fn ending(world: &World, task: TaskId) -> (TaskState, Option<FailureKind>, i32) {
     let (state, failure, attempt): (String, Option<String>, i32) =
         sqlx::query_as("select state, failure, attempt from task_history where id = $1")
             .bind(task.0)

@@ -1,4 +1,4 @@
-//! What notices save, and what is left without them.
+//! The latency of starts and cancels, with and without notices.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LISTENING: &str = "LISTEN connection works";
 #[tokio::test(flavor = "multi_thread")]
 async fn without_notifications_tasks_start_in_a_second_and_cancels_stop_in_two() {
     let world = World::new().await;
-    // In another database nothing of ours is ever said.
+    // Notices are per database, so a worker that listens in another one receives none.
     let _worker = WorkerProcess::start(simulate(world.url()).args([
         "--listen-url",
         server(),
@@ -27,9 +27,9 @@ async fn without_notifications_tasks_start_in_a_second_and_cancels_stop_in_two()
         "30",
     ]));
     until("it has looked around", async || {
-        let looks = "select count(*) from pg_stat_activity
+        let polls = "select count(*) from pg_stat_activity
             where datname = current_database() and state = 'idle' and query like '%poll_1%'";
-        world.count(looks).await > 0
+        world.count(polls).await > 0
     })
     .await;
     let (started_in, stopped_in) = start_and_cancel(&world).await;
@@ -58,7 +58,7 @@ async fn a_worker_detects_lost_notifications() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_stops_a_running_task_within_a_second_and_the_next_has_its_slot() {
+async fn a_cancel_stops_a_running_task_within_a_second_and_frees_its_slot() {
     let world = World::new().await;
     let worker = WorkerProcess::start(simulate(world.url()).args([
         "--concurrency",
@@ -72,8 +72,8 @@ async fn a_cancel_stops_a_running_task_within_a_second_and_the_next_has_its_slot
     assert!(stopped_in < 1.0, "stopped in {stopped_in} s");
 }
 
-/// By the database's clock: from a spawn to its claim; and from a cancel to the claim of the next
-/// task by the same worker, which can run only one.
+/// The seconds from a spawn to its claim, and from a cancel to the claim of the next task by the same
+/// worker, which runs one task at a time. By the clock of the database.
 async fn start_and_cancel(world: &World) -> (f64, f64) {
     let running = world.spawn_alone(simulation(json!({"then": "hang"}))).await;
     until("it runs", async || world.count("select count(task) from slot").await == 1).await;
@@ -128,7 +128,7 @@ async fn a_new_cap_takes_effect_within_a_second() {
             .await
             .unwrap();
     assert!(last < 1.0, "the last started after {last} s");
-    // The looks see that none starts above it.
+    // The sampler asserts that no task starts above the cap.
     sampler.set_cap(&world, 3).await;
     tasks.extend(world.spawn_many(10, &simulation(json!({"work_ms": 10}))).await);
     world.all_complete_once(&tasks, 0, sampler).await;
@@ -164,14 +164,14 @@ async fn an_exiting_process_sends_its_pending_notifications() {
     let world = World::new().await;
     let mut listener = Listener::connect(world.url(), WorkerId::new()).await.unwrap();
     let leaving = Store::open(world.url(), 2).await.unwrap();
-    // The second is kept back for a moment, to be one with a third.
+    // The second notice is delayed, so that a third could be merged with it.
     leaving.notify_workers(NotifyTarget::All);
     leaving.notify_workers(NotifyTarget::All);
     leaving.close().await;
     for _ in 0..2 {
-        let heard = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
-        let news = heard.expect("it is said").unwrap();
-        assert!(matches!(news, Notice::Queued { target: NotifyTarget::All, .. }), "{news:?}");
+        let received = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
+        let notice = received.expect("a notice arrives").unwrap();
+        assert!(matches!(notice, Notice::Queued { target: NotifyTarget::All, .. }), "{notice:?}");
     }
 }
 
@@ -202,8 +202,8 @@ async fn a_spawn_that_commits_after_the_pause_is_still_notified() {
 }
 
 async fn queued(listener: &mut Listener) -> NotifyTarget {
-    let heard = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
-    let notice = heard.expect("a notice arrives").unwrap();
+    let received = tokio::time::timeout(Duration::from_secs(10), listener.next()).await;
+    let notice = received.expect("a notice arrives").unwrap();
     let Notice::Queued { target, .. } = notice else { panic!("{notice:?}") };
     target
 }

@@ -1,4 +1,4 @@
-//! A small library that stands between a program and the system, compiled when it is needed.
+//! A library for LD_PRELOAD that replaces functions of libc. It is compiled by the test.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// None where programs are not linked in a way that lets us stand between.
+    /// `None` on systems without LD_PRELOAD.
     pub fn build(name: &str, source: &str) -> Option<Self> {
         if !cfg!(target_os = "linux") {
-            eprintln!("skipped: {name} needs LD_PRELOAD, which is there on Linux only");
+            eprintln!("skipped: {name} needs LD_PRELOAD, which exists only on Linux");
             return None;
         }
         let dir = TempDir::new().unwrap();
@@ -39,7 +39,7 @@ impl Shim {
     }
 }
 
-/// A server that root starts runs as somebody else.
+/// PostgreSQL runs as another user if root starts it.
 fn open_to_all(dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();

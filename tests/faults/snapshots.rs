@@ -6,8 +6,8 @@ use crate::store::shared_context::{list_keys, write};
 use crate::store::snapshots::overlay_rows;
 use crate::support::fleet::{CLERK, Done, Fleet, to};
 
-/// Before and after each step that has to do with the overlay: the claim, a call before and after
-/// it is stored, and the end.
+/// Fault points around each step that uses the overlay: the claim, a tool call before and after its
+/// result is stored, and the end.
 const FAULTS: [&str; 6] = [
     "claimed:kill",
     "checkpointed:kill:2",
@@ -69,7 +69,7 @@ async fn an_overlay_is_written_once_whenever_its_worker_is_killed_and_ends_with_
         let keys = list_keys(&fleet.world, session).await;
         assert_eq!(
             keys["keys"][0]["version"], 2,
-            "{fault}: the orchestrator's two writes, and no other"
+            "{fault}: only the two writes of the orchestrator"
         );
     }
     assert_eq!(overlay_rows(&fleet.world).await, 0);
@@ -81,7 +81,7 @@ fn entry((value, version): (&str, i64)) -> (String, i64) {
     (value.to_owned(), version)
 }
 
-/// The value and the version that each call gave, in order.
+/// The value and the version in the answer of each call, in order.
 fn seen(done: &Done) -> Vec<(String, i64)> {
     let results = (1..=4).flat_map(|turn| done.results_of(turn));
     let entries = results.map(|result| serde_json::from_str::<Value>(&result).unwrap());

@@ -1,4 +1,4 @@
-//! What must be true while the fleet works, and after it.
+//! Assertions about a fleet, during its work and afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 
 use crate::support::world::{World, until_within};
 
-/// Looks at the slots again and again, on a connection of its own: between two looks at the same
-/// cap, use stays within it or falls. A database that is away is asked again.
+/// Samples the slots on its own connection and asserts that, between two samples at the same cap,
+/// the number in use stays within the cap or falls. It reconnects to a database that is down.
 pub struct Sampler {
     done: Arc<AtomicBool>,
     changes: Arc<AtomicU64>,
@@ -25,7 +25,7 @@ impl Sampler {
         Self { done, changes, samples }
     }
 
-    /// Changes the cap; looks before and after it are not compared.
+    /// Changes the cap. Samples before and after the change are not compared.
     pub async fn set_cap(&self, world: &World, cap: i32) {
         self.changes.fetch_add(1, Ordering::SeqCst);
         world.store.set_cap(cap).await.unwrap();
@@ -35,7 +35,7 @@ impl Sampler {
     async fn finish(self) {
         self.done.store(true, Ordering::SeqCst);
         let samples = self.samples.await.unwrap();
-        assert!(samples > 10, "only {samples} looks");
+        assert!(samples > 10, "only {samples} samples");
     }
 }
 
@@ -67,12 +67,12 @@ async fn sample(url: String, done: Arc<AtomicBool>, changes: Arc<AtomicU64>) -> 
     samples
 }
 
-/// How long the fleet may take for what it is given.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long the fleet may take for all tasks.
+const DEADLINE: Duration = Duration::from_secs(90);
 
 impl World {
     pub async fn finished(&self) -> i64 {
-        // Asked while the database may be away.
+        // The database may be down at this time.
         sqlx::query_scalar("select count(*) from task where finished_at is not null")
             .fetch_one(&self.sql)
             .await
@@ -80,20 +80,20 @@ impl World {
     }
 
     pub async fn until_finished(&self, count: i64) {
-        until_within(PATIENCE, &format!("{count} tasks have ended"), async || {
+        until_within(DEADLINE, &format!("{count} tasks have ended"), async || {
             self.finished().await >= count
         })
         .await;
     }
 
-    /// Waits until all have completed, and sees that they did so once, turn by turn, with their
-    /// results.
+    /// Waits until all tasks have completed, and asserts that each did so once, with its result and
+    /// all turns.
     pub async fn all_complete_once(&self, tasks: &[TaskId], turns: i64, sampler: Sampler) {
         self.until_finished(i64::try_from(tasks.len()).unwrap()).await;
         sampler.finish().await;
         self.assert_ended_once().await;
         let ids: Vec<_> = tasks.iter().map(|task| task.0).collect();
-        let good: i64 = sqlx::query_scalar(
+        let correct: i64 = sqlx::query_scalar(
             "select count(*) from task t
              where t.id = any($1) and t.state = 'completed' and t.result like 'started_us=%'
                and (select count(*) from turn where task = t.id) = $2",
@@ -104,22 +104,22 @@ impl World {
         .await
         .unwrap();
         assert_eq!(
-            good,
+            correct,
             i64::try_from(tasks.len()).unwrap(),
             "all completed, with result and turns"
         );
     }
 
-    /// Where no lease ran out: only what had not begun was given back.
+    /// For tests in which no lease expires: only tasks without a turn were released.
     pub async fn assert_no_work_was_thrown_away(&self) {
-        let given_up = "select count(*) from attempt where outcome <> 'completed' and turns > 0";
-        assert_eq!(self.count(given_up).await, 0);
+        let abandoned = "select count(*) from attempt where outcome <> 'completed' and turns > 0";
+        assert_eq!(self.count(abandoned).await, 0);
     }
 
     /// Every task has ended once, its turns have no gap, and no attempt follows the one that ended
     /// it.
     pub async fn assert_ended_once(&self) {
-        for (what, query) in [
+        for (problem, query) in [
             ("not ended", "select id from task where finished_at is null"),
             (
                 "not ended once",
@@ -127,7 +127,7 @@ impl World {
                  where (select count(*) from event e where e.task = t.id and e.kind in ('completed', 'failed', 'cancelled')) <> 1",
             ),
             (
-                "completed, but not in its last attempt and only there",
+                "completed in another attempt than the last",
                 "select t.id from task t
                  where t.state = 'completed' and array(
                     select a.attempt from attempt a where a.task = t.id and a.outcome = 'completed'
@@ -144,7 +144,7 @@ impl World {
             ("a slot in use", "select task from slot where task is not null"),
         ] {
             let wrong: Vec<(uuid::Uuid,)> = sqlx::query_as(query).fetch_all(&self.sql).await.unwrap();
-            assert!(wrong.is_empty(), "{what}: {wrong:?}");
+            assert!(wrong.is_empty(), "{problem}: {wrong:?}");
         }
         self.assert_sound().await;
     }

@@ -1,4 +1,4 @@
-/* The time of day is off by ADJUTANT_TEST_CLOCK_OFF_BY seconds; the clock that only ticks is as it was. */
+/* Shifts the wall clock by ADJUTANT_TEST_CLOCK_OFF_BY seconds. The monotonic clock is unchanged. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

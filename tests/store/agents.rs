@@ -2,9 +2,9 @@
 
 use adjutant_agent::{
     AgentDefinition, AgentDraft, AgentSpec, Budget, DefinitionLimits, Equipment, ErrorCode,
-    InheritancePolicy, OnWorkerLoss, Skill, ToolDefinition,
+    InheritancePolicy, OnWorkerLoss, Skill, TaskId, ToolDefinition,
 };
-use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition};
+use adjutant_store::{NewDelegation, NewTask, Operator, Quota, Redefinition};
 use serde_json::json;
 
 use crate::support::world::{World, assert_refused, tool};
@@ -246,107 +246,184 @@ fn skill(name: &str) -> Skill {
     Skill { name: name.to_owned(), instructions: "Count first.".to_owned(), ..Skill::default() }
 }
 
-fn equipment() -> Equipment {
-    Equipment {
-        skills: vec![skill("own"), skill("more")],
-        inheritance: Some(InheritancePolicy::default()),
-        sections: true,
-        envelope: true,
-    }
+/// The configuration of a task that is delegated to an agent in a session with this model.
+async fn config_of(
+    world: &World,
+    model: Option<&str>,
+    new: &NewDelegation,
+    operator: &Operator,
+) -> (AgentSpec, i32, String) {
+    let session = world.session_with(|session| session.model = model.map(str::to_owned)).await;
+    let task = world.store.delegate(session, new, operator, None).await.unwrap().id;
+    let (config, version, rule): (serde_json::Value, i32, String) = sqlx::query_as(
+        "select config, agent_version, on_worker_loss::text from task where id = $1",
+    )
+    .bind(task.0)
+    .fetch_one(&world.sql)
+    .await
+    .unwrap();
+    (serde_json::from_value(config).unwrap(), version, rule)
 }
 
-/// One with few settings, and one with ceilings and free-form agents.
-fn operators() -> [Operator; 2] {
-    let free_form = AgentDefinition {
-        spec: AgentSpec {
-            system_prompt: "You are ${_category}, ${_category}.".to_owned(),
-            ..AgentSpec::default()
-        },
-        ..agent("free-form", "any")
-    };
-    [
-        Operator { default_model: "config's".to_owned(), ..Operator::default() },
-        Operator {
-            default_timeout_s: Some(3.0),
-            max_timeout_s: Some(0.5),
-            max_turns_ceiling: 7,
-            free_form: Some(free_form),
-            ..Operator::default()
-        },
-    ]
+fn to_agent(name: &str) -> NewDelegation {
+    let task = NewTask { agent: name.to_owned(), assignment: "x".to_owned(), ..NewTask::default() };
+    NewDelegation { task, ..NewDelegation::default() }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_delegated_in_one_round_trip_is_what_it_would_be_in_two() {
+/// The agent `rich`, whose settings all differ from the defaults, and `plain`.
+async fn world_with_agents() -> World {
     let world = World::new().await;
-    let own = AgentSpec {
+    let budget =
+        Budget { max_input_tokens: Some(1), max_output_tokens: Some(2), max_cost_nanousd: None };
+    let spec = AgentSpec {
         model: "agent's".to_owned(),
         max_turns: 100,
         summary_prompt: Some("In short?".to_owned()),
-        timeout_s: Some(2.5),
-        budget: Budget {
-            max_input_tokens: Some(1),
-            max_output_tokens: Some(2),
-            max_cost_nanousd: None,
-        },
+        timeout_s: Some(2.0),
+        budget,
         skills: vec![skill("own")],
         inheritance: Some(InheritancePolicy { enabled: false, ..InheritancePolicy::default() }),
         ..AgentSpec::default()
     };
-    let rich =
-        AgentDefinition { spec: own, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
+    let rich = AgentDefinition { spec, on_worker_loss: OnWorkerLoss::Fail, ..agent("rich", "one") };
     world.store.publish_agents(&[agent("plain", "one"), rich]).await.unwrap();
-    let worker = world.worker().await;
-    world.store.set_cap(100).await.unwrap();
-    let given =
-        Budget { max_output_tokens: Some(3), max_cost_nanousd: Some(4), ..Budget::default() };
-    let operators = operators();
-    for model in [None, Some("session's".to_owned())] {
-        let session = world.session_with(|session| session.model = model).await;
-        let registered =
-            ["plain", "rich"].iter().flat_map(|name| operators.iter().map(move |o| (*name, o)));
-        for (name, operator) in registered.chain([("made-up", &operators[1])]) {
-            for (timeout_s, budget, summary_prompt, equipment) in [
-                (None, Budget::default(), None, Equipment::default()),
-                (Some(9.0), given, Some("Briefly?".to_owned()), equipment()),
-            ] {
-                let task = NewTask {
-                    agent: name.to_owned(),
-                    assignment: "x".to_owned(),
-                    ..NewTask::default()
-                };
-                let new = NewDelegation {
-                    task,
-                    timeout_s,
-                    budget,
-                    summary_prompt,
-                    equipment,
-                    ..NewDelegation::default()
-                };
-                let in_two = world.store.task_for_agent(session, &new, operator).await.unwrap();
-                world.store.delegate(session, &new, operator, None).await.unwrap();
-                let claim = world.claim_one(&worker).await;
-                let of = |config: serde_json::Value| {
-                    serde_json::from_value::<AgentSpec>(config).unwrap()
-                };
-                assert_eq!(
-                    of(claim.assignment.config),
-                    of(serde_json::Value::Object(in_two.config)),
-                    "{name}, {operator:?}, {new:?}"
-                );
-                let (version, rule): (i32, String) = sqlx::query_as(
-                    "select agent_version, on_worker_loss::text from task where id = $1",
-                )
-                .bind(claim.lease.task().0)
-                .fetch_one(&world.sql)
-                .await
-                .unwrap();
-                assert_eq!(
-                    (version, rule.as_str()),
-                    (in_two.agent_version, in_two.on_worker_loss.as_str())
-                );
-                claim.lease.complete("done".to_owned(), None).write().await.unwrap();
-            }
-        }
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_the_agents_then_the_sessions_then_the_configs() {
+    let world = world_with_agents().await;
+    let operator = Operator { default_model: "config's".to_owned(), ..Operator::default() };
+    for (agent, session, expected) in [
+        ("rich", Some("session's"), "agent's"),
+        ("plain", Some("session's"), "session's"),
+        ("plain", None, "config's"),
+    ] {
+        let (spec, _, _) = config_of(&world, session, &to_agent(agent), &operator).await;
+        assert_eq!(spec.model, expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_is_the_spawns_then_the_agents_then_the_operators_and_never_above_the_maximum() {
+    let world = world_with_agents().await;
+    for (spawn, agent, default, most, expected) in [
+        (Some(1.0), "rich", Some(3.0), None, Some(1.0)),
+        (None, "rich", Some(3.0), None, Some(2.0)),
+        (None, "plain", Some(3.0), None, Some(3.0)),
+        (None, "plain", None, None, None),
+        (Some(9.0), "plain", None, Some(5.0), Some(5.0)),
+        (None, "plain", None, Some(5.0), Some(5.0)),
+        (Some(1.0), "plain", None, Some(5.0), Some(1.0)),
+    ] {
+        let new = NewDelegation { timeout_s: spawn, ..to_agent(agent) };
+        let operator =
+            Operator { default_timeout_s: default, max_timeout_s: most, ..Operator::default() };
+        let (spec, _, _) = config_of(&world, None, &new, &operator).await;
+        assert_eq!(spec.timeout_s, expected, "{new:?} {operator:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegation_replaces_limits_of_its_agent_and_adds_to_its_skills() {
+    let world = world_with_agents().await;
+    let new = NewDelegation {
+        budget: Budget {
+            max_output_tokens: Some(3),
+            max_cost_nanousd: Some(4),
+            ..Budget::default()
+        },
+        summary_prompt: Some("Briefly?".to_owned()),
+        equipment: Equipment {
+            skills: vec![skill("own"), skill("more")],
+            inheritance: Some(InheritancePolicy::default()),
+            sections: true,
+            envelope: true,
+        },
+        ..to_agent("rich")
+    };
+    let operator = Operator { max_turns_ceiling: 7, ..Operator::default() };
+    let (spec, version, rule) = config_of(&world, None, &new, &operator).await;
+    let budget =
+        Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) };
+    assert_eq!((spec.budget, spec.max_turns), (budget, 7));
+    assert_eq!(spec.summary_prompt.as_deref(), Some("Briefly?"));
+    assert_eq!(spec.skills, [skill("own"), skill("own"), skill("more")]);
+    assert_eq!(spec.inheritance.map(|policy| policy.enabled), Some(false), "the agent's own");
+    assert!(spec.sections && spec.envelope);
+    assert_eq!((version, rule.as_str()), (1, "fail"));
+
+    let (spec, version, rule) = config_of(&world, None, &to_agent("plain"), &operator).await;
+    assert_eq!((spec.budget, spec.summary_prompt), (Budget::default(), None));
+    assert!(spec.skills.is_empty() && spec.inheritance.is_none());
+    assert!(!spec.sections && !spec.envelope);
+    assert_eq!((version, rule.as_str()), (1, "resume"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unregistered_name_is_a_free_form_agent_if_the_operator_allows_it() {
+    let world = world_with_agents().await;
+    let spec = AgentSpec {
+        system_prompt: "You are ${_category}, ${_category}.".to_owned(),
+        ..AgentSpec::default()
+    };
+    let free_form = AgentDefinition { spec, ..agent("free-form", "any") };
+    let operator = Operator { free_form: Some(free_form), ..Operator::default() };
+    let (spec, version, _) = config_of(&world, None, &to_agent("made-up"), &operator).await;
+    assert_eq!(spec.system_prompt, "You are made-up, made-up.");
+    assert_eq!(version, 0);
+    let session = world.session().await;
+    let named = world.store.agent_for(session, "made-up", &operator).await.unwrap();
+    assert_eq!(named.definition.spec.system_prompt, "You are made-up, made-up.");
+    for (name, operator) in [("made-up", &Operator::default()), ("Not A Name", &operator)] {
+        let delegated = world.store.delegate(session, &to_agent(name), operator, None).await;
+        assert_refused(delegated, ErrorCode::AgentNotFound);
+        let found = world.store.agent_for(session, name, operator).await;
+        assert_refused(found, ErrorCode::AgentNotFound);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_given_specification_takes_the_place_of_the_agents_within_the_operators_ceilings() {
+    let world = world_with_agents().await;
+    let given = AgentSpec { max_turns: 50, ..AgentSpec::default() };
+    let mut new = NewDelegation { spec: Some(given), ..to_agent("nobody") };
+    new.task.agent_version = 4;
+    new.task.on_worker_loss = OnWorkerLoss::Fail;
+    let operator = Operator { max_turns_ceiling: 7, ..Operator::default() };
+    let (spec, version, rule) = config_of(&world, Some("session's"), &new, &operator).await;
+    assert_eq!((spec.max_turns, spec.model.as_str()), (7, "session's"));
+    assert_eq!((version, rule.as_str()), (4, "fail"));
+}
+
+/// What `Store::delegate` does with a task must not depend on whether it takes the concurrent path.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_the_quota_and_the_webhook_of_a_delegated_task_are_kept() {
+    let world = world_with_agents().await;
+    let session = world.session().await;
+    let id = TaskId::new();
+    let mut new = to_agent("plain");
+    new.task.id = Some(id);
+    let operator = Operator::default();
+    let spawned = world.store.delegate(session, &new, &operator, None).await.unwrap();
+    assert_eq!(spawned.id, id);
+
+    let mut limited = to_agent("plain");
+    limited.task.metadata.insert("dialect".to_owned(), "some".into());
+    limited.task.quota = Some(Quota { max_executions: Some(1), ..Quota::default() });
+    world.store.delegate(session, &limited, &operator, None).await.unwrap();
+    let second = world.store.delegate(session, &limited, &operator, None).await;
+    assert_refused(second, ErrorCode::MaxTasksExceeded);
+
+    let mut hooked = to_agent("plain");
+    hooked.task.webhook =
+        serde_json::from_value(serde_json::json!({"url": "https://x.test/", "events": []})).ok();
+    let task = world.store.delegate(session, &hooked, &operator, None).await.unwrap().id;
+    let stored: Option<String> =
+        sqlx::query_scalar("select webhook ->> 'url' from task where id = $1")
+            .bind(task.0)
+            .fetch_one(&world.sql)
+            .await
+            .unwrap();
+    assert_eq!(stored.as_deref(), Some("https://x.test/"));
 }

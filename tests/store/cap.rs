@@ -65,6 +65,31 @@ async fn a_shrink_waits_for_claims_in_flight_and_none_follows_it() {
     assert!(worker.claim(1).await.unwrap().is_empty());
 }
 
+/// The test's transaction stands for a change of the cap, which locks the slots in their order.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_session_does_not_deadlock_with_a_change_of_the_cap() {
+    let world = World::new().await;
+    world.store.set_cap(2).await.unwrap();
+    let worker = world.worker().await;
+    let other = world.session().await;
+    world.spawn(other, 1).await;
+    let in_slot_1 = world.claim_one(&worker).await;
+    let session = world.session().await;
+    world.spawn(session, 2).await;
+    let _first_in_slot_2 = world.claim_one(&worker).await;
+    in_slot_1.lease.complete("done".to_owned(), None).write().await.unwrap();
+    let _second_in_slot_1 = world.claim_one(&worker).await;
+
+    let mut change = world.hold("select from slot where n = 1 for update").await;
+    let store = world.store.clone();
+    let deletion = tokio::spawn(async move { store.delete_session(session).await });
+    world.until_blocked(1).await;
+    sqlx::query("select from slot where n = 2 for update").execute(&mut *change).await.unwrap();
+    change.commit().await.unwrap();
+    deletion.await.unwrap().unwrap();
+    assert_eq!(world.store.slots().await.unwrap().used, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn caps_changed_under_load_are_never_exceeded() {
     let world = World::with_connections(12).await;

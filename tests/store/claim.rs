@@ -156,9 +156,10 @@ async fn an_end_that_waits_for_a_spawn_in_flight_admits_its_task() {
     world.spawn(session, 1).await;
     let claim = world.claim_one(&worker).await;
     let spawn = format!(
-        r#"select spawn_1({}, '[{{"id": "{}", "agent": "a", "agent_version": 1, "config": {{}}, "assignment": "x",
-            "pool": "default", "priority": 0, "on_worker_loss": "resume", "max_failures": 3, "depends_on": [],
-            "queue": true}}]', null, null, null, null, null, null)"#,
+        r#"select spawn_1(
+               row(array[{}], array['{}'::uuid], array['a'], array['x'], array['default'], array[0], array['{{"queue": true}}'::jsonb],
+                   array[1], array['resume'], array['{{}}'::jsonb])::new_tasks, null, null, null, null, null
+           )"#,
         session.0,
         uuid::Uuid::now_v7()
     );

@@ -136,7 +136,7 @@ async fn bad_text_is_refused_by_field_and_nothing_is_created() {
     for (bad, field) in [
         (NewTask { agent: String::new(), ..task() }, "agent"),
         (NewTask { agent: nul.clone(), ..task() }, "agent"),
-        (NewTask { assignment: nul.clone(), ..task() }, "assignment"),
+        (NewTask { assignment: nul.clone(), ..task() }, "task"),
         (NewTask { label: Some(nul.clone()), ..task() }, "label"),
         (NewTask { pool: nul.clone(), ..task() }, "pool"),
         (NewTask { metadata: [(nul, 1.into())].into_iter().collect(), ..task() }, "metadata"),

@@ -131,3 +131,22 @@ async fn releasing_and_waiting_cost_no_failure() {
     assert_eq!(world.count("select failures::bigint from task").await, 0);
     assert_eq!(world.drain(&worker).await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_started_in_the_future_can_be_swept() {
+    let world = World::new().await;
+    let (session, worker, claim) = world.one_running().await;
+    claim.lease.release().write().await.unwrap();
+    // The database's clock was an hour ahead when the task started.
+    sqlx::query("update task set started_at = now() + interval '1 hour', max_failures = 1")
+        .execute(&world.sql)
+        .await
+        .unwrap();
+    world.spawn(session, 1).await;
+    let (late, other) = (world.claim_one(&worker).await, world.claim_one(&worker).await);
+    world.expire(late.lease.id()).await;
+    world.expire(other.lease.id()).await;
+    let swept = worker.sweep(Duration::ZERO).await.unwrap();
+    assert_eq!(swept.len(), 2, "one task does not keep the other from being swept");
+    assert_eq!(world.state(session, FIRST).await, TaskState::Failed);
+}

@@ -2,7 +2,7 @@
 
 use adjutant_agent::{Budget, FailureKind, TaskId};
 use adjutant_script::{Answer, Script, Usage, When, text, tool_call};
-use adjutant_store::{Await, NewDelegation, NewTask, NewWorker, Operator};
+use adjutant_store::{Await, NewDelegation, NewWorker, Operator};
 use serde_json::json;
 
 use crate::support::fleet::{CLERK, Done, Fleet, WIRES, model_config, to};
@@ -160,9 +160,8 @@ async fn a_tree_stops_at_the_budget_of_its_root() {
     fleet.delegate(session, root).await;
     let claim = fleet.world.claim_one(&ours).await;
     let child = to(CLERK, "Go on without end.");
-    let child: NewTask =
-        fleet.world.store.task_for_agent(session, &child, &Operator::default()).await.unwrap();
-    let child = claim.lease.spawn(&[child], None).await.unwrap().remove(0).id;
+    let children = claim.lease.delegate("call", &[child], &Operator::default()).await.unwrap();
+    let child = children[0].id;
     claim.lease.wait(vec![child], Await::All).write().await.unwrap();
     assert_over_budget(
         &fleet.done(child).await,

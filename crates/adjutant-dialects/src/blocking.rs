@@ -3,7 +3,7 @@
 use adjutant_agent::{
     AgentSpec, EndedTask, ErrorCode, Refusal, SessionId, TaskId, TaskNumber, TaskState,
 };
-use adjutant_store::{Check, NewTask, Quota, TaskRecord, TaskView};
+use adjutant_store::{Check, NewDelegation, NewTask, Quota, TaskRecord, TaskView};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -53,7 +53,6 @@ impl Context<'_> {
         let task = NewTask {
             id: Some(id),
             agent: new.agent.to_owned(),
-            config: self.policy.operator.config_of(new.spec)?,
             assignment: new.assignment,
             label: new.label,
             metadata: new.metadata,
@@ -62,10 +61,15 @@ impl Context<'_> {
             traceparent: call.traceparent(),
             ..NewTask::default()
         };
-        let spawned =
-            self.store.spawn(session.id, &[task], key.as_ref().map(CallKey::as_ref)).await?;
-        let first = spawned.first().ok_or_else(|| bug(&"a spawn of one task returned none"))?;
-        Ok(SpawnedTask { number: first.number, is_new: first.id == id })
+        let new = NewDelegation {
+            task,
+            spec: Some(new.spec),
+            any_length: true,
+            ..NewDelegation::default()
+        };
+        let key = key.as_ref().map(CallKey::as_ref);
+        let spawned = self.store.delegate(session.id, &new, &self.policy.operator, key).await?;
+        Ok(SpawnedTask { number: spawned.number, is_new: spawned.id == id })
     }
 
     /// Waits again for an existing task.

@@ -3,7 +3,7 @@
 use adjutant_agent::{
     AgentSpec, Arguments, Delegation, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
 };
-use adjutant_store::{NewTask, Operator};
+use adjutant_store::{NewDelegation, Operator};
 use serde_json::Value;
 
 use crate::spec::nested::{ChildCall, actions_tool};
@@ -51,10 +51,9 @@ pub struct NestedParent<'a> {
     pub settings: &'a DialectSettings,
 }
 
-/// A child before it is stored.
+/// A child before it is stored; its specification is given.
 pub struct PlannedChild {
-    pub task: NewTask,
-    pub(crate) spec: AgentSpec,
+    pub delegation: NewDelegation,
 }
 
 impl NestedCalls {

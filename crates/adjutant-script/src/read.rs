@@ -8,9 +8,9 @@ use crate::script::Script;
 /// A script that cannot be played.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// What is wrong, and where: `file:line: what`.
+    /// Displays as `file:line: message`.
     #[error("{}:{line}: {message}", path.display())]
     Wrong { path: PathBuf, line: usize, message: String },
 }

@@ -3,6 +3,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sqlx::types::Json;
 
+use crate::json::to_json;
 use crate::text::refuse_nul;
 use crate::{Error, Operator, Result, Store};
 
@@ -102,24 +103,19 @@ impl Store {
         name: &str,
         operator: &Operator,
     ) -> Result<Agent> {
-        Ok(self.agent_and_model(session, name, operator).await?.0)
-    }
-
-    /// An agent, and the session's model for agents without one.
-    pub(crate) async fn agent_and_model(
-        &self,
-        session: SessionId,
-        name: &str,
-        operator: &Operator,
-    ) -> Result<(Agent, Option<String>)> {
+        let operator = to_json(operator)?;
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select s.model, (select to_jsonb(a) from agent_1(s.id, $2) a) as "agent: Json<Agent>"
+                    r#"select coalesce(
+                           (select to_jsonb(a) from agent_1(s.id, $2) a),
+                           jsonb_build_object('version', 0, 'definition', free_form_agent_1($3, $2))
+                       ) as "agent!"
                        from session s
                        where s.id = $1"#,
                     session.0,
-                    crate::text::storable(name.to_owned())
+                    crate::text::storable(name.to_owned()),
+                    operator
                 )
                 .fetch_optional(connection)
                 .await
@@ -128,14 +124,12 @@ impl Store {
         let Some(row) = row else {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         };
-        let free_form =
-            || operator.free_form_agent(name).map(|definition| Agent { definition, version: 0 });
-        let Some(agent) = row.agent.map(|agent| agent.0).or_else(free_form) else {
-            return Err(
-                Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {name}")).into()
-            );
-        };
-        Ok((agent, row.model))
+        if row.agent["definition"].is_null() {
+            let message = format!("Agent not found: {name}");
+            return Err(Refusal::new(ErrorCode::AgentNotFound, message).into());
+        }
+        serde_json::from_value(row.agent)
+            .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
     }
 }
 

@@ -12,7 +12,7 @@ const MAX_BATCH: usize = 1000;
 pub(crate) const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Refuses what cannot be a batch, naming the field.
-pub(crate) fn check_batch(tasks: &[NewTask]) -> Result<(), Refusal> {
+pub(crate) fn check_batch(tasks: &[&NewTask]) -> Result<(), Refusal> {
     if tasks.is_empty() || tasks.len() > MAX_BATCH {
         return Err(Refusal::invalid(
             "tasks",
@@ -69,7 +69,7 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), Refusal> {
 }
 
 /// Takes away what can run, again and again; what is left is in a circle, or behind one.
-fn check_circles(tasks: &[NewTask]) -> Result<(), Refusal> {
+fn check_circles(tasks: &[&NewTask]) -> Result<(), Refusal> {
     let mut left: Vec<usize> = (0..tasks.len()).collect();
     loop {
         let blocked = |place: &usize| {
@@ -98,6 +98,10 @@ mod tests {
 
     use super::*;
 
+    fn check(tasks: &[NewTask]) -> Result<(), Refusal> {
+        check_batch(&tasks.iter().collect::<Vec<_>>())
+    }
+
     fn batch(dependencies: &[&[usize]]) -> Vec<NewTask> {
         let task = |places: &&[usize]| NewTask {
             agent: "a".to_owned(),
@@ -112,10 +116,10 @@ mod tests {
         for good in
             [&[&[][..]][..], &[&[1], &[]], &[&[1, 2], &[2], &[]], &[&[], &[0], &[0], &[1, 2]]]
         {
-            assert_eq!(check_batch(&batch(good)), Ok(()), "{good:?}");
+            assert_eq!(check(&batch(good)), Ok(()), "{good:?}");
         }
         for bad in [&[&[0][..]][..], &[&[1], &[0]], &[&[], &[2], &[3], &[1]], &[&[1], &[2], &[1]]] {
-            let refusal = check_batch(&batch(bad)).unwrap_err();
+            let refusal = check(&batch(bad)).unwrap_err();
             assert!(refusal.message.contains("waits for itself"), "{bad:?}: {refusal}");
         }
     }
@@ -125,7 +129,7 @@ mod tests {
         let with = |change: fn(&mut NewTask)| {
             let mut task = NewTask { agent: "a".to_owned(), ..NewTask::default() };
             change(&mut task);
-            check_batch(&[task])
+            check(&[task])
         };
         assert_eq!(with(|_| ()), Ok(()));
         for (change, field) in [

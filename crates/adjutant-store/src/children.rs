@@ -1,72 +1,13 @@
-//! What an agent that delegates does with its children. It sees those of its own task, and nobody else's.
+//! What a running task does with its children. It sees no other tasks.
 
 use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, LeaseId, Outcome, Refusal, TaskNumber, TaskView, ToolResult};
-use serde_json::{Value, json};
 use sqlx::types::Json;
 
-use crate::batch::check_batch;
-use crate::delegate::{check_task, json as json_of, row};
-use crate::spawn::{Made, to_row};
-use crate::{Lease, NewDelegation, NewTask, Operator, Result, Spawned, tool_result};
+use crate::{Lease, Result, tool_result};
 
 impl Lease {
-    /// Gives children of the leased task to agents of its session, all or none. `call` is what asks for them, in the last turn:
-    /// asking again gets the same children, whatever has become of them.
-    pub async fn delegate(
-        &self,
-        call: &str,
-        new: &[NewDelegation],
-        operator: &Operator,
-    ) -> Result<Vec<Spawned>> {
-        let tasks: Vec<NewTask> = new.iter().map(|new| new.task.clone()).collect();
-        tasks.iter().try_for_each(|task| check_task(&task.assignment))?;
-        check_batch(&tasks)?;
-        let rows = new.iter().map(row).collect::<Result<Vec<_>>>()?;
-        self.place(call, &tasks, rows, json_of(operator)?).await
-    }
-
-    /// Makes children of the leased task that have their configurations already, all or none; otherwise as [`Lease::delegate`].
-    pub async fn spawn_by_call(&self, call: &str, children: &[NewTask]) -> Result<Vec<Spawned>> {
-        check_batch(children)?;
-        let rows = children.iter().map(to_row).collect::<std::result::Result<Vec<_>, _>>()?;
-        self.place(call, children, rows, json!({})).await
-    }
-
-    async fn place(
-        &self,
-        call: &str,
-        tasks: &[NewTask],
-        rows: Vec<Value>,
-        operator: Value,
-    ) -> Result<Vec<Spawned>> {
-        let notices = self.store.notices_of(tasks);
-        let call = format!("{}:{}", self.answers, crate::text::storable(call.to_owned()));
-        let made = self
-            .store
-            .call(async |connection| {
-                sqlx::query_as!(
-                    Made,
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position
-                       from delegate_children_1($1, $2, $3, $4, $5, $6, $7, $8)"#,
-                    self.session.0,
-                    self.slot,
-                    self.task.0,
-                    self.id.0,
-                    call,
-                    Value::Array(rows),
-                    operator,
-                    &notices.payloads,
-                )
-                .fetch_all(connection)
-                .await
-            })
-            .await?;
-        self.store.event_notifier.notify([self.session]);
-        made.into_iter().map(Made::spawned).collect()
-    }
-
     /// The children, in the order in which they were spawned.
     pub async fn children(&self) -> Result<Vec<TaskView>> {
         let children = self

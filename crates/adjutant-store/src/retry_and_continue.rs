@@ -10,7 +10,7 @@ use adjutant_agent::{
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
-use crate::delegate::{check_task, config, spec_at_spawn};
+use crate::delegate::one;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::status::known;
 use crate::{
@@ -38,7 +38,8 @@ impl Store {
     ) -> Result<Spawned> {
         let (session, number) = self.find_task(tenant, task).await?;
         let origin = self.origin(session, number, "retried").await?;
-        let retry = with_origin(origin.task, RETRY_OF, origin.id);
+        let mut retry = origin.task;
+        retry.config.insert(RETRY_OF.to_owned(), Value::String(origin.id.to_string()));
         one(self
             .spawn_as(origin.session, &[retry], Keyed { action: KeyedAction::Retry, key })
             .await?)
@@ -56,23 +57,16 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
         let origin = self.origin(session, number, "continued").await?;
-        let task = if new.task.agent.is_empty() {
-            check_task(&new.task.assignment)?;
-            let spec = as_spawned(Value::Object(origin.task.config))?;
-            NewTask {
-                agent: origin.task.agent,
-                agent_version: origin.task.agent_version,
-                config: config(&spec_at_spawn(new, spec, None, operator))?,
-                on_worker_loss: origin.task.on_worker_loss,
-                context: origin.task.context,
-                ..new.task.clone()
-            }
-        } else {
-            let context = origin.task.context;
-            NewTask { context, ..self.task_for_agent(session, new, operator).await? }
-        };
+        let mut new = new.clone();
+        new.task.context = origin.task.context;
+        if new.task.agent.is_empty() {
+            new.task.agent = origin.task.agent;
+            new.task.agent_version = origin.task.agent_version;
+            new.task.on_worker_loss = origin.task.on_worker_loss;
+            new.spec = Some(as_spawned(Value::Object(origin.task.config))?);
+        }
         let keyed = Keyed { action: KeyedAction::Continue, key };
-        one(self.spawn_as(session, &[with_origin(task, CONTINUES, origin.id)], keyed).await?)
+        one(self.delegate_as(session, &[new], operator, keyed, Some(origin.id)).await?)
     }
 
     /// The conversations of the tasks that a task with this configuration continues, oldest first.
@@ -165,16 +159,7 @@ impl Store {
     }
 }
 
-fn with_origin(mut task: NewTask, field: &str, origin: TaskId) -> NewTask {
-    task.config.insert(field.to_owned(), Value::String(origin.to_string()));
-    task
-}
-
 fn as_spawned(config: Value) -> Result<AgentSpec> {
     serde_json::from_value(config)
         .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))
-}
-
-fn one(mut spawned: Vec<Spawned>) -> Result<Spawned> {
-    spawned.pop().ok_or_else(|| Error::Unexpected(sqlx::Error::RowNotFound))
 }

@@ -1,26 +1,24 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adjutant_agent::{OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber, TaskState, Webhook};
-use serde::Serialize;
+use adjutant_agent::{OnWorkerLoss, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde_json::{Map, Value};
-use sqlx::types::Json;
-use uuid::Uuid;
 
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
-use crate::text::{refuse_nul, refuse_nul_in};
+use crate::json::to_json;
+use crate::new_tasks::{DEFAULT_MAX_FAILURES, NewTasks};
 use crate::worker_notifier::CommitNotices;
-use crate::{IdempotencyKey, Lease, NotifyTarget, Quota, Result, Store};
+use crate::{IdempotencyKey, Lease, NotifyTarget, Operator, Quota, Result, Store};
 
-/// A task to be made.
+/// A task to create.
 #[derive(Debug, Clone)]
 pub struct NewTask {
-    /// Of the caller's making, if it has to know whether a key found an older task.
+    /// Set by a caller that has to know whether an idempotency key found an older task.
     pub id: Option<TaskId>,
     pub agent: String,
     pub agent_version: i32,
-    /// The agent's configuration; the task keeps it whatever becomes of the agent.
+    /// The agent's configuration. The task keeps it when the agent changes.
     pub config: Map<String, Value>,
     pub assignment: String,
     pub label: Option<String>,
@@ -30,27 +28,27 @@ pub struct NewTask {
     pub priority: i16,
     pub delay: Option<Duration>,
     pub depends_on: Vec<Dependency>,
-    /// Accept to wait behind the session's window instead of being refused.
+    /// Wait outside the session's window instead of being refused.
     pub queue: bool,
     pub on_worker_loss: OnWorkerLoss,
     /// Workers that may be lost in a row without progress before the task fails.
     pub max_failures: i16,
     pub traceparent: Option<String>,
     pub context: TaskContext,
-    /// Who is told how it ends, instead of whom its session tells.
+    /// Receives its end, in place of the session's webhook.
     pub webhook: Option<Webhook>,
-    /// Refuse it if the tasks of its dialect in this session have used as much already.
+    /// Refuse it if the tasks of its dialect have used up this quota in the session.
     pub quota: Option<Quota>,
 }
 
-/// What a task's calls of `shared_context` read and change.
+/// The shared context that a task reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TaskContext {
-    /// What its session has, or for a child what its parent has.
+    /// That of its session, or for a child that of its parent.
     #[default]
     Shared,
-    /// A copy of that, taken in the spawn's transaction: nobody else sees what the task makes of it, the task sees nothing of what
-    /// others write later, and it ends with the task and its children.
+    /// A copy of that, taken in the spawn's transaction. Only the task and its children see it, and
+    /// it is deleted when the last of them ends.
     Snapshot,
 }
 
@@ -76,7 +74,7 @@ impl Default for NewTask {
             depends_on: Vec::new(),
             queue: false,
             on_worker_loss: OnWorkerLoss::Resume,
-            max_failures: 3,
+            max_failures: DEFAULT_MAX_FAILURES,
             traceparent: None,
             context: TaskContext::Shared,
             webhook: None,
@@ -85,25 +83,37 @@ impl Default for NewTask {
     }
 }
 
-/// A task that must complete first: an earlier one of the same spawner, or one of the same batch by its place from 0.
+/// A task that must complete first: an earlier one of the same spawner, or one of the same batch
+/// by its place, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependency {
     Task(TaskNumber),
     InBatch(usize),
 }
 
-/// A task that was made. It is durable when this is returned.
+/// A created task. It is durable when this is returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawned {
     pub id: TaskId,
     pub number: TaskNumber,
     pub state: TaskState,
-    /// How many of the tenant's tasks are before it, while it is queued.
+    /// The number of the tenant's tasks before it, while it is queued.
     pub queue_position: Option<i32>,
 }
 
+impl Dependency {
+    /// A task's number, or a negative place in the batch: -1 is its first task.
+    pub(crate) fn to_sql(&self) -> i32 {
+        match self {
+            Self::Task(number) => number.0,
+            // `check_batch` has made sure that it is below MAX_BATCH.
+            Self::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
+        }
+    }
+}
+
 impl Store {
-    /// Makes all of the tasks, or none.
+    /// Creates tasks that have their configurations, all or none.
     pub async fn spawn(
         &self,
         session: SessionId,
@@ -113,18 +123,20 @@ impl Store {
         self.spawn_as(session, tasks, Keyed { action: KeyedAction::Spawn, key }).await
     }
 
-    /// Makes all of the tasks, or none, in answer to an action.
+    /// Like [`Store::spawn`], for the idempotency keys of another action.
     pub(crate) async fn spawn_as(
         &self,
         session: SessionId,
         tasks: &[NewTask],
         keyed: Keyed<'_>,
     ) -> Result<Vec<Spawned>> {
-        spawn(self, session, tasks, keyed, None).await
+        let checked: Vec<&NewTask> = tasks.iter().collect();
+        check_batch(&checked)?;
+        let rows = NewTasks::configured(session, tasks)?;
+        Spawn { tasks: rows, operator: None, by: None, keyed }.call(self, &checked).await
     }
 
-    /// The notices of a transaction that spawns these tasks.
-    pub(crate) fn notices_of(&self, tasks: &[NewTask]) -> CommitNotices {
+    fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
         let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
         let pools: BTreeSet<_> =
             tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
@@ -134,205 +146,100 @@ impl Store {
 }
 
 impl Lease {
-    /// Makes children of the leased task, all or none. The session's limits never refuse them.
+    /// Creates children of the leased task that have their configurations, all or none. The
+    /// session's limits never refuse them.
     pub async fn spawn(
         &self,
         children: &[NewTask],
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
         let keyed = Keyed { action: KeyedAction::Spawn, key };
-        spawn(&self.store, self.session, children, keyed, Some(self)).await
+        let checked: Vec<&NewTask> = children.iter().collect();
+        check_batch(&checked)?;
+        let rows = NewTasks::configured(self.session, children)?;
+        let by = Some(Spawner { lease: self, call: None });
+        Spawn { tasks: rows, operator: None, by, keyed }.call(&self.store, &checked).await
     }
 }
 
-async fn spawn(
-    store: &Store,
-    session: SessionId,
-    tasks: &[NewTask],
-    keyed: Keyed<'_>,
-    parent: Option<&Lease>,
-) -> Result<Vec<Spawned>> {
-    if let Some(key) = keyed.key {
-        if parent.is_some() { key.check_for_children()? } else { key.check()? }
-    }
-    check_batch(tasks)?;
-    let rows = tasks.iter().map(Row::of).collect::<std::result::Result<Vec<_>, _>>()?;
-    let notices = store.notices_of(tasks);
-    let order = Order { session, tasks: Json(rows), keyed, notices };
-    let made = match (parent, store.limits.of_tasks()) {
-        (None, Some(most)) => order.place_within(store, most).await?,
-        (Some(_), _) | (None, None) => order.place(store, parent).await?,
-    };
-    store.event_notifier.notify([session]);
-    made.into_iter().map(Made::spawned).collect()
+/// A running task that spawns children. The same tool call finds the children that it has.
+pub(crate) struct Spawner<'a> {
+    pub(crate) lease: &'a Lease,
+    pub(crate) call: Option<String>,
 }
 
-/// Tasks that can be made, as far as one can tell without the database.
-struct Order<'a> {
-    session: SessionId,
-    tasks: Json<Vec<Row<'a>>>,
-    keyed: Keyed<'a>,
-    notices: CommitNotices,
+/// One call of `spawn_1`.
+pub(crate) struct Spawn<'a> {
+    pub(crate) tasks: NewTasks<'a>,
+    /// Resolves the tasks' agents, unless the tasks have their configurations.
+    pub(crate) operator: Option<&'a Operator>,
+    /// `None`: the session's orchestrator.
+    pub(crate) by: Option<Spawner<'a>>,
+    pub(crate) keyed: Keyed<'a>,
 }
 
-impl Order<'_> {
-    async fn place(&self, store: &Store, parent: Option<&Lease>) -> Result<Vec<Made>> {
-        store
-            .call(async |connection| {
-                sqlx::query_as!(
-                    Made,
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position
-           from spawn_1($1, $2, $3, sha256($4), $5, $6, $7, $8, $9)"#,
-                    self.session.0,
-                    &self.tasks as _,
-                    self.keyed.key.map(|key| key.key),
-                    self.keyed.key.map(|key| key.body),
-                    parent.map(|lease| lease.task.0),
-                    parent.map(|lease| lease.id.0),
-                    parent.map(|lease| lease.slot),
-                    &self.notices.payloads,
-                    self.keyed.action.as_str(),
-                )
-                .fetch_all(connection)
-                .await
-            })
-            .await
-    }
-
-    /// Under limits of the session's tenant: for those that do not wait, and for all.
-    async fn place_within(
-        &self,
-        store: &Store,
-        (max_active, max_queued): (i64, i64),
-    ) -> Result<Vec<Made>> {
-        store
-            .call(async |connection| {
-                sqlx::query_as!(
-                    Made,
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position
-                   from spawn_within_1($1, $2, $3, $4, $5, sha256($6), $7, $8)"#,
-                    max_active,
-                    max_queued,
-                    self.session.0,
-                    &self.tasks as _,
-                    self.keyed.key.map(|key| key.key),
-                    self.keyed.key.map(|key| key.body),
-                    &self.notices.payloads,
-                    self.keyed.action.as_str(),
-                )
-                .fetch_all(connection)
-                .await
-            })
-            .await
-    }
-}
-
-/// What `spawn_1` answers.
-pub(crate) struct Made {
-    pub(crate) id: Uuid,
-    pub(crate) number: i32,
-    pub(crate) state: String,
-    pub(crate) queue_position: Option<i32>,
-}
-
-impl Made {
-    pub(crate) fn spawned(self) -> Result<Spawned> {
-        Ok(Spawned {
-            id: TaskId(self.id),
-            number: TaskNumber(self.number),
-            state: crate::status::known(&self.state)?,
-            queue_position: self.queue_position,
-        })
-    }
-}
-
-/// A task as `spawn_1` reads it. What most tasks do not have is not said.
-#[derive(Serialize)]
-struct Row<'a> {
-    id: Uuid,
-    agent: &'a str,
-    agent_version: i32,
-    config: &'a Map<String, Value>,
-    assignment: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<&'a str>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    metadata: &'a Map<String, Value>,
-    pool: &'a str,
-    priority: i16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_s: Option<f64>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    depends_on: Vec<i32>,
-    queue: bool,
-    on_worker_loss: OnWorkerLoss,
-    max_failures: i16,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<&'a str>,
-    /// It has an overlay of its own.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    snapshot: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    webhook: Option<&'a Webhook>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<Quota>,
-}
-
-impl<'a> Row<'a> {
-    fn of(task: &'a NewTask) -> std::result::Result<Self, Refusal> {
-        refuse_nuls(task)?;
-        let depends_on = task.depends_on.iter().map(|dependency| match dependency {
-            Dependency::Task(number) => number.0,
-            // `check_batch` has seen that it is below MAX_BATCH.
-            Dependency::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
-        });
-        Ok(Self {
-            id: task.id.unwrap_or_default().0,
-            agent: &task.agent,
-            agent_version: task.agent_version,
-            config: &task.config,
-            assignment: &task.assignment,
-            label: task.label.as_deref(),
-            metadata: &task.metadata,
-            pool: &task.pool,
-            priority: task.priority,
-            delay_s: task.delay.map(|delay| delay.as_secs_f64()).filter(|delay| *delay > 0.0),
-            depends_on: depends_on.collect(),
-            queue: task.queue,
-            on_worker_loss: task.on_worker_loss,
-            max_failures: task.max_failures,
-            traceparent: task.traceparent.as_deref(),
-            snapshot: !task.context.is_shared(),
-            webhook: task.webhook.as_ref(),
-            quota: task.quota,
-        })
-    }
-}
-
-fn refuse_nuls(task: &NewTask) -> std::result::Result<(), Refusal> {
-    let texts = [
-        ("agent", Some(&task.agent)),
-        ("assignment", Some(&task.assignment)),
-        ("label", task.label.as_ref()),
-        ("pool", Some(&task.pool)),
-        ("traceparent", task.traceparent.as_ref()),
-    ];
-    for (field, text) in texts {
-        refuse_nul_in(field, text.map_or("", String::as_str))?;
-    }
-    for (field, values) in [("config", &task.config), ("metadata", &task.metadata)] {
-        for (name, value) in values {
-            refuse_nul_in(field, name)?;
-            refuse_nul(field, value)?;
+impl Spawn<'_> {
+    /// `tasks` are the same tasks, for their notices.
+    pub(crate) async fn call(&self, store: &Store, tasks: &[&NewTask]) -> Result<Vec<Spawned>> {
+        let Self { tasks: rows, operator, by, keyed } = self;
+        if let Some(key) = keyed.key {
+            if by.is_some() { key.check_for_children()? } else { key.check()? }
         }
+        let operator = operator.map(to_json).transpose()?;
+        let configs = rows.configs.as_ref();
+        // The limits of a tenant never refuse children.
+        let limits = if by.is_none() { store.limits.of_tasks() } else { None };
+        let limits = limits.map(|(active, queued)| [active, queued]);
+        let notices = store.notices_of(tasks);
+        let created = store
+            .call(async |connection| {
+                sqlx::query!(
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position
+                       from spawn_1(
+                           row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
+                               $7::jsonb[], $8::integer[], $9::text[], $10::jsonb[])::new_tasks,
+                           $11,
+                           row($12::integer, $13::uuid, $14::uuid, $15::text)::spawner,
+                           row($16::text, $17::text, sha256($18))::request_key,
+                           $19,
+                           $20
+                       )"#,
+                    &rows.sessions,
+                    &rows.ids,
+                    &rows.agents,
+                    &rows.assignments,
+                    &rows.pools,
+                    &rows.priorities,
+                    &rows.options as &[Option<Value>],
+                    configs.map(|configs| &configs.agent_versions[..]),
+                    configs.map(|configs| &configs.loss_rules[..]),
+                    configs.map(|configs| &configs.configs[..]) as _,
+                    operator,
+                    by.as_ref().map(|by| by.lease.slot),
+                    by.as_ref().map(|by| by.lease.task.0),
+                    by.as_ref().map(|by| by.lease.id.0),
+                    by.as_ref().and_then(|by| by.call.as_deref()),
+                    keyed.action.as_str(),
+                    keyed.key.map(|key| key.key),
+                    keyed.key.map(|key| key.body),
+                    limits.as_ref().map(|limits| &limits[..]),
+                    &notices.payloads,
+                )
+                .fetch_all(connection)
+                .await
+            })
+            .await?;
+        store.event_notifier.notify(rows.sessions.first().copied().map(SessionId));
+        created
+            .into_iter()
+            .map(|row| {
+                Ok(Spawned {
+                    id: TaskId(row.id),
+                    number: TaskNumber(row.number),
+                    state: crate::status::known(&row.state)?,
+                    queue_position: row.queue_position,
+                })
+            })
+            .collect()
     }
-    task.webhook.as_ref().map_or(Ok(()), |webhook| refuse_nul("webhook", &to_json(webhook)?))
-}
-
-fn to_json(value: impl Serialize) -> std::result::Result<Value, Refusal> {
-    serde_json::to_value(value).map_err(|error| Refusal::invalid("task", error))
-}
-
-pub(crate) fn to_row(task: &NewTask) -> std::result::Result<Value, Refusal> {
-    to_json(Row::of(task)?)
 }

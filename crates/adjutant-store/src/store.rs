@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
-use crate::delegate_together::Plain;
 use crate::event_notifier::EventNotifier;
+use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::worker_notifier::WorkerNotifier;
 use crate::{Result, Spawned, TenantLimits, schema};
 
@@ -42,7 +42,7 @@ pub struct Store {
     pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
     pub(crate) event_notifier: Arc<EventNotifier>,
-    pub(crate) delegations: Arc<Batcher<Plain, Option<Spawned>>>,
+    pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
     /// Signals that this process has webhook deliveries to make.
     pub(crate) deliveries: Arc<Notify>,

@@ -232,18 +232,6 @@ impl Task {
         Ok(spawned)
     }
 
-    /// Spawns children whose configurations are resolved; otherwise as [`Task::delegate`].
-    pub async fn spawn_by_call(
-        &self,
-        call: &str,
-        children: &[NewTask],
-    ) -> Result<Vec<Spawned>, Stop> {
-        let children = trace::in_this_trace(children, self.assignment.traceparent.as_deref());
-        let spawned = self.retry(|| self.lease.spawn_by_call(call, &children)).await?;
-        telemetry::log_spawned(self, &spawned);
-        Ok(spawned)
-    }
-
     /// The agents of the session, which this task can delegate to.
     pub async fn agents(&self) -> Result<Vec<Agent>, Stop> {
         self.retry(|| self.lease.store().agents(self.session())).await

@@ -1,7 +1,8 @@
-//! Hooks around every attempt of a worker's tasks. The second one fails, and no task notices.
-//! `adjutant postgres --throwaway -- cargo run --package adjutant --example hooks`
+//! Hooks that run at the start and the end of every attempt. One of them returns an error, which
+//! does not affect the task. `adjutant postgres --throwaway -- cargo run --package adjutant
+//! --example hooks`
 
-mod scene;
+mod setup;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use adjutant_store::{NewSession, Operator, Redefinition, Store};
 use adjutant_worker::tools::{Toolbox, ToolsConfig};
 use adjutant_worker::{Agents, AttemptInfo, Hooked, Hooks, Stopped, Worker};
 
-/// Keeps a diary.
+/// Records the attempts.
 #[derive(Clone, Default)]
-pub struct Diary(Arc<Mutex<Vec<String>>>);
+pub struct AttemptLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl AttemptLog {
     fn write(&self, line: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
@@ -26,7 +27,7 @@ impl Diary {
     }
 }
 
-impl Hooks for Diary {
+impl Hooks for AttemptLog {
     async fn started(&self, attempt: &AttemptInfo) -> Result<(), String> {
         self.write(format!(
             "{} starts {}, attempt {}",
@@ -37,33 +38,33 @@ impl Hooks for Diary {
 
     async fn stopped(&self, attempt: &AttemptInfo, how: Stopped) -> Result<(), String> {
         self.write(format!("{} stops {}: {how:?}", attempt.agent, attempt.number));
-        Err("the diary is full".to_owned())
+        Err("the log is full".to_owned())
     }
 }
 
-pub async fn run(database_url: &str) -> scene::Result<Vec<String>> {
+pub async fn run(database_url: &str) -> setup::Result<Vec<String>> {
     Store::migrate(database_url).await?;
     let store = Store::open(database_url, 4).await?;
-    let (_model, models) = scene::models(Script::new().on(When::any()).then(text("Done."))).await?;
+    let (_model, models) = setup::models(Script::new().on(When::any()).then(text("Done."))).await?;
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
-    let diary = Diary::default();
-    let handler = Hooked::new(Agents::new(models, toolbox), diary.clone());
-    let worker = Worker::start(scene::settings(database_url), handler).await?;
+    let log = AttemptLog::default();
+    let handler = Hooked::new(Agents::new(models, toolbox), log.clone());
+    let worker = Worker::start(setup::settings(database_url), handler).await?;
 
     let service =
         NewSession { tenant: "me".to_owned(), name: "service".to_owned(), ..NewSession::default() };
     let session = store.create_session(&service).await?.id;
-    store.define(session, &scene::agent("clerk", &[])?, Redefinition::Refuse).await?;
-    let new = scene::task("clerk", "Tidy up.");
+    store.define(session, &setup::agent("clerk", &[])?, Redefinition::Refuse).await?;
+    let new = setup::task("clerk", "Tidy up.");
     let spawned = store.delegate(session, &new, &Operator::default(), None).await?;
     let hub = Hub::start(store.clone(), database_url.to_owned());
-    scene::outcome(&store, &hub, session, spawned.number).await?;
+    setup::outcome(&store, &hub, session, spawned.number).await?;
     worker.drain(Duration::from_secs(5)).await;
-    Ok(diary.lines())
+    Ok(log.lines())
 }
 
 #[tokio::main]
-async fn main() -> scene::Result<()> {
+async fn main() -> setup::Result<()> {
     for line in run(&std::env::var("DATABASE_URL")?).await? {
         println!("{line}");
     }

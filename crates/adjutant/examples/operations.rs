@@ -1,9 +1,9 @@
-//! Every operation in your own process, without a server: the service takes the calls that orchestrators make over HTTP and MCP, and
-//! answers as they are answered there.
+//! Calls the tools in your own process, without a server. The service takes the same calls as HTTP
+//! and MCP, and gives the same answers.
 //! `adjutant postgres --throwaway -- cargo run --package adjutant --example operations`
 
-#[expect(dead_code, reason = "this one defines and collects at the service")]
-mod scene;
+#[expect(dead_code, reason = "this example defines and collects through the service")]
+mod setup;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use adjutant_worker::tools::{Toolbox, ToolsConfig};
 use adjutant_worker::{Agents, Worker};
 use serde_json::{Value, json};
 
-/// Somebody who may delegate, at a service.
+/// A caller with the scope `delegate`, and the service that it calls.
 struct Orchestrator {
     service: ToolService,
     caller: Caller,
 }
 
 impl Orchestrator {
-    async fn call(&self, arguments: Value) -> scene::Result<Value> {
+    async fn call(&self, arguments: Value) -> setup::Result<Value> {
         let tool = "subagent".to_owned();
         let call = ToolCall { tool, arguments, idempotency_key: None, traceparent: None };
         Ok(self.service.call(&self.caller, "review", call, Dialect::Spec).await?.value)
     }
 }
 
-pub async fn run(database_url: &str) -> scene::Result<Value> {
+pub async fn run(database_url: &str) -> setup::Result<Value> {
     Store::migrate(database_url).await?;
     let store = Store::open(database_url, 4).await?;
     let (_model, models) =
-        scene::models(Script::new().on(When::any()).then(text("Nothing is wrong."))).await?;
+        setup::models(Script::new().on(When::any()).then(text("Nothing is wrong."))).await?;
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
-    let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
+    let worker = Worker::start(setup::settings(database_url), Agents::new(models, toolbox)).await?;
 
     let policy = Policy {
         operator: Operator { default_model: "main".to_owned(), ..Operator::default() },
@@ -63,7 +63,7 @@ pub async fn run(database_url: &str) -> scene::Result<Value> {
 }
 
 #[tokio::main]
-async fn main() -> scene::Result<()> {
+async fn main() -> setup::Result<()> {
     println!("{:#}", run(&std::env::var("DATABASE_URL")?).await?);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! A worker inside your own program, with a tool that is a Rust function:
+//! A worker inside your own program, with a tool that is a Rust function.
 //! `adjutant postgres --throwaway -- cargo run --package adjutant --example rust_tool`
 
-mod scene;
+mod setup;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ struct Order {
     number: u32,
 }
 
-/// It only reads, so a call that was under way when its worker died is made again.
+/// The tool only reads, so a call whose worker died can be repeated: `Replay::Safe`.
 fn order_status() -> Arc<dyn Tool> {
     let definition = ToolDefinition {
         name: "order_status".to_owned(),
-        description: "Says how an order stands.".to_owned(),
+        description: "Returns the status of an order.".to_owned(),
         input_schema: json!({
             "type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"],
         }),
@@ -32,43 +32,45 @@ fn order_status() -> Arc<dyn Tool> {
     };
     let tool = RustTool::new(definition, |call: RustCall| async move {
         let order: Order = call.arguments()?;
-        Ok(format!("Order {} left the house today.", order.number))
+        Ok(format!("Order {} was shipped today.", order.number))
     });
     Arc::new(tool.within(Limits { time: Duration::from_secs(10), ..Limits::default() }))
 }
 
-pub async fn run(database_url: &str) -> scene::Result<String> {
+pub async fn run(database_url: &str) -> setup::Result<String> {
     Store::migrate(database_url).await?;
     let store = Store::open(database_url, 4).await?;
     let script = Script::new()
         .on(When::any())
         .then(tool_call("order_status", json!({"number": 7})))
         .then(text("Order 7 is on its way."));
-    let (_model, models) = scene::models(script).await?;
+    let (_model, models) = setup::models(script).await?;
 
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), vec![order_status()])?);
-    store.publish_tools(&toolbox.catalogue()).await?; // so that others know which tools there are
-    let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
+    // So that servers know the tools of the fleet.
+    store.publish_tools(&toolbox.catalogue()).await?;
+    let worker = Worker::start(setup::settings(database_url), Agents::new(models, toolbox)).await?;
 
     let shop =
         NewSession { tenant: "me".to_owned(), name: "shop".to_owned(), ..NewSession::default() };
     let session = store.create_session(&shop).await?.id;
-    store.define(session, &scene::agent("clerk", &["order_status"])?, Redefinition::Refuse).await?;
-    let new = scene::task("clerk", "Where is order 7?");
-    let spawned = store.delegate(session, &new, &Operator::default(), None).await?; // durable when this returns
+    store.define(session, &setup::agent("clerk", &["order_status"])?, Redefinition::Refuse).await?;
+    let new = setup::task("clerk", "Where is order 7?");
+    // The task is durable when this returns.
+    let spawned = store.delegate(session, &new, &Operator::default(), None).await?;
 
     let hub = Hub::start(store.clone(), database_url.to_owned());
-    let outcome = scene::outcome(&store, &hub, session, spawned.number).await?;
+    let outcome = setup::outcome(&store, &hub, session, spawned.number).await?;
     worker.drain(Duration::from_secs(5)).await;
     match outcome {
         Outcome::Completed { result, .. } => Ok(result),
         Outcome::Failed { error, .. } => Err(error.into()),
-        Outcome::Cancelled { .. } => Err("it was cancelled".into()),
+        Outcome::Cancelled { .. } => Err("the task was cancelled".into()),
     }
 }
 
 #[tokio::main]
-async fn main() -> scene::Result<()> {
+async fn main() -> setup::Result<()> {
     println!("{}", run(&std::env::var("DATABASE_URL")?).await?);
     Ok(())
 }

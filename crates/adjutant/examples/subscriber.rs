@@ -1,9 +1,9 @@
-//! A subscriber to the events of a session: it is told of every delegation that starts and completes, each once and in order, and
-//! only when it is stored.
+//! A subscriber to the events of a session. It receives the start and the end of every delegation
+//! once, in order, and only after they are stored.
 //! `adjutant postgres --throwaway -- cargo run --package adjutant --example subscriber`
 
-#[expect(dead_code, reason = "this one hears of ends by itself")]
-mod scene;
+#[expect(dead_code, reason = "this example learns of ends from events")]
+mod setup;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,16 @@ use adjutant_worker::{Agents, Worker};
 
 const TENANT: &str = "me";
 
-/// What happened to a delegation; the task's id is what both ends have in common.
+/// The start or the end of a delegation. Both have the task's id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delegation {
     Started { correlation: TaskId, agent: String, task: String, traceparent: Option<String> },
     Completed { correlation: TaskId, agent: String, result: Option<String>, error: Option<String> },
 }
 
-/// The next thing to tell. What an event says of its task is looked up: the event is stored, so the task is as it says.
-async fn next(store: &Store, events: &mut Subscription) -> scene::Result<Delegation> {
+/// The next start or end. The details come from the stored task, which is written in the same
+/// transaction as the event.
+async fn next(store: &Store, events: &mut Subscription) -> setup::Result<Delegation> {
     loop {
         let event = events.next().await?;
         let record = store.task(TENANT, event.task).await?;
@@ -40,12 +41,12 @@ async fn next(store: &Store, events: &mut Subscription) -> scene::Result<Delegat
     }
 }
 
-pub async fn run(database_url: &str) -> scene::Result<Vec<Delegation>> {
+pub async fn run(database_url: &str) -> setup::Result<Vec<Delegation>> {
     Store::migrate(database_url).await?;
     let store = Store::open(database_url, 4).await?;
-    let (_model, models) = scene::models(Script::new().on(When::any()).then(text("Done."))).await?;
+    let (_model, models) = setup::models(Script::new().on(When::any()).then(text("Done."))).await?;
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), Vec::new())?);
-    let worker = Worker::start(scene::settings(database_url), Agents::new(models, toolbox)).await?;
+    let worker = Worker::start(setup::settings(database_url), Agents::new(models, toolbox)).await?;
 
     let service = NewSession {
         tenant: TENANT.to_owned(),
@@ -56,18 +57,18 @@ pub async fn run(database_url: &str) -> scene::Result<Vec<Delegation>> {
     let hub = Hub::start(store.clone(), database_url.to_owned());
     let mut events = hub.subscribe(session, 0);
 
-    store.define(session, &scene::agent("clerk", &[])?, Redefinition::Refuse).await?;
-    let mut new = scene::task("clerk", "Tidy up.");
+    store.define(session, &setup::agent("clerk", &[])?, Redefinition::Refuse).await?;
+    let mut new = setup::task("clerk", "Tidy up.");
     new.task.traceparent =
         Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     store.delegate(session, &new, &Operator::default(), None).await?;
-    let told = vec![next(&store, &mut events).await?, next(&store, &mut events).await?];
+    let delegations = vec![next(&store, &mut events).await?, next(&store, &mut events).await?];
     worker.drain(Duration::from_secs(5)).await;
-    Ok(told)
+    Ok(delegations)
 }
 
 #[tokio::main]
-async fn main() -> scene::Result<()> {
+async fn main() -> setup::Result<()> {
     for delegation in run(&std::env::var("DATABASE_URL")?).await? {
         println!("{delegation:?}");
     }

@@ -36,7 +36,7 @@ impl Exit {
     fn of(error: &anyhow::Error) -> Self {
         match (error.downcast_ref::<CallError>(), error.downcast_ref::<CommandError>()) {
             (Some(call), _) => call.exit(),
-            (None, Some(told)) => told.exit,
+            (None, Some(command)) => command.exit,
             (None, None) => Self::Error,
         }
     }
@@ -97,7 +97,7 @@ macro_rules! examples {
 Exit codes:
   0  done
   1  error
-  2  usage: the command line, or what it says, is not valid
+  2  usage error: an invalid option or value
   3  the task failed or was cancelled
   4  not ready, or timed out waiting
   5  not found

@@ -82,7 +82,8 @@ fn resource() -> Resource {
     }
 }
 
-/// The SDK exports on a thread of its own, without an async runtime. This exporter sends on ours.
+/// The SDK exports on a thread of its own, without an async runtime. This exporter sends on the
+/// runtime of the program.
 #[derive(Debug)]
 struct Exporter {
     exporter: Arc<OtlpExporter>,

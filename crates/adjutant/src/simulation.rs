@@ -1,4 +1,4 @@
-//! Simulated tasks, for tests and benchmarks of the queue: their config says how long they run and
+//! Simulated tasks, for tests and benchmarks of the queue: their config sets how long they run and
 //! how they end.
 //!
 //! ```json
@@ -77,7 +77,7 @@ async fn end(simulation: &Simulation, text: String) -> End {
             End::Completed { result: text + &rest, summary: None }
         }
         Then::Fail => failed("Simulated failure"),
-        #[expect(clippy::panic, reason = "the simulation asks for it")]
+        #[expect(clippy::panic, reason = "the simulation requests a panic")]
         Then::Panic => panic!("simulated panic"),
         Then::Hang => std::future::pending().await,
         Then::Block => loop {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_its_width_and_breaks_only_texts() {
+    fn a_table_fits_its_width_and_wraps_only_texts() {
         let shown = table(&COLUMNS, &rows(), OutputStyle { width: 60, colors: Colors::Off });
         let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 60, "{shown}");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_little_room_names_are_cut_and_then_numbers_left_out() {
+    fn a_narrow_table_truncates_names_and_then_drops_numbers() {
         let columns = [
             Column::Name("SESSION"),
             Column::Word("TASK"),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_never_broken_however_long_the_text_beside_it() {
+    fn an_id_is_never_wrapped() {
         let (id, long) = ("0198c0de-0000-7000-8000-000000000001", "word ".repeat(30));
         let columns = [Column::Word("ID"), Column::Text("TEXT")];
         let shown = table(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_only_where_it_is_wanted() {
+    fn colours_can_be_turned_off() {
         let plain = table(&COLUMNS, &rows(), OutputStyle { width: 80, colors: Colors::Off });
         assert!(!plain.contains('\u{1b}'), "{plain}");
         let painted = table(&COLUMNS, &rows(), OutputStyle { width: 80, colors: Colors::On });
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortened_text_is_one_line() {
+    fn a_truncated_text_is_one_line() {
         assert_eq!(truncate("short", 10), "short");
         assert_eq!(truncate("exactly 10", 10), "exactly 10");
         assert_eq!(truncate("much longer", 10), "much long…");

@@ -18,7 +18,7 @@ use crate::config::reload::{AgentReloader, INTERVAL};
 /// How long the start waits for MCP servers. Slower ones are added later.
 const MCP_START_WAIT: Duration = Duration::from_secs(5);
 
-/// Tools that are not published for a day count as gone.
+/// The database forgets tools that have not been published for a day.
 const REPUBLISH_INTERVAL: Duration = Duration::from_secs(6 * 3600);
 
 /// The pause after publishing has failed.

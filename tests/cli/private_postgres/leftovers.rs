@@ -1,4 +1,4 @@
-//! What an earlier run left is mended or refused, and never lost.
+//! Leftovers of an earlier run are repaired or refused, and data is never lost.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -28,7 +28,7 @@ fn assert_note_is_there(dir: &Path) -> Result<()> {
     running.stop()
 }
 
-/// As the server writes it, with another pid and claiming to be ready.
+/// Writes a pid file in the form of the server, with another pid and the status ready.
 fn write_pid_file(dir: &Path, pid: u32) -> Result<()> {
     let cluster = dir.join("postgres");
     let text = format!(
@@ -56,14 +56,14 @@ fn data_survives_a_server_that_was_killed() -> Result<()> {
 }
 
 #[test]
-fn a_pid_file_of_a_dead_process_is_not_in_the_way() -> Result<()> {
+fn a_pid_file_of_a_dead_process_is_ignored() -> Result<()> {
     let dir = with_a_note()?;
     write_pid_file(dir.path(), dead_pid()?)?;
     assert_note_is_there(dir.path())
 }
 
 #[test]
-fn a_pid_file_whose_pid_another_program_has_now_is_not_in_the_way() -> Result<()> {
+fn a_pid_file_with_the_pid_of_another_program_is_ignored() -> Result<()> {
     let dir = with_a_note()?;
     let bystander = Bystander::start()?;
     write_pid_file(dir.path(), bystander.0.id())?;
@@ -104,7 +104,7 @@ fn a_server_that_is_still_stopping_is_waited_for() -> Result<()> {
     let dir = with_a_note()?;
     let mut running = start_postgres_in(dir.path())?;
     let server = server_pid(dir.path())?;
-    // The server's last act needs the checkpointer, so it cannot end until that one is let go.
+    // The server needs the checkpointer to shut down, so it waits until that process continues.
     let checkpointer = "select pid::text from pg_stat_activity where backend_type = 'checkpointer'";
     let checkpointer: u32 =
         query(running.database_url(), checkpointer)?.context("no checkpointer")?.parse()?;
@@ -140,16 +140,16 @@ fn a_directory_whose_initdb_was_killed_is_created_anew() -> Result<()> {
     let mut child = postgres_in(dir.path()).args(["--", "true"]).spawn()?;
     let initdb_is_at_work =
         || entries(dir.path()).iter().any(|new| new.join("postgresql.conf").exists());
-    wait_until("initdb is at work", initdb_is_at_work)?;
+    wait_until("initdb is running", initdb_is_at_work)?;
     child.kill()?;
     child.wait()?;
     assert!(!dir.path().join("postgres").exists());
-    // At once: the killed one's initdb may still be at work.
+    // Without a pause: initdb of the killed process may still be running.
     start_postgres_in(dir.path())?.stop()
 }
 
 #[test]
-fn a_cluster_directory_that_is_no_cluster_is_refused_and_untouched() -> Result<()> {
+fn a_directory_that_is_not_a_cluster_is_refused_and_untouched() -> Result<()> {
     let dir = TempDir::new()?;
     fs::create_dir(dir.path().join("postgres"))?;
     touch(&dir.path().join("postgres/precious"))?;

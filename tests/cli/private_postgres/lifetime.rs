@@ -1,4 +1,4 @@
-//! It ends when its parent ends, and tells how its command ended.
+//! The server stops when its parent ends, and the exit code of the command is passed on.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,7 +21,7 @@ fn it_stops_cleanly_when_its_parent_is_killed() -> Result<()> {
     let server = server_pid(dir.path())?;
     running.kill();
     wait_until("the server has ended", || !is_alive(server))?;
-    wait_until("its pid file is gone", || !dir.path().join("postgres/postmaster.pid").exists())?;
+    wait_until("its pid file is removed", || !dir.path().join("postgres/postmaster.pid").exists())?;
     let log = fs::read_to_string(dir.path().join("postgres.log"))?;
     assert_says(&log, &["received fast shutdown request", "database system is shut down"]);
     Ok(())
@@ -52,21 +52,21 @@ fn a_throwaway_is_removed_when_its_parent_is_killed() -> Result<()> {
     assert_eq!(query(running.database_url(), "show fsync")?.as_deref(), Some("off"));
     assert_eq!(entries(temp.path()).len(), 1);
     running.kill();
-    wait_until("nothing of it is left", || entries(temp.path()).is_empty())
+    wait_until("nothing is left", || entries(temp.path()).is_empty())
 }
 
 #[test]
-fn a_throwaway_is_removed_when_its_parent_is_killed_while_making_it() -> Result<()> {
+fn a_throwaway_is_removed_when_its_parent_is_killed_during_its_creation() -> Result<()> {
     let temp = TempDir::new()?;
     let mut child =
         postgres().arg("--throwaway").env("TMPDIR", temp.path()).stderr(Stdio::null()).spawn()?;
     let configured = |new: &PathBuf| new.join("postgresql.conf").exists();
     let initdb_is_at_work =
         || entries(temp.path()).iter().any(|dir| entries(dir).iter().any(configured));
-    wait_until("initdb is at work", initdb_is_at_work)?;
+    wait_until("initdb is running", initdb_is_at_work)?;
     child.kill()?;
     child.wait()?;
-    wait_until("nothing of it is left", || entries(temp.path()).is_empty())
+    wait_until("nothing is left", || entries(temp.path()).is_empty())
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn ctrl_c_in_the_terminal_does_not_reach_the_server() -> Result<()> {
 }
 
 #[test]
-fn a_service_manager_that_signals_every_process_does_not_cut_the_server_off() -> Result<()> {
+fn signals_to_the_guard_do_not_stop_the_server() -> Result<()> {
     let dir = TempDir::new()?;
     let running = start_postgres_in(dir.path())?;
     let guard = ps("ppid=", server_pid(dir.path())?)?;
@@ -111,7 +111,7 @@ fn a_server_that_dies_by_itself_is_reported_with_the_end_of_its_log() -> Result<
 }
 
 #[test]
-fn the_exit_code_of_the_command_comes_through() -> Result<()> {
+fn the_exit_code_of_the_command_is_passed_on() -> Result<()> {
     let dir = TempDir::new()?;
     let run = |script: &str| postgres_in(dir.path()).args(["--", "sh", "-c", script]).status();
     assert_eq!(run("exit 7")?.code(), Some(7));
@@ -124,7 +124,7 @@ fn the_exit_code_of_the_command_comes_through() -> Result<()> {
 }
 
 #[test]
-fn a_signal_is_passed_to_the_command_and_the_server_goes_last() -> Result<()> {
+fn a_signal_is_forwarded_to_the_command_and_the_server_stops_last() -> Result<()> {
     let dir = TempDir::new()?;
     let script = r#"trap 'test -e "$0/postgres/postmaster.pid" && exit 5' TERM; echo ready; while :; do sleep 0.1; done"#;
     let mut command = postgres_in(dir.path());

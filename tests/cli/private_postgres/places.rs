@@ -1,4 +1,4 @@
-//! Directories: in use, full, too long, not usable.
+//! Data directories that are in use, full, too long or unusable.
 
 use std::fs;
 use std::process::Command;
@@ -20,20 +20,20 @@ fn the_second_on_one_directory_is_refused_with_the_pid_of_the_first() -> Result<
 }
 
 #[test]
-fn a_path_too_long_for_a_socket_gets_its_socket_elsewhere() -> Result<()> {
+fn a_path_too_long_for_a_socket_has_its_socket_elsewhere() -> Result<()> {
     let (dir, temp) = (TempDir::new()?, TempDir::new()?);
     let long = dir.path().join("a 'long' \"name\" & more?".repeat(8));
     let mut running = Process::start(postgres_in(&long).env("TMPDIR", temp.path()))?;
     assert_eq!(query(running.database_url(), "select 'found'")?.as_deref(), Some("found"));
     assert_eq!(entries(temp.path()).len(), 1);
     running.kill();
-    crate::support::process::wait_until("the socket's directory is gone", || {
+    crate::support::process::wait_until("the directory of the socket is removed", || {
         entries(temp.path()).is_empty()
     })
 }
 
 #[test]
-fn a_path_with_odd_letters_works_for_sqlx_and_psql() -> Result<()> {
+fn a_path_with_special_characters_works_for_sqlx_and_psql() -> Result<()> {
     let dir = TempDir::new()?;
     let running = start_postgres_in(&dir.path().join("a b c&d?e=ü+%41\"'"))?;
     assert_says(running.database_url(), &["a%20b"]);
@@ -60,7 +60,7 @@ fn a_path_with_odd_letters_works_for_sqlx_and_psql() -> Result<()> {
 }
 
 #[test]
-fn a_path_with_a_comma_gets_its_socket_elsewhere() -> Result<()> {
+fn a_path_with_a_comma_has_its_socket_elsewhere() -> Result<()> {
     let dir = TempDir::new()?;
     let running = start_postgres_in(&dir.path().join("a,b"))?;
     assert!(!running.database_url().contains("a%2Cb"));
@@ -94,15 +94,14 @@ fn a_data_directory_that_is_a_file_is_refused() -> Result<()> {
 }
 
 #[test]
-fn without_a_home_it_asks_for_a_data_directory() -> Result<()> {
+fn without_a_home_folder_the_error_names_the_data_directory_flag() -> Result<()> {
     let said =
         refused(postgres().args(["--", "true"]).env_remove("HOME").env_remove("XDG_DATA_HOME"))?;
     assert_says(&said, &["HOME", "--data-dir"]);
     Ok(())
 }
 
-/// Runs a script with a small file system of its own at `$1`; `$0` is adjutant. None when none can
-/// be mounted here.
+/// Runs a script with a small file system at `$1`; `$0` is adjutant. `None` if it cannot be mounted.
 fn on_a_small_disk(megabytes: u32, script: &str) -> Result<Option<String>> {
     let dir = TempDir::new()?;
     let root = is_root()?;
@@ -134,7 +133,7 @@ fn a_disk_that_is_too_small_is_reported_and_nothing_is_left_behind() -> Result<(
 }
 
 #[test]
-fn a_disk_that_got_full_says_so_and_the_data_is_there_when_there_is_room_again() -> Result<()> {
+fn a_full_disk_is_reported_and_the_data_survives() -> Result<()> {
     let script = r#"
         "$0" postgres --data-dir "$1" -- true || exit 2
         # To the end of its page, or the log would still have room to say it.

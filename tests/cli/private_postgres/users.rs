@@ -1,4 +1,4 @@
-//! As whom it runs: root in both ways, and an ordinary user.
+//! The user that the server runs as, for root and for an ordinary user.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -29,8 +29,7 @@ fn as_root_or_skip() -> Result<bool> {
     Ok(root)
 }
 
-/// adjutant as `nobody`, whom every system knows; the binary may be in a place that he cannot
-/// reach.
+/// A command that runs as the user `nobody`, with a copy of the binary that this user can read.
 fn as_an_ordinary_user(home: &Path, data: &Path) -> Result<Command> {
     let binary = home.join("adjutant");
     fs::copy(env!("CARGO_BIN_EXE_adjutant"), &binary)?;
@@ -60,14 +59,14 @@ fn as_root_it_runs_as_another_user() -> Result<()> {
     assert_ne!(owner_of_server(&data)?, 0);
     running.stop()?;
 
-    // And the same data later in the other way, if this machine has it.
+    // The same data with the other way to change the user, if this machine has it.
     let running = start_postgres_in(&data)?;
     assert_eq!(query(running.database_url(), "select text from note")?.as_deref(), Some("kept"));
     running.stop()
 }
 
 #[test]
-fn as_root_a_directory_out_of_the_servers_reach_is_refused() -> Result<()> {
+fn as_root_a_directory_that_the_server_cannot_reach_is_refused() -> Result<()> {
     if !as_root_or_skip()? {
         return Ok(());
     }
@@ -98,7 +97,7 @@ fn as_root_a_throwaway_of_another_user_is_removed_when_its_parent_is_killed() ->
     command.arg("--throwaway").env("TMPDIR", temp.path()).env("ADJUTANT_POSTGRES_RUN_AS", "uid");
     let mut running = Process::start(&mut command)?;
     running.kill();
-    crate::support::process::wait_until("nothing of it is left", || {
+    crate::support::process::wait_until("nothing is left", || {
         crate::support::private_postgres::entries(temp.path()).is_empty()
     })
 }

@@ -2,10 +2,11 @@
 
 use adjutant_agent::TaskId;
 use adjutant_script::{Answer, Script, When, text, tool_call};
+use adjutant_store::Operator;
 
 use serde_json::{Value, json};
 
-use crate::dialects::xzatoma::as_made;
+use crate::dialects::xzatoma::delegation;
 use crate::dialects::xzatoma::telemetry::events_in;
 use crate::support::fleet::Fleet;
 use crate::support::world::until;
@@ -19,9 +20,9 @@ fn call(label: &str, prompt: &str) -> Answer {
 async fn give(fleet: &Fleet, prompt: &str) -> TaskId {
     let arguments = json!({"label": "top", "task_prompt": prompt});
     let tools = ["shared_context".to_owned(), "lookup".to_owned()];
-    let task = as_made(&arguments, &tools, "openai");
+    let new = delegation(&arguments, &tools, "openai");
     let session = fleet.session("openai").await;
-    fleet.world.store.spawn(session, &[task], None).await.unwrap().remove(0).id
+    fleet.world.store.delegate(session, &new, &Operator::default(), None).await.unwrap().id
 }
 
 /// Each level calls the next, sums up what it got, and the last is told that it is the last.

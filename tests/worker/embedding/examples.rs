@@ -8,7 +8,7 @@ macro_rules! example {
     ($name:ident, $path:literal) => {
         #[expect(
             dead_code,
-            reason = "an example's main is for `cargo run`, and it needs only a part of the scene"
+            reason = "an example's main is for `cargo run`, and it uses only a part of the module setup"
         )]
         #[path = $path]
         mod $name;

@@ -11,7 +11,7 @@ mod tool;
 mod tests;
 
 use adjutant_agent::{AgentSpec, ErrorCode, Refusal, ToolDefinition, check_agent_name, tools_used};
-use adjutant_store::{Agent, NewTask, TaskContext, TaskView};
+use adjutant_store::{Agent, NewDelegation, NewTask, TaskContext, TaskView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -73,7 +73,6 @@ impl Implementation for Tools {
         let task = NewTask {
             agent: new.agent(),
             agent_version: agent.version,
-            config: context.policy.operator.config_of(spec)?,
             assignment: new.instructions.clone(),
             label: new.plan_step_id.clone(),
             metadata: new.metadata(),
@@ -84,9 +83,11 @@ impl Implementation for Tools {
             ..NewTask::default()
         };
         let key = key.as_ref().map(CallKey::as_ref);
-        let spawned = context.store.spawn(session.id, &[task], key).await?;
-        let first = spawned.first().ok_or_else(|| bug(&"a spawn of one task returned none"))?;
-        Ok(Started::Waiting(first.number))
+        let new =
+            NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() };
+        let spawned =
+            context.store.delegate(session.id, &new, &context.policy.operator, key).await?;
+        Ok(Started::Waiting(spawned.number))
     }
 
     fn refused(_call: &Call, refusal: &Refusal) -> Option<Answer> {

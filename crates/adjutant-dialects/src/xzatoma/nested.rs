@@ -1,7 +1,7 @@
 //! Agents of this dialect that delegate further: one call spawns a child, waits for it and returns its summary.
 
 use adjutant_agent::{Delegation, EndedTask, Refusal, TaskId, ToolDefinition};
-use adjutant_store::{NewTask, QUOTA_EXCEEDED};
+use adjutant_store::{NewDelegation, NewTask, QUOTA_EXCEEDED};
 use serde_json::Value;
 
 use super::call::{Call, Wrong};
@@ -45,12 +45,9 @@ impl BlockingTool for NestedTool {
         let settings = &parent.settings.xzatoma;
         let tools: Vec<String> = parent.agent.allowed_tools().map(str::to_owned).collect();
         let spec = new.spec(&tools, parent.agent.model.clone(), settings).map_err(refused)?;
-        let config = parent.operator.config_of(spec.clone());
-        let config = config.map_err(|error| refused(Wrong(error.to_string())))?;
         let task = NewTask {
             id: Some(TaskId::new()),
             agent: AGENT.to_owned(),
-            config,
             assignment: new.task_prompt.clone(),
             label: Some(new.label.clone()),
             metadata: new.metadata(),
@@ -58,12 +55,15 @@ impl BlockingTool for NestedTool {
             quota: settings.quota.if_any(),
             ..NewTask::default()
         };
-        Ok(PlannedChild { task, spec })
+        let delegation =
+            NewDelegation { task, spec: Some(spec), any_length: true, ..NewDelegation::default() };
+        Ok(PlannedChild { delegation })
     }
 
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>) {
         let depth = i32::from(parent.depth) + 2;
-        let event = Event::of_spawn(&child.spec, depth, parent.operator.max_turns_ceiling);
+        let Some(spec) = &child.delegation.spec else { return };
+        let event = Event::of_spawn(spec, depth, parent.operator.max_turns_ceiling);
         log(&event, label_of(child), parent);
     }
 
@@ -76,7 +76,7 @@ impl BlockingTool for NestedTool {
         if refusal.message.starts_with(QUOTA_EXCEEDED) {
             log(&Event::QuotaExceeded, label_of(child), parent);
         }
-        answers::refused(&Wrong(refusal.message.clone()), child.task.label.as_deref())
+        answers::refused(&Wrong(refusal.message.clone()), child.delegation.task.label.as_deref())
     }
 
     fn ended(&self, child: &EndedTask, parent: &NestedParent<'_>) -> Answer {
@@ -85,7 +85,7 @@ impl BlockingTool for NestedTool {
 }
 
 fn label_of(child: &PlannedChild) -> &str {
-    child.task.label.as_deref().unwrap_or_default()
+    child.delegation.task.label.as_deref().unwrap_or_default()
 }
 
 fn log(event: &Event, label: &str, parent: &NestedParent<'_>) {

@@ -41,10 +41,11 @@ impl ToolRunner<'_> {
         child: &PlannedChild,
     ) -> Result<TaskNumber, Stop> {
         fault::point("delegating");
-        let spawned = self.task.spawn_by_call(&call.id, std::slice::from_ref(&child.task)).await?;
+        let delegation = vec![child.delegation.clone()];
+        let spawned = self.task.delegate(&call.id, delegation, &self.delegating.operator).await?;
         let first = spawned.first();
         // A call that is repeated finds the child of the first one.
-        if first.is_some_and(|first| Some(first.id) == child.task.id) {
+        if first.is_some_and(|first| Some(first.id) == child.delegation.task.id) {
             tool.log_spawned(child, &self.nested_parent());
         }
         fault::point("delegated");

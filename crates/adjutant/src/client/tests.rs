@@ -11,7 +11,7 @@ fn refusal(status: u16, code: &str) -> CallError {
 }
 
 #[test]
-fn names_go_into_a_path_as_they_are() {
+fn path_segments_and_queries_are_percent_encoded() {
     let client = client("https://example.org/base/", None).unwrap();
     let call = ApiRequest {
         path: vec!["v1", "sessions", "a/b c?ü", "archive"],
@@ -31,11 +31,11 @@ fn neither_key_nor_password_is_shown() {
     assert_eq!(client.url(), "http://example.org");
     assert!(!format!("{:?}", client.key).contains("secret"));
     for wrong in ["ftp://user:secret@example.org", "secret", ""] {
-        let said = self::client(wrong, None).unwrap_err().to_string();
-        assert!(said.contains("--url") && !said.contains("secret"), "{said}");
+        let error = self::client(wrong, None).unwrap_err().to_string();
+        assert!(error.contains("--url") && !error.contains("secret"), "{error}");
     }
-    let said = self::client("http://example.org", Some("adj_\nsecret")).unwrap_err().to_string();
-    assert!(said.contains("--api-key") && !said.contains("secret"), "{said}");
+    let error = self::client("http://example.org", Some("adj_\nsecret")).unwrap_err().to_string();
+    assert!(error.contains("--api-key") && !error.contains("secret"), "{error}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn every_refusal_has_its_exit_code() {
 }
 
 #[test]
-fn what_passes_is_tried_again_and_nothing_else() {
+fn only_transient_errors_are_retried() {
     let away = || CallError::NoConnection { url: String::new(), why: String::new() };
     assert!(away().is_transient(Reached::Before));
     assert!(!away().is_transient(Reached::Never), "the address is wrong");
@@ -74,7 +74,7 @@ fn what_passes_is_tried_again_and_nothing_else() {
 }
 
 #[test]
-fn an_error_of_another_form_is_no_refusal() {
+fn an_error_of_another_form_is_not_a_refusal() {
     for body in ["", "<html>", "{}", r#"{"error": "X"}"#, r#"{"error": 1, "message": "m"}"#] {
         assert_eq!(Refusal::read(502, None, body), None, "{body}");
     }

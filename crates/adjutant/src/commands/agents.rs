@@ -56,7 +56,7 @@ enum Action {
   {\"name\": \"critic\", \"description\": \"Finds weak points\", \"system_prompt\": \"You are a critic.\", \"max_turns\": 5}
 "))]
 struct Define {
-    /// Its name: 1 to 64 characters of a-z, 0-9, _ and -
+    /// The name of the agent: 1 to 64 characters of a-z, 0-9, _ and -
     #[arg(value_name = "NAME", required_unless_present = "file")]
     name: Option<String>,
 
@@ -64,19 +64,19 @@ struct Define {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Its system prompt, at most 4000 tokens
+    /// The system prompt, at most 4000 tokens (16003 characters)
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
 
-    /// A file that contains its system prompt
+    /// A file that contains the system prompt
     #[arg(long, value_name = "FILE", conflicts_with = "system_prompt")]
     system_prompt_file: Option<PathBuf>,
 
-    /// The tools that it may use, separated by commas
+    /// The tools of the agent, separated by commas
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     tools: Option<Vec<String>>,
 
-    /// Its model [default: the session's]
+    /// The model of the agent [default: the session's]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
@@ -130,7 +130,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-fn as_table(agents: &[Value], look: OutputStyle) -> String {
+fn as_table(agents: &[Value], style: OutputStyle) -> String {
     let columns = [
         Column::Word("AGENT"),
         Column::Word("MODEL"),
@@ -148,7 +148,7 @@ fn as_table(agents: &[Value], look: OutputStyle) -> String {
             text(agent, "description"),
         ]
     };
-    table(&columns, &agents.iter().map(row).collect::<Vec<_>>(), look)
+    table(&columns, &agents.iter().map(row).collect::<Vec<_>>(), style)
 }
 
 async fn define(arguments: Define) -> anyhow::Result<ExitCode> {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_instead_of_what_the_file_has() {
+    fn options_override_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("critic.json");
         std::fs::write(&file, r#"{"name": "critic", "description": "old", "max_turns": 5}"#)
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn agents_are_a_table() {
         let agents = json!([
-            {"name": "clerk", "description": "Does what it is told", "model": "main", "max_turns": 25, "tools": ["fetch", "lookup"]},
+            {"name": "clerk", "description": "Does office work", "model": "main", "max_turns": 25, "tools": ["fetch", "lookup"]},
             {"name": "researcher", "description": "Investigates", "model": "main", "max_turns": 10, "tools": []},
         ]);
         let shown =
@@ -250,7 +250,7 @@ mod tests {
             shown.lines().collect::<Vec<_>>(),
             [
                 "AGENT       MODEL  TURNS  TOOLS          DESCRIPTION",
-                "clerk       main      25  fetch, lookup  Does what it is told",
+                "clerk       main      25  fetch, lookup  Does office work",
                 "researcher  main      10                 Investigates",
             ]
         );

@@ -1,4 +1,5 @@
-//! `adjutant bench`: speed as ratios, measured in one run on one machine.
+//! `adjutant bench`: benchmarks. Each compares Adjutant with plain PostgreSQL in the same run, so
+//! that its ratios hold on other machines.
 
 mod api;
 mod bare;
@@ -15,11 +16,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Measure speed, as ratios, on a private PostgreSQL of its own
+/// Run a benchmark on a temporary PostgreSQL
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: Benchmark,
+    benchmark: Benchmark,
 }
 
 #[derive(Debug, Subcommand)]
@@ -31,7 +32,7 @@ enum Benchmark {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    match arguments.what {
+    match arguments.benchmark {
         Benchmark::Api(arguments) => api::run(&arguments).await?,
         Benchmark::Loops(arguments) => loops::run(&arguments).await?,
         Benchmark::Queue(arguments) => queue::run(&arguments).await?,
@@ -40,7 +41,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is under way, on standard error.
+/// A spinner with the current step, on standard error.
 fn progress() -> anyhow::Result<ProgressBar> {
     let progress = ProgressBar::new_spinner();
     progress.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);

@@ -62,14 +62,15 @@ struct Key {
 /// Write a value: it replaces the old one, and the version increases
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant context write goal 'Find out why the checkout is slow'
-  tail -100 error.log | adjutant context write error_logs
+  tail -20 error.log | adjutant context write error_logs
+  split -C 3000 --filter='adjutant context write $FILE' long.txt long_     in parts: long_aa, long_ab, ...
 "))]
 struct Write {
     /// 1 to 64 characters of a-z, 0-9 and _
     #[arg(value_name = "KEY")]
     key: String,
 
-    /// The value, at most 1000 tokens (about 4000 characters); `-` or no value reads standard input
+    /// The value, at most 4003 characters (1000 tokens); `-` or no value reads standard input
     #[arg(value_name = "VALUE")]
     value: Option<String>,
 

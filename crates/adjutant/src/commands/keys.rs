@@ -53,15 +53,15 @@ struct Create {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// The tenant whose sessions and tasks it gives access to
+    /// The tenant whose sessions and tasks the key gives access to
     #[arg(long, value_name = "TENANT", default_value = "default")]
     tenant: String,
 
-    /// What it permits: delegate (sessions, agents, tasks), read (history), admin (everything)
+    /// What the key permits: delegate (sessions, agents, tasks), read (history), admin (everything)
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "delegate,read", value_parser = ["delegate", "read", "admin"])]
     scopes: Vec<String>,
 
-    /// When it expires: a time, or a duration from now (30d) [default: never]
+    /// When the key expires: a time, or a duration from now (30d) [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     expires: Option<DateTime<Utc>>,
 
@@ -228,7 +228,7 @@ mod tests {
     use crate::table::Colors;
 
     #[test]
-    fn an_expiry_lies_ahead() {
+    fn an_expiry_is_in_the_future() {
         assert!(parse_expiry("30d").unwrap() > Utc::now() + TimeDelta::days(29));
         assert_eq!(as_rfc3339(parse_expiry("2027-01-01").unwrap()), "2027-01-01T00:00:00.000Z");
         assert!(parse_expiry("soon").is_err());

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use adjutant_store::Store;
-use anyhow::Context;
 use clap::Args;
 
 use crate::output::print_line;
@@ -30,7 +29,7 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let migrated = Store::migrate(&arguments.database_url).await.context("migration failed")?;
+    let migrated = Store::migrate(&arguments.database_url).await?;
     let line = if arguments.json {
         serde_json::json!({"from": migrated.from, "to": migrated.to}).to_string()
     } else if migrated.from == migrated.to {

@@ -38,7 +38,7 @@ struct List {
     #[arg(long, value_name = "N")]
     limit: Option<u16>,
 
-    /// Continue after a page: its next_cursor
+    /// Show the page after this cursor, the next_cursor of the previous page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
@@ -61,7 +61,7 @@ enum Action {
   adjutant sessions create nightly --model main --metadata '{\"owner\": \"ops\"}'
 "))]
 struct Create {
-    /// Its name [default: the server chooses one]
+    /// The name of the session [default: the server chooses one]
     #[arg(value_name = "SESSION")]
     session: Option<String>,
 

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use adjutant_agent::MAX_TASK_TOKENS;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -29,11 +30,14 @@ use crate::table::text;
   adjutant spawn researcher - < question.txt
   git log --oneline -20 | adjutant spawn researcher --wait         standard input is the task
 
-  git diff > data/change.diff                                      longer input: as a file in tools.files.root
-  adjutant spawn reviewer --wait 'Review change.diff'
+  git diff > data/change.diff                                      long input, for an agent with file tools:
+  adjutant spawn reviewer --wait 'Review change.diff'              a file in the folder tools.files.root
+
+  git diff | split -C 3000 --filter='adjutant context write $FILE' - diff_     long input, for any other agent:
+  adjutant spawn reviewer --wait 'Review the diff in the shared context, keys diff_aa, diff_ab, ...'
 
   id=$(adjutant spawn researcher 'Find the cause')                 one task after the other
-  adjutant spawn writer --depends-on $id 'Write the post-mortem from what the shared context says'
+  adjutant spawn writer --depends-on $id 'Write the post-mortem from the findings in the shared context'
 
   adjutant spawn researcher --queue --label nightly 'Check the backups'        even if five tasks are active
   adjutant spawn researcher --max-cost-usd 0.50 --timeout 10m 'Explore the data'   with limits
@@ -43,7 +47,8 @@ pub struct Arguments {
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// The task, at most 1000 tokens (about 4000 characters); `-` or no task reads standard input
+    /// The task, at most 4003 characters (1000 tokens); `-` or no task reads standard input. The
+    /// examples show how to pass more
     #[arg(value_name = "TASK")]
     task: Option<String>,
 
@@ -84,7 +89,7 @@ struct TaskOptions {
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     metadata: Vec<(String, String)>,
 
-    /// The longest time that it may run, without the time in the queue: 90, 90s, 15m, 2h
+    /// The longest time that the task may run, without the time in the queue: 90, 90s, 15m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
@@ -133,10 +138,16 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let task = text_or_stdin(arguments.task.as_deref(), "TASK")?;
     let call = call(&arguments.agent, &task, &arguments.options);
     let spawn = async || client.tool_creating_session(session, "subagent", &call).await;
-    let answer = client.with_retries(spawn).await?;
-    let id = text(&answer.value, "task_id");
     let repeat_flags =
         format!("{}{}", arguments.session.repeat_flags(), arguments.server.repeat_flags(&client));
+    let answer = match client.with_retries(spawn).await {
+        Err(error) if error.has_code("TASK_TOO_LARGE") && client.format() == OutputFormat::Text => {
+            let message = task_too_large(&arguments.agent, &task, &repeat_flags);
+            return Err(CommandError::usage(message).into());
+        }
+        answer => answer?,
+    };
+    let id = text(&answer.value, "task_id");
     let Some(limit) = arguments.wait else {
         match client.format() {
             OutputFormat::Json => print_line(&answer.text)?,
@@ -170,6 +181,19 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             Err(by.into())
         }
     }
+}
+
+/// The size, the limit, and commands that pass the same input in another way.
+fn task_too_large(agent: &str, task: &str, repeat_flags: &str) -> String {
+    let (size, limit) = (task.chars().count(), 4 * MAX_TASK_TOKENS + 3);
+    format!(
+        "the task has {size} characters; the limit is {limit} characters, which is \
+         {MAX_TASK_TOKENS} tokens (TASK_TOO_LARGE)
+Write long input to the shared context, which holds up to 40000 characters, and name the keys in the task:
+  split -C 3000 --filter=\"adjutant context write \\$FILE{repeat_flags}\" input.txt input_
+  adjutant spawn {agent}{repeat_flags} 'Read the keys input_aa, input_ab, ... of the shared context, then ...'
+An agent with file tools can read input of any length from a file in the folder tools.files.root."
+    )
 }
 
 async fn cancel(client: &Client, session: &str, id: &str) -> anyhow::Result<()> {
@@ -271,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spawn_has_a_key_of_its_own() {
+    fn every_spawn_has_its_own_idempotency_key() {
         let keys: Vec<Value> =
             (0..2).map(|_| body(&["clerk", "count"])["idempotency_key"].clone()).collect();
         assert!(keys[0].is_string());

@@ -36,7 +36,7 @@ pub fn end_line(task: &Value) -> String {
 }
 
 /// A table of tasks, from `status` or from the history.
-pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, look: OutputStyle) -> String {
+pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
     let columns = [
         Column::Word("TASK"),
         Column::Name("AGENT"),
@@ -58,7 +58,7 @@ pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, look: OutputStyle) ->
             ]
         })
         .collect();
-    table(&columns, &rows, look)
+    table(&columns, &rows, style)
 }
 
 /// The state of the history, or the phase of the tool, which is more precise than its status.
@@ -100,13 +100,13 @@ mod tests {
     use crate::table::Colors;
 
     #[test]
-    fn progress_says_what_a_task_waits_for() {
+    fn progress_shows_the_position_in_the_queue_or_the_turns() {
         let task = |more: Value| {
             let mut task = json!({"task_id": "t_03", "agent": "researcher", "status": "running", "turns_used": 0});
             task.as_object_mut().unwrap().append(&mut more.as_object().unwrap().clone());
             task
         };
-        for (more, said) in [
+        for (more, expected) in [
             (json!({"phase": "queued", "queue_position": 0}), "t_03 researcher: queued, the next"),
             (
                 json!({"phase": "queued", "queue_position": 2}),
@@ -116,18 +116,18 @@ mod tests {
             (json!({"phase": "waiting", "turns_used": 4}), "t_03 researcher: waiting, 4 turns"),
             (json!({}), "t_03 researcher: running"),
         ] {
-            assert_eq!(progress_line(&task(more)), said);
+            assert_eq!(progress_line(&task(more)), expected);
         }
     }
 
     #[test]
-    fn a_failure_is_said_with_its_reason() {
+    fn a_failure_is_shown_with_its_reason() {
         let task = json!({"task_id": "t_03", "agent": "clerk", "status": "failed", "turns_used": 1, "error": "Task cancelled"});
         assert_eq!(end_line(&task), "t_03 clerk failed after 1 turn: Task cancelled");
     }
 
     #[test]
-    fn a_table_of_tasks_reads_the_history_and_the_tool_alike() {
+    fn a_table_of_tasks_shows_history_and_tool_answers_alike() {
         let of_tool = json!({"task_id": "t_01", "agent": "clerk", "status": "running", "phase": "queued", "queue_position": 3, "turns_used": 0});
         let of_history = json!({"task_id": "t_02", "agent": "clerk", "state": "failed", "failure": "max_turns", "turns_used": 10,
             "created_at": "2026-07-01T00:00:00Z", "label": "logs", "error": "Max turns exceeded without producing a final response"});

@@ -47,7 +47,7 @@ struct List {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
-    /// Continue after a page: its next_cursor
+    /// Show the page after this cursor, the next_cursor of the previous page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
@@ -107,7 +107,7 @@ struct Show {
     #[command(flatten)]
     task: TaskRef,
 
-    /// Also show its turns, with model answers and tool calls
+    /// Also show the turns, with model answers and tool calls
     #[arg(long)]
     turns: bool,
 
@@ -130,7 +130,7 @@ struct Retry {
 
 #[derive(Debug, Args)]
 struct TaskRef {
-    /// Its id, or its id within the session (t_03)
+    /// The id of the task, or its id within the session (t_03)
     #[arg(value_name = "ID")]
     id: String,
 

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use adjutant_store::Store;
-use anyhow::Context;
 use clap::Args;
 
 use crate::commands::serve::{BoundListener, ListenArgs, RunningServer};
@@ -175,7 +174,7 @@ fn next_steps(url: &str) -> String {
 
 /// The schema's version and the cap.
 async fn prepare(url: &str, config: &Config) -> anyhow::Result<(i64, i64)> {
-    let migrated = Store::migrate(url).await.context("migration failed")?;
+    let migrated = Store::migrate(url).await?;
     let store = Store::open(url, 2).await?;
     store.run_maintenance().await?;
     // Only at the first start; later `adjutant limits` sets it.

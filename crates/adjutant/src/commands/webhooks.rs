@@ -45,7 +45,7 @@ struct List {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
 
-    /// Continue after a page: its next_cursor
+    /// Show the page after this cursor, the next_cursor of the previous page
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 
@@ -226,7 +226,7 @@ mod tests {
     use crate::table::Colors;
 
     #[test]
-    fn deliveries_are_a_table_with_what_went_wrong() {
+    fn deliveries_are_a_table_with_their_last_error() {
         let delivery = |state: &str, status: Value, error: Value| {
             json!({"id": "0198c0de-0000-7000-8000-000000000001", "session_id": "shop", "task_id": "t_01",
                 "event": "task.failed", "state": state, "tries": 2, "last_status": status, "last_error": error,

@@ -61,11 +61,11 @@ pub struct WorkerArgs {
     #[arg(long, env = "ADJUTANT_CONCURRENCY", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     concurrency: Option<u16>,
 
-    /// The pool whose tasks it claims
+    /// The pool to claim tasks from
     #[arg(long, env = "ADJUTANT_POOL", value_name = "POOL", default_value = "default")]
     pool: String,
 
-    /// Its name in the history [default: host and process id]
+    /// The name of the worker in the history [default: host and process id]
     #[arg(long, env = "ADJUTANT_WORKER_NAME", value_name = "NAME")]
     name: Option<String>,
 
@@ -73,7 +73,7 @@ pub struct WorkerArgs {
     #[arg(long, env = "ADJUTANT_LISTEN_URL", value_name = "URL", hide_env_values = true)]
     listen_url: Option<String>,
 
-    /// How long a worker keeps a task after its last sign of life, in seconds [default:
+    /// How long a worker keeps a task after its last renewal, in seconds [default:
     /// lease.seconds of the config, 30]
     #[arg(long, env = "ADJUTANT_LEASE_SECONDS", value_name = "S", value_parser = clap::value_parser!(u64).range(2..=3600))]
     lease_seconds: Option<u64>,
@@ -185,7 +185,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     drain(working.worker, arguments.work.grace(), &mut signals).await
 }
 
-/// Drains the worker, unless a second signal asks to exit at once.
+/// Drains the worker, unless a second signal arrives, which exits at once.
 pub async fn drain(
     worker: Worker,
     grace: Duration,

@@ -1,5 +1,5 @@
-//! `[dialects]`: the tools of other sources. Each dialect declares its settings in its own folder of
-//! `adjutant-dialects`.
+//! `[dialects]`: the tools of other sources. Each dialect declares its settings in its own folder
+//! of `adjutant-dialects`.
 
 use std::sync::LazyLock;
 

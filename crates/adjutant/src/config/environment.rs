@@ -22,7 +22,7 @@ const OTHER_VARIABLES: [&str; 5] = [
     "ADJUTANT_POSTGRES_RUN_AS",
 ];
 
-/// The prefix of variables that only our tests read.
+/// The prefix of variables that only the tests read.
 const TEST_PREFIX: &str = "ADJUTANT_TEST_";
 
 /// The environment at the start of the process; a reload uses the same.

@@ -75,7 +75,8 @@ impl Files {
 const AGENTS_DIR: &str = "agents_dir";
 const SKILLS_DIR: &str = "skills_dir";
 
-/// The Markdown files of the folders that a setting names, and the folders that could not be listed.
+/// The Markdown files of the folders that a setting names, and the folders that could not be
+/// listed.
 fn read_folders(
     setting: &str,
     table: &Table,

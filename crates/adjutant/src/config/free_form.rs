@@ -1,4 +1,4 @@
-//! `[free_form]`: the agent that runs a task for an agent name that nobody registered.
+//! `[free_form]`: the agent that runs a task for an agent name that is not registered.
 
 use adjutant_agent::{AgentDefinition, AgentDraft, DefinitionLimits};
 

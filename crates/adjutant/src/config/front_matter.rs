@@ -269,13 +269,13 @@ mod tests {
         ] {
             assert_eq!(read(text), Err(expected.to_owned()), "{text:?}");
         }
-        for (text, place) in [
+        for (text, location) in [
             ("---\nname: a\nname: b\n---\nx", "agents/a.md:3:1: invalid YAML: "),
             ("---\n- a\n- b\n---\nx", "agents/a.md:2:1: invalid YAML: "),
             ("---\n\t: [\n---\nx", "agents/a.md:2:"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.starts_with(place), "{text:?}: {error}");
+            assert!(error.starts_with(location), "{text:?}: {error}");
         }
     }
 }

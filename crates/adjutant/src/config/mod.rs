@@ -3,8 +3,8 @@
 //!
 //! `files` reads from disk; everything else is pure. A file is parsed into a `tree` in which every
 //! value knows its line. `environment` puts the variables over it. `check` compares names and types
-//! with the list of settings in `schema`. `assemble` builds the [`Config`], with one module for each
-//! section. All errors are collected and reported together.
+//! with the list of settings in `schema`. `assemble` builds the [`Config`], with one module for
+//! each section. All errors are collected and reported together.
 
 pub mod agents;
 mod assemble;
@@ -72,7 +72,7 @@ pub struct Config {
     pub model_names: ModelNames,
     pub agents: Agents,
     pub skills: Skills,
-    /// The definition of agents whose name nobody registered, if the operator has enabled it.
+    /// The definition of agents whose name is not registered, if the operator has enabled it.
     pub free_form: Option<AgentDefinition>,
     pub tools: ToolsConfig,
     /// The tools that agents may name, as far as they are known without asking MCP servers.

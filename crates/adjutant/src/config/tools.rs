@@ -51,7 +51,7 @@ const BUILT_IN: [&str; 2] = [SHARED_CONTEXT, "fetch"];
 /// Built-in tools that need `tools.files.root`.
 const OF_FILES: [&str; 3] = ["read_file", "list_files", "search_files"];
 
-/// The tools that are known before an MCP server has been asked for its own.
+/// The tools that are known before any MCP server has listed its tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
     pub tools: BTreeSet<String>,
@@ -99,8 +99,8 @@ impl ToolNames {
         tools
     }
 
-    /// The name here of a tool that a file of another program names. `None` is the tool to delegate,
-    /// which is not in a list of tools.
+    /// The name here of a tool that a file of another program names. `None` is the tool to
+    /// delegate, which is not in a list of tools.
     pub fn of_other_program(&self, written: &str) -> Result<Option<String>, String> {
         let name = match written {
             "Read" => "read_file",

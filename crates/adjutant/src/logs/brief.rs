@@ -10,8 +10,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Shows only the message, which has the important fields in it. Debug events and payloads are shown
-/// with all fields.
+/// Shows only the message, which has the important fields in it. Debug events and payloads are
+/// shown with all fields.
 pub struct BriefFormat;
 
 impl<S, N> FormatEvent<S, N> for BriefFormat

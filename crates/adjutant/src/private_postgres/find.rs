@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_read_from_what_the_server_says() {
+    fn the_version_is_parsed_from_the_output_of_the_server() {
         let debian = parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n");
         assert_eq!(debian, Some(("15.18".into(), 15)));
         assert_eq!(parse_version("postgres (PostgreSQL) 18beta1\n"), Some(("18beta1".into(), 18)));
@@ -168,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn new_data_gets_the_newest_server_that_comes_first() {
+    fn new_data_uses_the_first_of_the_newest_servers() {
         assert_eq!(best(&servers(), None).map(|server| server.bin.clone()), Some("/b".into()));
     }
 
     #[test]
-    fn old_data_gets_the_server_of_its_version() {
+    fn existing_data_uses_the_server_of_its_version() {
         assert_eq!(best(&servers(), Some(16)).map(|server| server.bin.clone()), Some("/d".into()));
         assert!(best(&servers(), Some(14)).is_none());
     }

@@ -1,25 +1,25 @@
-# Runs one program and ends it when the parent is gone, however the parent went.
+# Runs one program and stops it when the parent process has ended, for whatever reason.
 #
-# Standard input is a pipe that only the parent can write to, and it never does: its end is the parent's end (closed on
-# purpose, or by the kernel after a kill -9).
+# Standard input is a pipe that only the parent has open for writing, and it never writes. End of
+# file means that the parent has closed it or has ended, even by kill -9.
 #
 # arguments: SIGNAL INPUT REMOVE WHEN PROGRAM ARGUMENTS...
-#   SIGNAL  what ends the program
-#   INPUT   its standard input
-#   REMOVE  a directory to remove after it, or nothing
-#   WHEN    "always", or "failed": only when the program did not succeed
+#   SIGNAL  the signal that stops the program
+#   INPUT   the file for its standard input
+#   REMOVE  a directory to remove when the program has ended, or an empty string
+#   WHEN    when to remove it: "always", or "failed" if the program did not succeed
 signal=$1 input=$2 remove=$3 when=$4
 shift 4
 
-# A service that is stopped may signal all of its processes at once: the guard has to outlive the program.
+# A service manager may signal all processes of a service, and the guard must outlive the program.
 trap '' HUP INT TERM
 
 exec 3<&0
 "$@" <"$input" 3<&- &
 program=$!
 
-# The signal is repeated because a program that has not installed its handlers yet was started with signals ignored, and
-# would miss it.
+# The signal is repeated: the program inherits ignored signals and misses one that arrives before it
+# has installed its handlers.
 {
     read -r _ <&3
     while kill "-$signal" "$program"; do sleep 1; done

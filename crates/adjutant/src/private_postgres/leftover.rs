@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_no_server_in_either_view() {
+    fn this_process_is_not_taken_for_a_server() {
         let cluster = Path::new("/nowhere/postgres");
         let pid = std::process::id();
         assert_eq!(identify(pid, cluster), Process::OtherProgram);

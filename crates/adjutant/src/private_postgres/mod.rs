@@ -11,7 +11,7 @@
 //! | a server whose parent was killed | waited for, then stopped |
 //! | a pid file of a dead process, or of another program | ignored or removed |
 //! | an unfinished cluster (`postgres.new*`) | created again |
-//! | a `postgres/` that is not a cluster, or of a version that is not installed | refused, unchanged |
+//! | `postgres/` is no cluster, or its version is not installed | refused, unchanged |
 
 mod cluster;
 mod data_dir;
@@ -57,7 +57,7 @@ pub enum DataLocation {
     TemporaryDurable,
 }
 
-/// A running server. Dropping it tells the server to stop; [`PrivatePostgres::stop`] also waits for
+/// A running server. Dropping it stops the server; [`PrivatePostgres::stop`] also waits for
 /// its end.
 pub struct PrivatePostgres {
     guard: Guard,

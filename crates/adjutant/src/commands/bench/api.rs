@@ -1,4 +1,4 @@
-//! `adjutant bench api`: what calls over HTTP cost, beside what PostgreSQL itself can do.
+//! `adjutant bench api`: the cost of HTTP calls, compared with plain PostgreSQL.
 
 mod client;
 mod cpu;
@@ -28,25 +28,26 @@ use super::report::Quantiles;
 use crate::open_files;
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
-/// Calls over HTTP: what a spawn and a status cost, and thousands that wait
+/// Measure spawns, status calls and waits over HTTP
 ///
-/// Everything runs on a throwaway PostgreSQL with fsync on, with one server process and 32 clients that keep their
-/// connections. What a spawn is held against is pgbench's single committed insert of a row with the columns of a task, with
-/// as many clients. Takes about a minute. Linux only: CPU time and memory are read from /proc.
+/// Runs on a temporary PostgreSQL with fsync on, with one server process and 32 clients on
+/// keep-alive connections. The baseline of a spawn is a single committed insert of a row with the
+/// columns of a task, by pgbench with as many clients. The last part has 5000 clients that wait.
+/// Takes about a minute. Linux only: it reads CPU time and memory from /proc.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant bench api              the table
-  adjutant bench api --json       one object with stable keys: spawn_vs_insert, spawn_p99_vs_insert_p99,
-                                  status_per_cpu_s, wait_wake_p99_ms, wait_mb, wait_queries_per_s, and
-                                  what they come from
+  adjutant bench api              prints a table
+  adjutant bench api --json       prints one JSON object with stable keys: spawn_vs_insert,
+                                  spawn_p99_vs_insert_p99, status_per_cpu_s, wait_wake_p99_ms, wait_mb,
+                                  wait_queries_per_s, and the figures behind them
 ")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// For tests: a few calls, whose figures mean nothing
+    /// For tests: a few calls, too few for meaningful figures
     #[arg(long, hide = true)]
     tiny: bool,
 }
@@ -54,20 +55,21 @@ pub struct Arguments {
 const CLIENTS: usize = 32;
 const TENANT: &str = "default";
 const AGENT: &str = "bench";
-/// Tasks of a session before its client goes on with the next. All of them may be active: a session that has room for its
-/// tasks is the plain case, and a long backlog of one is not what is measured.
+/// Tasks that a client spawns in one session before it uses the next session. All of them may be
+/// active: a session with a long backlog is a different case.
 const PER_SESSION: usize = 50;
 
-/// How much is measured.
+/// The duration and the sample sizes of a run.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// Inserts and spawns take turns, so that whatever else happens on this machine happens to both.
+    /// Rounds of inserts and spawns. They alternate, so that other load on the machine affects
+    /// both.
     rounds: u32,
     round: Duration,
     sessions_per_client: usize,
     status: Duration,
     waits: usize,
-    /// How long nothing happens.
+    /// How long the queries of waiting clients are counted while no task ends.
     idle: Duration,
 }
 
@@ -93,7 +95,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     open_files::raise_limit();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
-    progress.set_message("starting a throwaway PostgreSQL");
+    progress.set_message("starting a temporary PostgreSQL");
     let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let pgbench = limits::pgbench(&postgres)?;
     let url = postgres.url(DATABASE);
@@ -101,10 +103,10 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let bench = Bench { store: Store::open(&url, 8).await?, url: &url, size, progress: &progress };
     bench.store.set_cap(0).await?;
     let server = ServeProcess::start(&url).await?;
-    // Only now: those of a config that has none go when a process with it starts.
+    // After the start of the server, which removes agents that its config does not have.
     bench.store.publish_agents(&[agent()]).await?;
     let (inserts, spawns) = bench.spawns(&pgbench, server.address()).await?;
-    // Where a task is in a long line is not what a status is measured by either.
+    // A status of a task far back in the queue has to count the tasks before it.
     bench.store.delete_unfinished().await?;
     let processes = Processes { one: server.pid()?, parent: postgres.pid()? };
     let statuses = bench.statuses(server.address(), processes).await?;
@@ -126,27 +128,30 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn say(&self, what: &str) {
-        self.progress.set_message(what.to_owned());
+    fn show_step(&self, step: &str) {
+        self.progress.set_message(step.to_owned());
     }
 
-    /// Inserts and spawns a second, and how long each takes.
+    /// The rates and latencies of inserts and of spawns.
     async fn spawns(&self, pgbench: &Path, server: SocketAddr) -> anyhow::Result<(Rate, Rate)> {
         const WARM_UP: Duration = Duration::from_millis(500);
-        self.say("sessions");
+        self.show_step("creating sessions");
         let mut spawners = self.spawners(server).await?;
         spawn_for(&mut spawners, WARM_UP).await?;
         self.store.fill_yardstick(0).await?;
         let (mut inserts, mut spawns) = (Vec::new(), Vec::new());
         let (mut insert_times, mut spawn_times) = (Vec::new(), Vec::new());
         for round in 1..=self.size.rounds {
-            self.say(&format!("single inserts by pgbench, {round} of {}", self.size.rounds));
+            self.show_step(&format!(
+                "single inserts (pgbench), round {round} of {}",
+                self.size.rounds
+            ));
             self.store.checkpoint().await?;
             let Inserts { per_s, times } =
                 limits::insert(pgbench, self.url, CLIENTS, self.size.round.as_secs()).await?;
             inserts.push(per_s);
             insert_times.extend(times);
-            self.say(&format!("spawns, {round} of {}", self.size.rounds));
+            self.show_step(&format!("spawns, round {round} of {}", self.size.rounds));
             self.store.checkpoint().await?;
             let began = Instant::now();
             let times = spawn_for(&mut spawners, self.size.round).await?;
@@ -177,7 +182,7 @@ impl Bench<'_> {
             tenant: TENANT.to_owned(),
             name: name.clone(),
             max_active: Some(i32::try_from(PER_SESSION)?),
-            // For when the sessions do not suffice, and their turn comes again.
+            // On a fast machine the sessions are used more than once.
             max_queued: Some(1_000_000),
             ..NewSession::default()
         };
@@ -185,9 +190,9 @@ impl Bench<'_> {
         Ok(name)
     }
 
-    /// Statuses of tasks that are queued, as an orchestrator asks that has nothing better to do.
+    /// Status calls of queued tasks, as an orchestrator makes them that polls.
     async fn statuses(&self, server: SocketAddr, processes: Processes) -> anyhow::Result<Statuses> {
-        self.say("statuses");
+        self.show_step("status calls");
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             let session = self.session().await?;
@@ -200,16 +205,16 @@ impl Bench<'_> {
         self.store.checkpoint().await?;
         let (before, began) = (processes.cpu()?, Instant::now());
         let until = began + self.size.status;
-        let asking = clients.iter_mut().map(|(client, status)| async move {
+        let polling = clients.iter_mut().map(|(client, status)| async move {
             let mut times = Vec::new();
             while Instant::now() < until {
-                let asked = Instant::now();
+                let sent = Instant::now();
                 client.call(status).await?;
-                times.push(asked.elapsed());
+                times.push(sent.elapsed());
             }
             anyhow::Ok(times)
         });
-        let times = try_join_all(asking).await?.concat();
+        let times = try_join_all(polling).await?.concat();
         let cpu = processes.cpu()? - before;
         Ok(Statuses {
             per_cpu_s: per_second(times.len(), cpu),
@@ -220,18 +225,18 @@ impl Bench<'_> {
     }
 }
 
-/// One client, and what it sends.
+/// A client with its prepared requests.
 struct Spawner {
     client: Client,
-    /// One for each of its sessions.
+    /// One request for each of its sessions.
     requests: Vec<Vec<u8>>,
     spawned: usize,
 }
 
 impl Spawner {
     async fn spawn(&mut self) -> anyhow::Result<Duration> {
-        let turn = self.spawned / PER_SESSION % self.requests.len();
-        let request = self.requests.get(turn).context("a client without a session")?;
+        let index = self.spawned / PER_SESSION % self.requests.len();
+        let request = self.requests.get(index).context("a client has no session")?;
         let began = Instant::now();
         self.client.call(request).await?;
         self.spawned += 1;
@@ -239,7 +244,7 @@ impl Spawner {
     }
 }
 
-/// All of them at once, for a while; how long each call took.
+/// Spawns with all clients concurrently and returns the latency of each call.
 async fn spawn_for(spawners: &mut [Spawner], time: Duration) -> anyhow::Result<Vec<Duration>> {
     let until = Instant::now() + time;
     let spawning = spawners.iter_mut().map(|spawner| async move {

@@ -1,4 +1,4 @@
-//! From an insert to its claim with nothing but PostgreSQL: the limit of how soon a task can start.
+//! The baseline for the start of a task: insert, NOTIFY and claim with plain PostgreSQL.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What PostgreSQL itself can do on this machine, as pgbench measures it: the limits that our figures are held against.
+//! The baselines that pgbench measures: what plain PostgreSQL does on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::private_postgres::PrivatePostgres;
 const CLIENTS: u32 = 8;
 const BATCH: f64 = 50.0;
 
-/// pgbench comes with most servers; else it may be on the PATH.
+/// The path of pgbench: beside the server program, else on the PATH.
 pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
     let on_path = || {
         let path = std::env::var_os("PATH")?;
@@ -22,17 +22,18 @@ pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
             .find(|program| program.is_file())
     };
     postgres.program("pgbench").or_else(on_path).context(
-        "pgbench is missing, and the limits are measured with it. Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17",
+        "cannot find pgbench, which measures the baselines; install it. Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17",
     )
 }
 
-/// Tasks a second, one at a time: claim it with SKIP LOCKED, then finish it, in two transactions, without a cap.
+/// Tasks per second, one at a time: a claim with SKIP LOCKED and an update that finishes the task,
+/// in two transactions, without a cap.
 pub async fn naive(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
     store.fill_yardstick(i64::try_from(seconds * 8_000)?).await?;
     run(pgbench, url, include_str!("naive.sql"), seconds, &clients()).await
 }
 
-/// The same, 50 at a time.
+/// Like [`naive`], with 50 tasks per transaction.
 pub async fn batch(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
     store.fill_yardstick(i64::try_from(seconds * 50_000)?).await?;
     Ok(BATCH * run(pgbench, url, include_str!("batch.sql"), seconds, &clients()).await?)
@@ -49,7 +50,7 @@ pub struct Inserts {
     pub times: Vec<Duration>,
 }
 
-/// So many clients at once; the yardstick has to be there.
+/// Inserts with concurrent clients. The table `yardstick` must exist.
 pub async fn insert(
     pgbench: &Path,
     url: &str,
@@ -58,33 +59,33 @@ pub async fn insert(
 ) -> anyhow::Result<Inserts> {
     let logs = tempfile::tempdir()?;
     let log = format!("--log-prefix={}", logs.path().join("pgbench").display());
-    let more = [format!("--client={clients}"), "--log".to_owned(), log];
-    let per_s = run(pgbench, url, include_str!("insert.sql"), seconds, &more).await?;
+    let options = [format!("--client={clients}"), "--log".to_owned(), log];
+    let per_s = run(pgbench, url, include_str!("insert.sql"), seconds, &options).await?;
     let mut times = Vec::new();
     for log in std::fs::read_dir(logs.path())? {
         let log = std::fs::read_to_string(log?.path())?;
-        // Client, number, microseconds, and what else there is.
+        // The fields of a line: client, transaction number, microseconds, more.
         let micros = log.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok());
         times.extend(micros.map(Duration::from_micros));
     }
-    ensure!(!times.is_empty(), "pgbench did not say how long each insert took");
+    ensure!(!times.is_empty(), "the log of pgbench has no times of inserts");
     Ok(Inserts { per_s, times })
 }
 
-/// Transactions of the script a second.
+/// Runs a script with pgbench and returns the transactions per second.
 async fn run(
     pgbench: &Path,
     url: &str,
     script: &str,
     seconds: u64,
-    more: &[String],
+    options: &[String],
 ) -> anyhow::Result<f64> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), script)?;
     let output = Command::new(pgbench)
         .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
         .arg(format!("--time={seconds}"))
-        .args(more)
+        .args(options)
         .arg("--file")
         .arg(file.path())
         .arg(url)
@@ -93,9 +94,10 @@ async fn run(
         .output()
         .await
         .context("cannot run pgbench")?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
-    let rate =
-        said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
-    rate.with_context(|| format!("pgbench did not say how fast it was: {said}"))
+    let rate = stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.with_context(|| format!("the output of pgbench has no rate: {stdout}"))
 }

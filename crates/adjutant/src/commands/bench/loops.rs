@@ -1,4 +1,4 @@
-//! `adjutant bench loops`: what a thousand agent loops in one worker cost, beside what their model takes.
+//! `adjutant bench loops`: the cost of a thousand agent loops in one worker.
 
 mod model;
 mod report;
@@ -14,54 +14,55 @@ use serde_json::{Map, Value};
 
 use self::model::{ANSWER, Model, Pace, TURNS};
 use self::report::{LoopGroup, Report, TurnCosts};
-use super::memory::Peak;
+use super::memory::PeakMemory;
 use super::progress;
 use super::report::Quantiles;
 use crate::open_files;
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 use crate::worker_processes::{WorkerKind, WorkerProcess};
 
-/// A thousand agent loops in one worker: their time, their memory, and what each turn costs the database
+/// Measure a thousand agent loops in one worker: time, memory, database calls
 ///
-/// Everything runs on a throwaway PostgreSQL with fsync on, with one worker process and a scripted model that streams its
-/// answers; a loop has 5 turns without tools. The same with 10 loops, and a plain committed insert of a turn, are measured in
-/// the same run. Takes about a minute. Linux only: memory is read from /proc.
+/// Runs on a temporary PostgreSQL with fsync on, with one worker process and a scripted model that
+/// streams its answers. A loop has 5 turns without tools. The baselines are 10 loops, and a single
+/// committed insert of a turn, in the same run. Takes about a minute. Linux only: it reads memory
+/// from /proc.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant bench loops              the table
-  adjutant bench loops --json       one object with stable keys: slowdown_1000_vs_10, kib_per_loop,
-                                    turn_overhead_vs_insert, commits_per_turn, and what they come from
+  adjutant bench loops              prints a table
+  adjutant bench loops --json       prints one JSON object with stable keys: slowdown_1000_vs_10,
+                                    kib_per_loop, turn_overhead_vs_insert, commits_per_turn, and the
+                                    figures behind them
 ")]
 pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// For tests: a few loops with a fast model, whose figures mean nothing
+    /// For tests: a few loops with a fast model, too few for meaningful figures
     #[arg(long, hide = true)]
     tiny: bool,
 }
 
-/// Loops that a session starts at once, as one orchestrator would.
+/// Loops per session, spawned in one call.
 const PER_SESSION: usize = 5;
 const CONCURRENCY: u16 = 1000;
 const ROUNDS: usize = 4;
-const SYSTEM_PROMPT: &str =
-    "You take part in a measurement. Say what you are told to say, at length.";
-/// A run that takes longer than all others together has hung.
-const PATIENCE: Duration = Duration::from_secs(120);
+const SYSTEM_PROMPT: &str = "You take part in a measurement. Answer at length.";
+/// A group of loops that takes longer has hung.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// How much is measured.
+/// The duration and the sample sizes of a run.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     few: usize,
     many: usize,
-    /// Over which the starts of each are spread.
+    /// The time over which the starts of the loops are spread.
     starts: Duration,
-    /// The model's time for an answer.
+    /// The time that the model takes for an answer.
     answer: Duration,
-    /// Loops whose turns are timed, and the inserts to compare them with; in all rounds together.
+    /// Loops whose turns are timed, and inserts for comparison, over all rounds.
     timed: usize,
     inserts: usize,
 }
@@ -88,7 +89,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     open_files::raise_limit();
     let size = if arguments.tiny { TINY } else { FULL };
     let progress = progress()?;
-    progress.set_message("starting a throwaway PostgreSQL");
+    progress.set_message("starting a temporary PostgreSQL");
     let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
@@ -118,21 +119,21 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn say(&self, what: &str) {
-        self.progress.set_message(what.to_owned());
+    fn show_step(&self, step: &str) {
+        self.progress.set_message(step.to_owned());
     }
 
-    /// What a turn costs when nobody has to wait for anybody: one loop at a time. Loops and inserts take turns, so that
-    /// whatever else happens on this machine happens to both.
+    /// The cost of a turn without contention: one loop at a time. Loops and inserts alternate, so
+    /// that other load on the machine affects both.
     async fn costs(&self) -> anyhow::Result<TurnCosts> {
         let worker = self.start_worker().await?;
         self.warm_up().await?;
         let loops = self.size.timed / ROUNDS;
         let (mut inserts, mut commits) = (Vec::new(), 0);
         for round in 1..=ROUNDS {
-            self.say(&format!("single inserts and single turns, {round} of {ROUNDS}"));
+            self.show_step(&format!("single inserts and single turns, round {round} of {ROUNDS}"));
             inserts.extend(self.inserts().await?);
-            // All are there before the first begins, so that only what the worker commits is counted.
+            // Spawned before the first one starts, so that only commits of the worker are counted.
             self.store.set_cap(0).await?;
             let made = self.spawn(loops, Pace::Quick, Duration::ZERO).await?;
             let before = self.store.commits().await?;
@@ -148,7 +149,7 @@ impl Bench<'_> {
         })
     }
 
-    /// A single committed insert of a row of the same size, on a connection that is idle.
+    /// The latencies of single committed inserts of a row of the same size, on an idle connection.
     async fn inserts(&self) -> anyhow::Result<Vec<Duration>> {
         const WARM_UP: usize = 20;
         let mut insert = Insert::connect(self.url).await?;
@@ -162,18 +163,19 @@ impl Bench<'_> {
         Ok(times.split_off(WARM_UP))
     }
 
-    /// The same loops, few and many, in one worker; and its round trips to the database for each of their turns.
+    /// A group of few loops, a group of many in the same worker, and the database round trips per
+    /// turn.
     async fn groups(&self) -> anyhow::Result<(LoopGroup, LoopGroup, f64)> {
         self.store.set_cap(CONCURRENCY.into()).await?;
         let before = self.store.transactions().await?;
         let worker = self.start_worker().await?;
         self.warm_up().await?;
         self.store.checkpoint().await?;
-        self.say(&format!("{} loops", self.size.few));
+        self.show_step(&format!("{} loops", self.size.few));
         let few = self.group(&worker, self.size.few).await?;
-        self.say(&format!("{} loops", self.size.many));
+        self.show_step(&format!("{} loops", self.size.many));
         let many = self.group(&worker, self.size.many).await?;
-        // Connections tell of their transactions when they are closed, at the latest.
+        // A connection that closes reports the last of its transactions to the statistics.
         worker.stop().await?;
         let turns = (PER_SESSION + self.size.few + self.size.many) * TURNS;
         let round_trips = per(self.store.transactions().await? - before, turns);
@@ -181,7 +183,7 @@ impl Bench<'_> {
     }
 
     async fn group(&self, worker: &WorkerProcess, loops: usize) -> anyhow::Result<LoopGroup> {
-        let peak = Peak::watch(worker.pid()?)?;
+        let peak = PeakMemory::watch(worker.pid()?)?;
         let made = self.spawn(loops, Pace::Slow, self.size.starts).await?;
         let times = self.until_ended(&made).await?;
         Ok(LoopGroup {
@@ -197,7 +199,7 @@ impl Bench<'_> {
         WorkerProcess::start(self.url, CONCURRENCY, WorkerKind::Agents(self.model.config())).await
     }
 
-    /// So that connections have their plans.
+    /// Makes every connection prepare its statements.
     async fn warm_up(&self) -> anyhow::Result<()> {
         let made = self.spawn(PER_SESSION, Pace::Warm, Duration::ZERO).await?;
         self.until_ended(&made).await?;
@@ -236,15 +238,16 @@ impl Bench<'_> {
     /// The time of each loop, from its claim to its end, when all have ended.
     async fn until_ended(&self, made: &SpawnedLoops) -> anyhow::Result<Vec<Duration>> {
         let began = Instant::now();
-        // The database is asked when there is something to hear, and has nothing else to do with us until then.
+        // The database is queried only after the last model answer, so that the queries of this
+        // process do not disturb the measurement.
         while self.model.answers() < made.answers || self.store.has_unfinished().await? {
-            ensure!(began.elapsed() < PATIENCE, "the loops did not end within {PATIENCE:?}");
+            ensure!(began.elapsed() < MAX_WAIT, "the loops did not end within {MAX_WAIT:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let attempts = self.store.attempts(&made.sessions).await?;
         ensure!(attempts.iter().all(|attempt| attempt.completed), "not all loops completed");
         let unexpected = self.model.unexpected();
-        ensure!(unexpected == 0, "the model did not expect {unexpected} of the requests");
+        ensure!(unexpected == 0, "{unexpected} requests matched no rule of the scripted model");
         Ok(attempts.into_iter().map(|attempt| attempt.time).collect())
     }
 }
@@ -252,11 +255,11 @@ impl Bench<'_> {
 /// Loops that were spawned.
 struct SpawnedLoops {
     sessions: Vec<SessionId>,
-    /// As many as the model has given in all, when it has given all of theirs.
+    /// The total of model answers when these loops have all of theirs.
     answers: usize,
 }
 
-/// The first words of an assignment: which measurement it belongs to.
+/// The start of an assignment, which selects the rule of the scripted model.
 fn name(pace: Pace, loops: usize) -> String {
     format!("{} loop of {loops}", pace.word())
 }
@@ -279,7 +282,7 @@ fn task(name: &str, id: &str) -> NewTask {
     }
 }
 
-/// What a loop has to remember, when its last turn is under way.
+/// The size of the conversation of a loop during its last turn.
 fn conversation_bytes() -> usize {
     let assignment = task(&name(Pace::Slow, FULL.many), &uuid::Uuid::nil().to_string()).assignment;
     SYSTEM_PROMPT.len() + assignment.len() + (TURNS - 1) * ANSWER.len()

@@ -7,28 +7,28 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio_util::task::AbortOnDropHandle;
 
-const EVERY: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Watches how much a process takes, until this is dropped.
-pub struct Peak {
+/// Samples the resident memory of a process until it is dropped.
+pub struct PeakMemory {
     kib: Arc<AtomicU64>,
-    _watching: AbortOnDropHandle<()>,
+    _sampling: AbortOnDropHandle<()>,
 }
 
-impl Peak {
+impl PeakMemory {
     pub fn watch(pid: u32) -> anyhow::Result<Self> {
         let kib = Arc::new(AtomicU64::new(resident_kib(pid)?));
         let peak = kib.clone();
-        let watching = tokio::spawn(async move {
+        let sampling = tokio::spawn(async move {
             while let Ok(now) = resident_kib(pid) {
                 peak.fetch_max(now, Ordering::Relaxed);
-                tokio::time::sleep(EVERY).await;
+                tokio::time::sleep(SAMPLE_INTERVAL).await;
             }
         });
-        Ok(Self { kib, _watching: AbortOnDropHandle::new(watching) })
+        Ok(Self { kib, _sampling: AbortOnDropHandle::new(sampling) })
     }
 
-    /// The most that it took while it was watched.
+    /// The highest sample.
     pub fn kib(&self) -> u64 {
         self.kib.load(Ordering::Relaxed)
     }
@@ -37,11 +37,11 @@ impl Peak {
 pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {path}, which says how much memory it takes"))?;
+        .with_context(|| format!("cannot read {path} (`adjutant bench` needs Linux)"))?;
     let kib = status.lines().find_map(|line| {
         line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok()
     });
-    kib.with_context(|| format!("{path} does not say how much is resident"))
+    kib.with_context(|| format!("{path} has no line VmRSS"))
 }
 
 #[cfg(test)]
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_takes_is_seen() {
+    fn allocated_memory_is_counted() {
         let before = resident_kib(std::process::id()).unwrap();
         let taken = vec![1u8; 64 << 20];
         let after = resident_kib(std::process::id()).unwrap();
         assert!(
             after - before > 32 << 10,
-            "{before} KiB, then {after} KiB with {} bytes more",
+            "{before} KiB, then {after} KiB after allocating {} bytes",
             taken.len()
         );
     }

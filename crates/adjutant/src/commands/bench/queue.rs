@@ -1,4 +1,4 @@
-//! `adjutant bench queue`: the life of tasks against what PostgreSQL could do at best.
+//! `adjutant bench queue`: task throughput and latency, compared with plain PostgreSQL.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,17 +16,18 @@ use super::{bare, limits, progress};
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 use crate::worker_processes::{WorkerKind, WorkerProcess};
 
-/// The whole life of tasks, from spawn to their end, against PostgreSQL's own limits
+/// Measure task throughput and latency, compared with plain PostgreSQL
 ///
-/// Everything runs on a throwaway PostgreSQL with fsync on and 4 worker processes. The limits are measured in the same run:
-/// `naive` and `batch` with pgbench (claim with SKIP LOCKED and finish, one or 50 at a time, on a table with the columns of a
-/// task), `bare` is insert, NOTIFY and a plain claim. Takes up to 4 minutes and 6 GB of disk.
+/// Runs on a temporary PostgreSQL with fsync on, with 4 worker processes. The same run measures the
+/// baselines. `naive` and `batch` use pgbench on a table with the columns of a task: they claim
+/// with SKIP LOCKED and then finish, one row or 50 rows at a time. `bare` inserts a row, sends a
+/// NOTIFY and claims the row. Takes up to 4 minutes and 6 GB of disk.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant bench queue              the table
-  adjutant bench queue --json       one object with stable keys
-  adjutant bench queue --quick      a first impression in less than 40 seconds
+  adjutant bench queue              prints a table
+  adjutant bench queue --json       prints one JSON object with stable keys
+  adjutant bench queue --quick      takes less than 40 seconds; the figures vary more
 ")]
 pub struct Arguments {
     /// Measure for a shorter time, with a shorter history
@@ -39,17 +40,17 @@ pub struct Arguments {
 }
 
 const CAP: i32 = 50;
-/// Connections that spawn.
+/// Connections that spawn concurrently.
 const SPAWNERS: usize = 4;
-/// Tasks in one bulk spawn, and in a session of it.
+/// Tasks in one bulk spawn; each bulk spawn has its own session.
 const BULK: usize = 50;
-/// Between two starts: longer than the pause between two notices, so that the fleet is idle. The bare limit has the same, for
-/// what rests is slower than what has just run.
+/// The pause before each latency sample. It is longer than the pause between two notices, so that
+/// the fleet is idle. The bare baseline pauses too, because idle processes wake up more slowly.
 pub const IDLE: Duration = Duration::from_millis(70);
-/// Tasks that nobody times.
+/// Tasks that run before the measurement starts.
 const WARM_UP: usize = 500;
 
-/// How much is measured.
+/// The duration and the sample sizes of a run.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     is_quick: bool,
@@ -87,23 +88,23 @@ const QUICK: Size = Size {
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let size = if arguments.quick { QUICK } else { FULL };
     let progress = progress()?;
-    progress.set_message("starting a throwaway PostgreSQL");
+    progress.set_message("starting a temporary PostgreSQL");
     let postgres = PrivatePostgres::start(DataLocation::TemporaryDurable).await?;
     let pgbench = limits::pgbench(&postgres)?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
     let bench = Bench { store: Store::open(&url, 10).await?, url: &url, size, progress: &progress };
 
-    bench.say("the limit: one at a time, by pgbench");
+    bench.show_step("baseline: one task at a time (pgbench)");
     let naive_tasks_per_s = limits::naive(&pgbench, &bench.store, &url, size.limit_seconds).await?;
-    bench.say("the limit: 50 at a time, by pgbench");
+    bench.show_step("baseline: 50 tasks at a time (pgbench)");
     let batch_tasks_per_s = limits::batch(&pgbench, &bench.store, &url, size.limit_seconds).await?;
-    bench.say("the limit: insert, notify, claim");
+    bench.show_step("baseline: insert, notify, claim");
     let bare_start = bare::start(&url, size.start_samples).await?;
     bench.store.drop_yardstick().await?;
 
     let fresh = bench.figures(0).await?;
-    bench.say("adding finished tasks");
+    bench.show_step("adding a history of finished tasks");
     bench.store.add_history(size.history).await?;
     let aged = bench.figures(size.history).await?;
     progress.finish_and_clear();
@@ -111,7 +112,9 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let version = postgres.server_version().to_owned();
     postgres.stop().await?;
     let limits = Limits { naive_tasks_per_s, batch_tasks_per_s, bare_start };
-    Report::new(limits, fresh, aged, version).context("not all was measured")?.print(arguments.json)
+    Report::new(limits, fresh, aged, version)
+        .context("the report is incomplete: the full figures are missing")?
+        .print(arguments.json)
 }
 
 struct Bench<'a> {
@@ -122,38 +125,38 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn say(&self, what: &str) {
-        self.progress.set_message(what.to_owned());
+    fn show_step(&self, step: &str) {
+        self.progress.set_message(step.to_owned());
     }
 
     async fn figures(&self, history_tasks: i64) -> anyhow::Result<Figures> {
         self.store.set_cap(CAP).await?;
-        self.say("the whole life, 4 workers");
+        self.show_step("spawn to end, 4 workers");
         let whole_life_4_workers_per_s = self.whole_life(4, 13).await?;
-        let others = if history_tasks == 0 || !self.size.is_quick {
-            Some(self.others().await?)
+        let full = if history_tasks == 0 || !self.size.is_quick {
+            Some(self.full_figures().await?)
         } else {
             None
         };
-        Ok(Figures { history_tasks, whole_life_4_workers_per_s, others })
+        Ok(Figures { history_tasks, whole_life_4_workers_per_s, full })
     }
 
-    async fn others(&self) -> anyhow::Result<FullFigures> {
-        self.say("the whole life, 1 worker");
+    async fn full_figures(&self) -> anyhow::Result<FullFigures> {
+        self.show_step("spawn to end, 1 worker");
         let whole_life_1_worker_per_s = self.whole_life(1, 50).await?;
         let workers = self.start_workers(1, 50).await?;
-        self.say("efficiency with tasks of 50 ms");
+        self.show_step("slot efficiency with tasks of 50 ms");
         let efficiency_cap50_50ms = self.efficiency().await?;
         stop(workers).await?;
         let workers = self.start_workers(4, 13).await?;
-        self.say("from spawn to start");
+        self.show_step("latency from spawn to start");
         let start = self.start().await?;
         stop(workers).await?;
-        self.say("queries of an idle worker");
+        self.show_step("queries of an idle worker");
         let idle_queries_per_s = self.idle().await?;
-        self.say("spawns, one a call");
+        self.show_step("spawns, 1 task per call");
         let spawn_single_per_s = self.spawn_rate(1).await?;
-        self.say("spawns, 50 a call");
+        self.show_step("spawns, 50 tasks per call");
         let spawn_bulk_per_s = self.spawn_rate(BULK).await?;
         Ok(FullFigures {
             spawn_single_per_s,
@@ -165,7 +168,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Tasks spawned a second, `bulk` in a call, by a few connections at once; afterwards they are forgotten.
+    /// Spawned tasks per second, `bulk` tasks per call. The tasks are deleted afterwards.
     async fn spawn_rate(&self, bulk: usize) -> anyhow::Result<f64> {
         self.spawn_for(bulk, Duration::from_millis(300)).await?;
         self.store.checkpoint().await?;
@@ -181,7 +184,8 @@ impl Bench<'_> {
         let spawners = (0..SPAWNERS).map(|_| async {
             let mut spawned = 0;
             while Instant::now() < until {
-                // A new session now and then: a long backlog of one session is not what is measured.
+                // A new session for every 50 tasks: a session with a long backlog is a different
+                // case.
                 let session = self.session().await?;
                 for _ in 0..BULK / bulk {
                     self.store.spawn(session, &vec![task(0); bulk], None).await?;
@@ -194,10 +198,10 @@ impl Bench<'_> {
         Ok((spawned, began.elapsed()))
     }
 
-    /// Tasks a second from the first spawn to the last end, with workers that wait for them.
+    /// Tasks per second from the first spawn to the last end, with idle workers at the start.
     async fn whole_life(&self, workers: u16, concurrency: u16) -> anyhow::Result<f64> {
         let workers = self.start_workers(workers, concurrency).await?;
-        // So that every connection has its plans.
+        // So that every connection has prepared its statements.
         self.spawn(WARM_UP, 0).await?;
         self.until_finished().await?;
         self.store.checkpoint().await?;
@@ -209,25 +213,26 @@ impl Bench<'_> {
         Ok(rate)
     }
 
-    /// Ends a second while there is enough to do, as a share of what 50 slots could do at most.
+    /// Tasks that end per second with a full queue, as a share of the maximum for 50 slots.
     async fn efficiency(&self) -> anyhow::Result<f64> {
         const WORK_MS: u64 = 50;
-        let most_per_s = 1000;
+        let max_per_s = 1000;
         self.store.set_cap(0).await?;
-        self.spawn(most_per_s * (self.size.efficiency_seconds + 1), WORK_MS).await?;
+        self.spawn(max_per_s * (self.size.efficiency_seconds + 1), WORK_MS).await?;
         self.store.checkpoint().await?;
         self.store.set_cap(CAP).await?;
-        // The slots fill up first, and at the end they run empty.
+        // Leaves out the first and the last part, in which not all slots are used.
         let from = Utc::now() + Duration::from_millis(500);
         let seconds = self.size.efficiency_seconds - 1;
         let to = from + Duration::from_secs(seconds as u64);
         self.until_finished().await?;
         let ended = usize::try_from(self.store.finished_between(from, to).await?)?;
         Ok(per_second(ended, Duration::from_secs(seconds as u64))
-            / per_second(most_per_s, Duration::from_secs(1)))
+            / per_second(max_per_s, Duration::from_secs(1)))
     }
 
-    /// From before the call that spawns a task to the first line of its handler, in another process.
+    /// The time from the spawn call to the first line of the handler, which runs in another
+    /// process.
     async fn start(&self) -> anyhow::Result<Quantiles> {
         let mut times = Vec::new();
         let mut session = self.session().await?;
@@ -238,7 +243,7 @@ impl Bench<'_> {
             tokio::time::sleep(IDLE).await;
             let began = SystemTime::now().duration_since(UNIX_EPOCH)?;
             let spawned = self.store.spawn(session, &[task(0)], None).await?;
-            // Asking at once would be in its way.
+            // A query at once would compete with the claim.
             tokio::time::sleep(Duration::from_millis(10)).await;
             self.until_finished().await?;
             let number = spawned.first().context("nothing was spawned")?.number;
@@ -250,28 +255,27 @@ impl Bench<'_> {
             let started_us = result
                 .strip_prefix("started_us=")
                 .and_then(|rest| rest.split(' ').next()?.parse().ok());
-            let started = Duration::from_micros(
-                started_us.context("the result does not say when it started")?,
-            );
+            let started =
+                Duration::from_micros(started_us.context("the result has no started_us")?);
             times.push(started.saturating_sub(began));
         }
         Ok(Quantiles::of(times))
     }
 
-    /// What one worker that has nothing to do asks of the database. (Counting transactions would not do: connections tell
-    /// of theirs up to a minute later, and PostgreSQL makes some of its own.)
+    /// The queries per second of an idle worker. The statistics of PostgreSQL do not help here:
+    /// connections report their transactions up to a minute late, and PostgreSQL adds its own.
     async fn idle(&self) -> anyhow::Result<f64> {
-        let ours: HashSet<i32> =
+        let own_connections: HashSet<i32> =
             self.store.last_queries().await?.into_iter().map(|(pid, _)| pid).collect();
         let workers = self.start_workers(1, 10).await?;
-        // Its start is over.
+        // Leaves out the queries of its start.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let mut seen = HashSet::new();
         let began = Instant::now();
         let mut at_first = 0;
         while began.elapsed() < Duration::from_secs(self.size.idle_seconds) {
             let queries = self.store.last_queries().await?;
-            seen.extend(queries.into_iter().filter(|(pid, _)| !ours.contains(pid)));
+            seen.extend(queries.into_iter().filter(|(pid, _)| !own_connections.contains(pid)));
             if at_first == 0 {
                 at_first = seen.len();
             }
@@ -282,7 +286,7 @@ impl Bench<'_> {
         Ok(per_second(seen.len() - at_first, elapsed))
     }
 
-    /// Spawns so many tasks in bulk, by a few connections at once.
+    /// Spawns tasks in bulk over several connections.
     async fn spawn(&self, tasks: usize, work_ms: u64) -> anyhow::Result<()> {
         let calls = tasks.div_ceil(BULK);
         let spawners = (0..SPAWNERS).map(|spawner| async move {
@@ -306,7 +310,7 @@ impl Bench<'_> {
             (0..count).map(|_| WorkerProcess::start(self.url, concurrency, WorkerKind::Simulated)),
         )
         .await?;
-        // Until they have heard their own first notice, they poll.
+        // Workers poll often until their LISTEN connection has passed its self-test.
         tokio::time::sleep(Duration::from_millis(300)).await;
         Ok(workers)
     }
@@ -330,7 +334,7 @@ async fn stop(workers: Vec<WorkerProcess>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A task with 1 KB of assignment that gives 1 KB of result.
+/// A task with an assignment of 1 KB and a result of 1 KB.
 fn task(work_ms: u64) -> NewTask {
     let config = serde_json::json!({"simulation": {"work_ms": work_ms, "result_bytes": 1024}});
     NewTask {

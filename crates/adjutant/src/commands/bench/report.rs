@@ -1,4 +1,4 @@
-//! What was measured, as people and programs read it.
+//! The report of `bench queue`, and what all reports share.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ impl Quantiles {
     pub fn of(mut times: Vec<Duration>) -> Self {
         times.sort();
         let at = |share: usize| {
-            let place = (times.len() * share / 100).min(times.len().saturating_sub(1));
-            times.get(place).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
+            let index = (times.len() * share / 100).min(times.len().saturating_sub(1));
+            times.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
         };
         Self { p50_ms: at(50), p95_ms: at(95), p99_ms: at(99) }
     }
 }
 
-/// One object, or a table.
+/// Prints a report as one JSON object or as a table.
 pub fn print(
     report: &impl Serialize,
     table: impl FnOnce() -> String,
@@ -35,21 +35,21 @@ pub fn print(
     }
     if cfg!(debug_assertions) {
         eprintln!(
-            "adjutant: this is a debug build; figures mean something with `cargo run --release`"
+            "adjutant: this is a debug build, so the figures are too low; use `cargo run --release`"
         );
     }
     print_line(&table())
 }
 
-/// Figures beside what they are meant to be.
+/// A table of figures and their targets.
 pub fn targets(rows: &[(&str, f64, &str)]) -> String {
-    let row = |(name, figure, wanted): &(&str, f64, &str)| {
-        format!("{name:<28} {figure:>10.3}   {wanted}")
+    let row = |(name, figure, target): &(&str, f64, &str)| {
+        format!("{name:<28} {figure:>10.3}   {target}")
     };
     rows.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
-/// The limits, by PostgreSQL's own means.
+/// The baselines, measured with plain PostgreSQL.
 #[derive(Debug, Serialize)]
 pub struct Limits {
     pub naive_tasks_per_s: f64,
@@ -57,14 +57,14 @@ pub struct Limits {
     pub bare_start: Quantiles,
 }
 
-/// Our figures with a history of some length.
+/// The figures of Adjutant with a history of this length.
 #[derive(Debug, Serialize)]
 pub struct Figures {
     pub history_tasks: i64,
     pub whole_life_4_workers_per_s: f64,
-    /// Not measured again in a quick run.
+    /// A quick run measures these only without history.
     #[serde(flatten)]
-    pub others: Option<FullFigures>,
+    pub full: Option<FullFigures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,7 +77,7 @@ pub struct FullFigures {
     pub idle_queries_per_s: f64,
 }
 
-/// The keys are stable.
+/// The keys of the JSON object. They are stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub whole_life_vs_naive_limit: f64,
@@ -102,15 +102,15 @@ impl Report {
         server_version: String,
     ) -> Option<Self> {
         let life = fresh.whole_life_4_workers_per_s;
-        let others = fresh.others.as_ref()?;
+        let full = fresh.full.as_ref()?;
         Some(Self {
             whole_life_vs_naive_limit: life / limits.naive_tasks_per_s,
             whole_life_vs_batch_limit: life / limits.batch_tasks_per_s,
             history_ratio: aged.whole_life_4_workers_per_s / life,
-            efficiency_cap50_50ms: others.efficiency_cap50_50ms,
-            start_p50_vs_bare: others.start.p50_ms / limits.bare_start.p50_ms,
-            start_p99_vs_bare: others.start.p99_ms / limits.bare_start.p99_ms,
-            idle_queries_per_s: others.idle_queries_per_s,
+            efficiency_cap50_50ms: full.efficiency_cap50_50ms,
+            start_p50_vs_bare: full.start.p50_ms / limits.bare_start.p50_ms,
+            start_p99_vs_bare: full.start.p99_ms / limits.bare_start.p99_ms,
+            idle_queries_per_s: full.idle_queries_per_s,
             limits,
             without_history: fresh,
             with_history: aged,
@@ -133,9 +133,9 @@ impl Report {
         let mut figure = |name: &str, unit: &str, of: fn(&FullFigures) -> f64, decimals: usize| {
             let shown = |figures: &Figures| {
                 figures
-                    .others
+                    .full
                     .as_ref()
-                    .map_or_else(|| "-".to_owned(), |others| format!("{:.decimals$}", of(others)))
+                    .map_or_else(|| "-".to_owned(), |full| format!("{:.decimals$}", of(full)))
             };
             rows.push(row(name, unit, &shown(fresh), &shown(aged)));
         };
@@ -183,7 +183,7 @@ mod tests {
             Duration::from_millis(4),
             Duration::from_millis(9),
         ]);
-        let others = FullFigures {
+        let full = FullFigures {
             spawn_single_per_s: 1.0,
             spawn_bulk_per_s: 1.0,
             whole_life_1_worker_per_s: 1.0,
@@ -191,14 +191,14 @@ mod tests {
             efficiency_cap50_50ms: 0.9,
             idle_queries_per_s: 0.5,
         };
-        Figures { history_tasks: 0, whole_life_4_workers_per_s: life, others: Some(others) }
+        Figures { history_tasks: 0, whole_life_4_workers_per_s: life, full: Some(full) }
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let bare_start = Quantiles { p50_ms: 2.0, p95_ms: 2.5, p99_ms: 3.0 };
         let limits = Limits { naive_tasks_per_s: 50.0, batch_tasks_per_s: 400.0, bare_start };
-        let aged = Figures { others: None, ..figures(90.0) };
+        let aged = Figures { full: None, ..figures(90.0) };
         let report = Report::new(limits, figures(100.0), aged, "15".to_owned()).unwrap();
         let json = serde_json::to_value(&report).unwrap();
         for (key, ratio) in [

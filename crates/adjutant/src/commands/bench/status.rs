@@ -1,4 +1,4 @@
-//! `adjutant bench status`: how history weighs on a status by session and number.
+//! `adjutant bench status`: how the length of the history affects status queries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,15 +13,15 @@ use super::progress;
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
-/// How history weighs on `status` by session and task number
+/// Measure how the length of the history affects status queries
 ///
-/// Fills a throwaway database with finished tasks and asks for random ones from 8 connections, first with a short history,
-/// then with a long one.
+/// Fills a temporary database with finished tasks. 8 connections then query the status of random
+/// tasks, first with a short history, then with a long one.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  adjutant bench status                     10,000 against 1,000,000 tasks; about a minute and a half, 4 GB of disk
-  adjutant bench status --long 100000       a quick look
+  adjutant bench status                     10,000 and 1,000,000 tasks; takes 90 seconds and 4 GB of disk
+  adjutant bench status --long 100000       a shorter run
 ")]
 pub struct Arguments {
     /// Tasks in the short history
@@ -54,7 +54,7 @@ const CONNECTIONS: u32 = 8;
 
 pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let progress = progress()?;
-    progress.set_message("starting a throwaway PostgreSQL");
+    progress.set_message("starting a temporary PostgreSQL");
     let postgres = PrivatePostgres::start(DataLocation::Temporary).await?;
     let url = postgres.url(DATABASE);
     Store::migrate(&url).await?;
@@ -62,7 +62,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
     let mut rates = Vec::new();
     for tasks in [arguments.short, arguments.long] {
-        progress.set_message(format!("filling up to {tasks} tasks"));
+        progress.set_message(format!("adding a history of {tasks} tasks"));
         store.add_history(tasks).await?;
         progress.set_message(format!("measuring with {tasks} tasks"));
         // The first round warms the caches.
@@ -90,7 +90,7 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     print_line(&format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
 }
 
-/// Random tasks from all connections at once, for a while; answers per second.
+/// Status queries per second, for random tasks, from all connections.
 async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
     let (sessions, per_session) = store.history_sessions().await?;
     let sessions = Arc::new(sessions);
@@ -122,7 +122,7 @@ async fn status_rate(store: &Store, time: Duration) -> anyhow::Result<f64> {
     Ok(answered.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// A small generator (xorshift): which task is asked for only has to be spread out.
+/// A xorshift generator: the choice of tasks must only be spread evenly.
 struct Random(u64);
 
 impl Random {

@@ -76,7 +76,7 @@ impl<'a> Fleet<'a> {
             .workers
             .iter()
             .position(|worker| worker.id() == victim)
-            .context("the worker is not ours")?;
+            .context("the worker was not started by the demo")?;
         self.workers.swap_remove(index).kill().await?;
 
         let busy = self.store.busy_workers().await?;
@@ -93,7 +93,7 @@ impl<'a> Fleet<'a> {
 
     fn is_half_streamed(&self, assignment: &str) -> bool {
         self.model.requests_of(assignment).iter().any(|request| {
-            let turn = request.asked.as_ref().map(|asked| asked.turn);
+            let turn = request.asked.as_ref().map(|parsed| parsed.turn);
             turn == Some(FATAL_TURN)
                 && request.end.is_none()
                 && request.arrived.elapsed() > HALF_STREAMED

@@ -90,7 +90,7 @@ mod tests {
     use crate::table::Colors;
 
     #[test]
-    fn what_is_wrong_comes_with_what_to_do() {
+    fn a_failed_check_has_an_advice() {
         let findings = [
             Finding::ok("cap", "5 tasks at once"),
             Finding::wrong("workers", "none is alive", "start one with `adjutant work`"),

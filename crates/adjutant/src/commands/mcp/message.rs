@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_a_key_of_its_own_unless_it_has_one() {
+    fn a_call_without_an_idempotency_key_gets_one() {
         let (one, other) = (call(json!({"action": "spawn"})), call(json!({"action": "spawn"})));
         assert!(one.key.is_some());
         assert_ne!(one.key, other.key);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_something_each_time_is_not_repeated() {
+    fn only_idempotent_calls_are_repeated() {
         for (action, repeated) in
             [("spawn", true), ("wait", true), ("define", false), ("write", false)]
         {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_a_request_or_it_needs_no_answer() {
+    fn only_requests_and_invalid_messages_are_answered() {
         for (line, kind) in [
             (r#"{"id": 1, "method": "ping"}"#, Kind::Request),
             (r#"{"method": "notifications/initialized"}"#, Kind::Notification),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_say_is_encoded() {
+    fn text_that_a_header_cannot_contain_is_encoded() {
         let message =
             Message::parse(r#"{"id": 1, "method": "tools/call", "params": {"name": "é"}}"#);
         let headers = message.headers();

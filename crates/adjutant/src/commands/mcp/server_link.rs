@@ -24,7 +24,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long our worker may take to release its tasks. Clients kill a server that takes much longer.
+/// How long the worker of this process may take to release its tasks. Clients kill a server that
+/// takes much longer.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long everything may take to stop.
@@ -74,7 +75,7 @@ impl ServerLink {
         Ok(client)
     }
 
-    /// Forgets a server that is gone, so that the next call finds or starts another.
+    /// Forgets a server that does not answer, so that the next call finds or starts another.
     pub async fn forget(&self, client: &Client) {
         let mut server = self.server.lock().await;
         let is_existing =
@@ -107,7 +108,7 @@ impl ServerLink {
         if let Some(url) = Arguments::non_empty(&arguments.url) {
             return Ok(Server::Existing(self.client_of(url)?));
         }
-        // A given data directory or address means a server of our own, not any server that runs
+        // A given data directory or address means a new server, not any server that runs
         // here.
         if arguments.data_dir.is_none() && !arguments.listen.is_given() {
             let default = self.client_of(&format!("http://{}", self.config.server.listen))?;

@@ -50,9 +50,9 @@ fn delivery_line(delivery: &Value) -> String {
 /// The model's answer and the tool calls of each turn.
 pub fn turns(answer: &Value) -> String {
     let turns = answer.as_array().map_or_else(|| items(answer, "turns"), Vec::as_slice);
-    let one = |(place, turn): (usize, &Value)| {
+    let one = |(index, turn): (usize, &Value)| {
         let number = turn.get("turn").or(turn.get("number")).and_then(Value::as_u64);
-        let number = number.map_or_else(|| (place + 1).to_string(), |number| number.to_string());
+        let number = number.map_or_else(|| (index + 1).to_string(), |number| number.to_string());
         let text = serde_json::to_string_pretty(turn).unwrap_or_default();
         format!("\nturn {number}\n{}", indented(&text))
     };
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_has_what_is_known_and_leaves_out_what_is_not() {
+    fn a_task_is_shown_without_its_empty_fields() {
         let task = json!({"id": "0198", "task_id": "t_01", "label": null, "metadata": {}, "turns_used": 2,
         "assignment": "Count.\nThen say it.", "result": "42", "error": null, "deliveries": [
             {"id": "0199", "event": "task.completed", "state": "pending", "tries": 1, "last_status": 500,

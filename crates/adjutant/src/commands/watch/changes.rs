@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_printed_once_and_the_past_is_not() {
+    fn every_change_is_printed_once_and_earlier_ones_are_not() {
         let mut changes = Changes::default();
         let first = snapshot(&[("c", "running", 1), ("b", "queued", 0), ("a", "completed", 3)]);
         assert_eq!(ids(&changes.since(&first)), ["b", "c"]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_who_and_what() {
+    fn a_line_has_the_task_and_its_change() {
         let task = json!({"session_id": "nightly", "task_id": "t_03", "agent": "clerk", "state": "failed", "failure": "model",
             "turns_used": 1, "error": "Model API error: 401", "last_activity_at": "2026-07-01T00:00:00Z"});
         assert_eq!(

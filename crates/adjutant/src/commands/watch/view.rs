@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_has_the_fleet_and_the_tasks() {
+    fn a_view_shows_the_fleet_and_the_tasks() {
         let shown =
             render(&snapshot(), &context(6), OutputStyle { width: 120, colors: Colors::Off });
         assert_eq!(

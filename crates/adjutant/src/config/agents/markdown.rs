@@ -76,7 +76,8 @@ fn is_readme(path: &Path) -> bool {
     path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("readme"))
 }
 
-/// Converts the settings that Adjutant knows to their kinds. Settings of other programs are ignored.
+/// Converts the settings that Adjutant knows to their kinds. Settings of other programs are
+/// ignored.
 fn convert_settings(settings: Table, findings: &mut Findings) -> Table {
     let known = names_in("agents.*");
     settings
@@ -110,7 +111,8 @@ fn model(reader: &mut AgentReader<'_>) -> Option<String> {
     default
 }
 
-/// A tool that only another program has is ignored with a warning: the file may be in use there too.
+/// A tool that only another program has is ignored with a warning: the file may be in use there
+/// too.
 fn tools(reader: &mut AgentReader<'_>) -> Vec<String> {
     let Some(node) = reader.settings.get("tools") else {
         let source = reader.source.clone();

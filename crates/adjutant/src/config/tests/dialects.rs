@@ -56,7 +56,7 @@ fn settings_of_dialects_are_read_within_their_limits() {
 }
 
 #[test]
-fn an_unknown_setting_of_a_dialect_suggests_the_nearest_and_one_that_changes_nothing_is_told() {
+fn an_unknown_dialect_setting_suggests_the_nearest_and_one_without_effect_is_a_warning() {
     let dir = ConfigDir::new(&[("adjutant.toml", "[dialects.xzatoma]\nmax_dept = 1\n")]);
     let expected = "adjutant.toml:2:1: dialects.xzatoma.max_dept: unknown setting; did you mean dialects.xzatoma.max_depth?";
     assert_eq!(dir.errors(), [expected]);
@@ -64,6 +64,6 @@ fn an_unknown_setting_of_a_dialect_suggests_the_nearest_and_one_that_changes_not
         ConfigDir::new(&[("adjutant.toml", "[dialects.xzatoma]\npersistence_enabled = false\n")]);
     let loaded = dir.load();
     assert!(loaded.errors.is_empty());
-    let said = dir.texts(&loaded.config.warnings);
-    assert!(said[0].contains("persistence_enabled: has no effect"), "{said:?}");
+    let warnings = dir.texts(&loaded.config.warnings);
+    assert!(warnings[0].contains("persistence_enabled: has no effect"), "{warnings:?}");
 }

@@ -7,7 +7,7 @@ fn with(text: &str, variables: &[(&str, &str)]) -> ConfigDir {
 }
 
 #[test]
-fn a_variable_wins_over_the_file() {
+fn a_variable_overrides_the_file() {
     let dir = with(
         "default_model = 'main'\n[limits]\ncap = 3\n[models.main]\nwire = 'openai'\n[models.gpt-mini]\nwire = 'openai'\n",
         &[
@@ -59,7 +59,7 @@ fn a_variable_wins_over_the_file() {
 }
 
 #[test]
-fn a_variable_that_is_wrong_is_an_error_with_its_name() {
+fn an_invalid_variable_is_an_error_with_its_name() {
     for (name, value, expected) in [
         ("ADJUTANT_LIMITS_CAP", "many", "ADJUTANT_LIMITS_CAP: limits.cap: must be a whole number"),
         (
@@ -88,7 +88,7 @@ fn a_variable_that_is_wrong_is_an_error_with_its_name() {
 }
 
 #[test]
-fn a_variable_that_nobody_reads_is_a_warning_with_the_nearest() {
+fn an_unknown_variable_is_a_warning_that_suggests_the_nearest() {
     for (name, expected) in [
         (
             "ADJUTANT_LIMITS_CAPS",
@@ -112,7 +112,7 @@ fn a_variable_that_nobody_reads_is_a_warning_with_the_nearest() {
 }
 
 #[test]
-fn variables_that_others_read_are_nobodys_business() {
+fn variables_of_other_programs_are_ignored() {
     let text = "[models.main]\nwire = 'openai'\napi_key_env = 'ADJUTANT_MY_KEY'\n";
     let dir = with(
         text,

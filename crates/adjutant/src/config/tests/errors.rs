@@ -6,7 +6,7 @@ fn refused(text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
+fn an_unknown_setting_is_an_error_that_suggests_the_nearest() {
     for (text, expected) in [
         (
             "[limits]\ncapp = 5\n",
@@ -45,7 +45,7 @@ fn an_unknown_name_is_an_error_that_suggests_the_nearest() {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_an_error_with_its_place_and_what_it_must_be() {
+fn an_invalid_value_is_an_error_with_its_line_and_what_is_allowed() {
     for (text, expected) in [
         ("[lease]\nseconds = 1\n", "adjutant.toml:2:11: lease.seconds: must be at least 2, not 1"),
         ("[limits]\ncap = -1\n", "adjutant.toml:2:7: limits.cap: must be at least 0, not -1"),
@@ -84,7 +84,7 @@ fn a_value_that_cannot_be_is_an_error_with_its_place_and_what_it_must_be() {
 }
 
 #[test]
-fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
+fn missing_and_conflicting_settings_of_models_and_tools_are_errors() {
     for (text, expected) in [
         (
             "[models.m]\nbase_url = 'http://x/v1'\n",
@@ -145,7 +145,7 @@ fn models_and_tools_say_what_they_lack_and_what_excludes_what() {
 }
 
 #[test]
-fn an_agent_that_cannot_work_is_an_error() {
+fn an_invalid_agent_is_an_error() {
     let agent = |rest: &str| format!("{MODEL}[agents.a]\ndescription = 'd'\n{rest}");
     for (text, expected) in [
         (
@@ -206,7 +206,7 @@ fn an_agent_that_cannot_work_is_an_error() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
+fn all_errors_are_reported_in_the_order_of_the_file() {
     let text = "default_model = 'x'\nfoo_bar_baz = 1\n[lease]\nseconds = 0\n[models.a]\nwire = 'x'\n[agents.B]\ntools = ['z']\n";
     refused(
         text,
@@ -224,7 +224,7 @@ fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
-fn what_is_not_toml_is_said_with_every_line() {
+fn every_line_of_invalid_toml_is_reported() {
     let errors = ConfigDir::new(&[("adjutant.toml", "a = \nb = 1\nb = 2\n[limits\n")]).errors();
     let places: Vec<&str> =
         errors.iter().filter_map(|error| error.split(": invalid TOML: ").next()).collect();
@@ -237,7 +237,7 @@ fn what_is_not_toml_is_said_with_every_line() {
 }
 
 #[test]
-fn a_file_that_was_asked_for_and_cannot_be_read_is_an_error() {
+fn an_unreadable_file_is_an_error() {
     let dir = ConfigDir::new(&[]);
     assert_eq!(dir.errors(), ["adjutant.toml: cannot be read: no such file or directory"]);
     dir.write("adjutant.toml", b"a = '\xff'\n");

@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 
+use super::super::agents::Agents;
 use super::super::load::EXAMPLE;
 use super::super::problem::Findings;
 use super::super::schema::{all_settings, kind_of};
 use super::super::tree::{Table, read_toml};
 use super::*;
 
-/// With every setting that is commented out.
+/// The example with every setting uncommented.
 fn whole_example() -> String {
     let uncommented = |line: &str| match line.strip_prefix('#') {
         Some(rest)
@@ -20,7 +21,7 @@ fn whole_example() -> String {
 }
 
 #[test]
-fn the_example_loads_as_it_is() {
+fn the_example_loads_unchanged() {
     let dir = ConfigDir::new(&[("adjutant.toml", EXAMPLE)]);
     let loaded = dir.load();
     assert_eq!(dir.texts(&loaded.errors), [""; 0]);
@@ -99,28 +100,85 @@ fn every_setting_is_in_the_example() {
     assert_eq!(found, settings);
 }
 
-/// What is commented out and not marked as an example is what holds without it.
-#[test]
-fn what_the_example_calls_a_default_is_one() {
-    let bare = ConfigDir::new(&[("adjutant.toml", MODEL)]).load().config;
-    let said = ConfigDir::new(&[(
-        "adjutant.toml",
-        "[models.main]\nwire = 'openai'\nmax_tokens = 4096\nidle_timeout_s = 300\ntimeout_s = 1800\n\
-         [tools.fetch]\nenabled = true\nmax_bytes = 2097152\ntimeout_s = 30\nallow_private = false\n\
-         [limits]\ncap = 5\nsession_max_active = 5\nsession_max_queued = 1000\nmax_turns_ceiling = 25\n\
-         [server]\nlisten = '127.0.0.1:7433'\nmax_body_bytes = 1048576\n\
-         [webhooks]\nallow_private = false\ntimeout_s = 15\nmax_tries = 8\nretry_s = 5\nretry_max_s = 21600\n\
-         [lease]\nseconds = 30\n",
-    )])
-    .load()
-    .config;
-    assert_eq!((bare.models, bare.tools, bare.limits), (said.models, said.tools, said.limits));
-    assert_eq!((bare.server, bare.lease_seconds), (said.server, said.lease_seconds));
-    assert_eq!(bare.webhooks, said.webhooks);
+/// A setting of the example with the comment above it.
+struct Described<'a> {
+    comment: String,
+    line: &'a str,
+}
+
+impl Described<'_> {
+    /// Whether the line is commented out and shows the default.
+    fn shows_the_default(&self) -> bool {
+        self.line.starts_with('#')
+            && !self.comment.contains("example:")
+            && !self.comment.contains("Default:")
+    }
+
+    /// Whether the comment gives the value of the line as the default.
+    fn states_the_default(&self) -> bool {
+        let value = self.line.split_once(" = ").map_or("", |(_, value)| value);
+        !self.line.starts_with('#') && self.comment.contains(&format!("Default: {value}."))
+    }
+}
+
+/// The settings in tables that are not commented out.
+fn described() -> Vec<Described<'static>> {
+    let (mut found, mut comment, mut in_example) = (Vec::new(), String::new(), false);
+    for line in EXAMPLE.lines() {
+        match line.strip_prefix('#').unwrap_or(line) {
+            rest if rest.starts_with('[') => in_example = line.starts_with('#'),
+            text if text.starts_with(' ') => {
+                comment.push_str(text);
+                continue;
+            }
+            rest if rest.contains(" = ") && !in_example => {
+                found.push(Described { comment: comment.clone(), line });
+            }
+            _ => {}
+        }
+        comment.clear();
+    }
+    found
 }
 
 #[test]
-fn nodes_of_the_example_know_their_lines() {
+fn the_defaults_in_the_example_are_the_defaults() {
+    let described = described();
+    let (mut text, mut checked) = (String::new(), 0);
+    for line in EXAMPLE.lines() {
+        let setting = described.iter().find(|setting| std::ptr::eq(setting.line, line));
+        match setting {
+            Some(setting) if setting.shows_the_default() => text.push_str(&line[1..]),
+            Some(setting) if setting.states_the_default() => {}
+            _ => {
+                text.push_str(line);
+                checked -= 1;
+            }
+        }
+        text.push('\n');
+        checked += 1;
+    }
+    assert!(checked > 30, "only {checked} defaults were found");
+    let [example, changed] = [EXAMPLE, &text].map(|text| {
+        let dir = ConfigDir::new(&[("adjutant.toml", text)]);
+        assert_eq!(dir.errors(), [""; 0], "{text}");
+        dir.load().config
+    });
+    assert_eq!((example.models, example.tools), (changed.models, changed.tools));
+    assert_eq!((example.limits, example.server), (changed.limits, changed.server));
+    assert_eq!((example.webhooks, example.dialects), (changed.webhooks, changed.dialects));
+    assert_eq!(
+        (example.free_form, example.lease_seconds),
+        (changed.free_form, changed.lease_seconds)
+    );
+    assert_eq!(example.log_payloads, changed.log_payloads);
+    let definitions =
+        |agents: Agents| agents.into_values().map(|agent| agent.definition).collect::<Vec<_>>();
+    assert_eq!(definitions(example.agents), definitions(changed.agents));
+}
+
+#[test]
+fn settings_of_the_example_have_their_lines() {
     let line = EXAMPLE.lines().position(|line| line.starts_with("seconds = ")).unwrap() + 1;
     let broken = EXAMPLE.replace("seconds = 30", "seconds = 1");
     let dir = ConfigDir::new(&[("adjutant.toml", &broken)]);

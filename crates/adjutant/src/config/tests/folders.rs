@@ -24,7 +24,7 @@ fn agent(front: &str) -> String {
 }
 
 #[test]
-fn an_agent_of_a_file_delegates_where_limits_let_it() {
+fn an_agent_of_a_file_may_delegate_within_the_limits() {
     let file = agent("name: head\ndescription: Leads\ntools: []\nmay_delegate: true");
     let shallow = with(&file);
     assert_eq!(
@@ -44,7 +44,7 @@ fn an_agent_of_a_file_delegates_where_limits_let_it() {
 }
 
 #[test]
-fn a_folder_of_another_program_loads_as_it_is() {
+fn a_claude_agents_folder_loads_unchanged() {
     let dir = ConfigDir::new(&[("adjutant.toml", CONFIG)]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/tests/claude_agents");
     symlink(folder, dir.dir.path().join("agents")).unwrap();
@@ -109,7 +109,7 @@ fn a_folder_of_another_program_loads_as_it_is() {
 }
 
 #[test]
-fn a_file_that_cannot_be_an_agent_is_an_error_with_its_line() {
+fn an_invalid_agent_file_is_an_error_with_its_line() {
     for (file, expected) in [
         (
             agent("name: Code Reviewer\ndescription: d\ntools: []"),
@@ -151,12 +151,12 @@ fn a_file_that_cannot_be_an_agent_is_an_error_with_its_line() {
 }
 
 #[test]
-fn a_file_without_a_name_is_called_as_the_file() {
+fn an_agent_without_a_name_is_named_after_its_file() {
     assert_eq!(only(&with(&agent("description: d\ntools: []"))).name, "a");
 }
 
 #[test]
-fn turns_above_the_ceiling_are_cut_and_said() {
+fn turns_above_the_ceiling_are_reduced_with_a_warning() {
     let dir = with(&agent("description: d\ntools: []\nmax_turns: 99"));
     assert_eq!(only(&dir).spec.max_turns, 25);
     assert_eq!(
@@ -166,7 +166,7 @@ fn turns_above_the_ceiling_are_cut_and_said() {
 }
 
 #[test]
-fn a_long_prompt_of_the_operator_is_only_a_warning() {
+fn a_long_prompt_in_the_config_is_only_a_warning() {
     let long = format!("---\ndescription: d\ntools: []\n---\n{}", "x".repeat(16_004));
     let dir = with(&long);
     assert_eq!(only(&dir).spec.system_prompt.len(), 16_004);
@@ -178,14 +178,14 @@ fn a_long_prompt_of_the_operator_is_only_a_warning() {
 }
 
 #[test]
-fn the_tool_to_delegate_is_silently_taken_out() {
+fn tools_that_delegate_are_removed_without_a_warning() {
     let dir = with(&agent("description: d\ntools: fetch, subagent, Task, shared_context, fetch"));
     assert_eq!(only(&dir).spec.tools, ["fetch", "shared_context"]);
     assert_eq!(dir.warnings(), [""; 0]);
 }
 
 #[test]
-fn two_agents_of_one_name_are_an_error_that_names_both() {
+fn two_agents_with_one_name_are_an_error_that_names_both_files() {
     let file = agent("name: same\ndescription: d\ntools: []");
     let config = "agents_dir = ['./agents', './agents']\n[agents.same]\ndescription = 'd'\nsystem_prompt = 'p'\n";
     let dir = ConfigDir::new(&[
@@ -203,7 +203,7 @@ fn two_agents_of_one_name_are_an_error_that_names_both() {
 }
 
 #[test]
-fn what_is_in_a_folder_besides_agents() {
+fn hidden_files_and_files_without_front_matter_are_not_agents() {
     let dir = with(&agent("description: d\ntools: []"));
     let folder = dir.dir.path().join("agents");
     dir.write("agents/readme.md", "# Agents\n");
@@ -229,7 +229,7 @@ fn what_is_in_a_folder_besides_agents() {
 }
 
 #[test]
-fn what_is_no_text_or_too_much_of_it_is_an_error() {
+fn a_file_that_is_not_utf_8_or_too_large_is_an_error() {
     let dir = with("");
     dir.write("agents/a.md", b"---\ndescription: caf\xe9\n---\nx");
     assert_eq!(dir.errors(), ["agents/a.md:2:17: is not UTF-8"]);
@@ -238,7 +238,7 @@ fn what_is_no_text_or_too_much_of_it_is_an_error() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error() {
+fn a_missing_folder_is_an_error() {
     let dir = ConfigDir::new(&[("adjutant.toml", "agents_dir = ['agents']\n")]);
     assert_eq!(
         dir.errors(),
@@ -249,14 +249,14 @@ fn a_folder_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_tool_that_an_mcp_server_may_have_is_believed() {
+fn an_unknown_tool_is_accepted_if_an_mcp_server_may_have_it() {
     let text = "[tools.mcp.m]\nurl = 'http://x'\n[agents.a]\ndescription = 'd'\nsystem_prompt = 'p'\ntools = ['anything', 'subagent']\n";
     let dir = ConfigDir::new(&[("adjutant.toml", text)]);
     assert_eq!(only(&dir).spec.tools, ["anything"]);
 }
 
 #[test]
-fn the_only_model_is_the_default_and_of_several_none_is() {
+fn a_single_model_is_the_default_and_several_have_none() {
     let default =
         |text: &str| ConfigDir::new(&[("adjutant.toml", text)]).load().config.model_names.default;
     assert_eq!(default(MODEL).as_deref(), Some("main"));

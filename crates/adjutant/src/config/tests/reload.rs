@@ -29,7 +29,8 @@ fn followed() -> Followed {
     Followed { dir, reloader }
 }
 
-/// What every agent's prompt has become, if one has; the look that sees a change waits for another that sees the same.
+/// The prompts of all agents after a reload, if one changed. A change counts only when a second
+/// poll sees the same files.
 fn prompts(reloader: &mut AgentReloader) -> Option<Vec<String>> {
     assert!(reloader.poll().is_none(), "a file that has just changed may still be being written");
     let agents = reloader.poll()?;
@@ -48,7 +49,7 @@ fn is(prompts: &Option<Vec<String>>, expected: &[&str]) {
 }
 
 #[test]
-fn a_changed_a_new_and_a_deleted_file_are_seen() {
+fn changed_new_and_deleted_files_are_detected() {
     let Followed { dir, mut reloader } = followed();
     dir.write("agents/a.md", agent("another"));
     is(&prompts(&mut reloader), &["a: another", "b: two", "boss: You lead."]);
@@ -62,7 +63,7 @@ fn a_changed_a_new_and_a_deleted_file_are_seen() {
 }
 
 #[test]
-fn a_file_moved_over_another_is_seen_though_its_size_and_its_age_are_the_same() {
+fn a_replaced_file_of_the_same_size_and_age_is_detected() {
     let Followed { dir, mut reloader } = followed();
     let (old, new) = (dir.dir.path().join("agents/a.md"), dir.dir.path().join("new"));
     fs::write(&new, agent("uno")).unwrap();
@@ -73,7 +74,7 @@ fn a_file_moved_over_another_is_seen_though_its_size_and_its_age_are_the_same() 
 }
 
 #[test]
-fn a_file_written_in_place_is_seen_though_its_size_and_its_age_are_the_same() {
+fn a_rewritten_file_of_the_same_size_and_age_is_detected() {
     let Followed { dir, mut reloader } = followed();
     let age = fs::metadata(dir.dir.path().join("agents/a.md")).unwrap().modified().unwrap();
     dir.write("agents/a.md", agent("uno"));
@@ -83,7 +84,7 @@ fn a_file_written_in_place_is_seen_though_its_size_and_its_age_are_the_same() {
 }
 
 #[test]
-fn what_became_wrong_keeps_its_last_good_version_until_it_is_mended() {
+fn an_agent_that_became_invalid_keeps_its_last_valid_version() {
     let Followed { dir, mut reloader } = followed();
     dir.write("agents/a.md", "---\nname: a\n");
     assert_eq!(prompts(&mut reloader), None, "as before");
@@ -100,7 +101,7 @@ fn what_became_wrong_keeps_its_last_good_version_until_it_is_mended() {
 }
 
 #[test]
-fn a_config_file_that_became_wrong_keeps_its_agents_and_its_folders() {
+fn a_config_file_that_became_invalid_keeps_its_agents_and_folders() {
     let Followed { dir, mut reloader } = followed();
     dir.write("adjutant.toml", "agents_dir = [\n");
     assert_eq!(prompts(&mut reloader), None);
@@ -121,7 +122,7 @@ fn a_config_file_that_became_wrong_keeps_its_agents_and_its_folders() {
 }
 
 #[test]
-fn a_folder_that_is_gone_leaves_its_agents() {
+fn agents_of_a_removed_folder_are_kept() {
     let Followed { dir, mut reloader } = followed();
     fs::rename(dir.dir.path().join("agents"), dir.dir.path().join("away")).unwrap();
     assert_eq!(prompts(&mut reloader), None);
@@ -130,7 +131,7 @@ fn a_folder_that_is_gone_leaves_its_agents() {
 }
 
 #[test]
-fn models_and_limits_stay_what_they_were_at_the_start() {
+fn models_and_limits_change_only_at_a_restart() {
     let Followed { dir, mut reloader } = followed();
     dir.write(
         "adjutant.toml",
@@ -143,7 +144,7 @@ fn models_and_limits_stay_what_they_were_at_the_start() {
 }
 
 #[tokio::test]
-async fn agents_are_sent_to_whoever_listens_until_nobody_does() {
+async fn agents_are_sent_until_the_receiver_is_dropped() {
     let Followed { dir, reloader } = followed();
     let (sender, mut receiver) = tokio::sync::watch::channel(Agents::new());
     let running = tokio::spawn(reloader.run(std::time::Duration::from_millis(1), sender));
@@ -181,7 +182,7 @@ fn logged(reloader: &mut AgentReloader) -> String {
 }
 
 #[test]
-fn a_mistake_is_logged_once_with_its_line_and_once_more_when_it_comes_back() {
+fn an_error_is_logged_once_and_again_when_it_returns() {
     let Followed { dir, mut reloader } = followed();
     let folder = format!("{}/", dir.dir.path().display());
     let broken = "---\ndescription: d\ntools: []\nmax_turns: 0\n---\nSecret words.\n";
@@ -199,7 +200,7 @@ fn a_mistake_is_logged_once_with_its_line_and_once_more_when_it_comes_back() {
 }
 
 #[test]
-fn what_only_a_restart_makes_true_is_logged_once() {
+fn a_change_that_needs_a_restart_is_logged_once() {
     let Followed { dir, mut reloader } = followed();
     let folder = format!("{}/", dir.dir.path().display());
     let mut logged = || logged(&mut reloader).replace(&folder, "");

@@ -39,12 +39,12 @@ fn skills_come_from_tables_and_from_folders_and_agents_get_their_texts() {
     assert!(
         dir.warnings()
             .iter()
-            .any(|said| said.contains("allowed-tools") && said.contains("Read is ignored"))
+            .any(|text| text.contains("allowed-tools") && text.contains("Read is ignored"))
     );
 }
 
 #[test]
-fn a_skill_that_is_not_what_it_should_be_is_said_with_its_place() {
+fn an_invalid_skill_is_an_error_with_its_line() {
     let config = format!(
         "skills_dir = ['./skills', './nowhere']\n{MODEL}{SQL}[skills.Bad]\ndescription = 'x'\ninstructions = 'y'\ntools = ['fly']\n[skills.bare]\n{AGENT}skills = ['sqll']\n"
     );
@@ -72,7 +72,7 @@ fn a_skill_that_is_not_what_it_should_be_is_said_with_its_place() {
 }
 
 #[test]
-fn an_agent_has_the_policy_that_it_says_or_none() {
+fn an_agent_without_an_inheritance_table_has_no_policy() {
     let policy =
         "[agents.reader.inheritance]\ninherit_tools = ['fetch']\nmissing_skill_policy = 'error'\n";
     let config = format!("{MODEL}{AGENT}{policy}");
@@ -113,7 +113,7 @@ fn free_form_agents_are_off_unless_enabled() {
 }
 
 #[test]
-fn a_cap_that_is_said_twice_must_be_the_same() {
+fn two_settings_of_the_cap_must_agree() {
     let with = |more: &str| ConfigDir::new(&[("adjutant.toml", &format!("{MODEL}{more}"))]);
     let ecs = "[dialects.ecs]\nmax_background_concurrency = 7\ndefault_timeout = 30\n";
     let config = with(ecs).load().config;

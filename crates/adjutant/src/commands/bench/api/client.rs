@@ -1,4 +1,5 @@
-//! A client that costs as little as it can: it shares the machine with what it measures.
+//! A minimal HTTP client. It shares the machine with the server that it measures, so it must be
+//! cheap.
 
 use std::net::SocketAddr;
 
@@ -6,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A call of the tool `subagent`, ready to be sent.
+/// An HTTP request that calls the tool `subagent`.
 pub fn request(server: SocketAddr, session: &str, arguments: &serde_json::Value) -> Vec<u8> {
     let body = arguments.to_string();
     let length = body.len();
@@ -17,7 +18,7 @@ pub fn request(server: SocketAddr, session: &str, arguments: &serde_json::Value)
     .into_bytes()
 }
 
-/// One connection that is kept.
+/// A client with one keep-alive connection.
 pub struct Client {
     stream: TcpStream,
     read: Vec<u8>,
@@ -30,7 +31,7 @@ impl Client {
         Ok(Self { stream, read: Vec::new() })
     }
 
-    /// The body of the answer; anything but success is an error.
+    /// Sends a request and returns the body of the answer. Any status but 200 is an error.
     pub async fn call(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.read.clear();
@@ -52,14 +53,14 @@ impl Client {
         let body = &self.read[from..to];
         ensure!(
             self.read.starts_with(b"HTTP/1.1 200"),
-            "refused: {}",
+            "the server refused the call: {}",
             String::from_utf8_lossy(body)
         );
         Ok(body)
     }
 }
 
-/// Where the body begins and how long it is, when the head is there.
+/// The offset and the length of the body, once all headers have arrived.
 fn head(read: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
     const NAME: &[u8] = b"\r\ncontent-length: ";
     let Some(end) = read.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -68,7 +69,7 @@ fn head(read: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
     let head = &read[..end];
     let Some(at) = head.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))
     else {
-        bail!("an answer without a length: {}", String::from_utf8_lossy(head));
+        bail!("an answer has no content-length: {}", String::from_utf8_lossy(head));
     };
     let digits = head[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit());
     let length = digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0'));
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_says_where_the_body_is() {
+    fn the_body_is_found_by_its_content_length() {
         assert_eq!(head(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n").unwrap(), None);
         assert_eq!(
             head(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nbody").unwrap(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-/// What /proc counts in, on every architecture that we are built for.
+/// The unit of CPU times in /proc, the same on every supported architecture.
 const TICKS_PER_SECOND: u32 = 100;
 
-/// Some processes, and all children of one of them.
+/// A process, and another one with its children.
 #[derive(Debug, Clone, Copy)]
 pub struct Processes {
     pub one: u32,
@@ -15,13 +15,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// What those have used that run now.
+    /// The CPU time so far of those processes that are still running.
     pub fn cpu(self) -> anyhow::Result<Duration> {
         let mut ticks = 0;
-        for entry in
-            std::fs::read_dir("/proc").context("cannot read /proc, which says who used the CPU")?
+        for entry in std::fs::read_dir("/proc")
+            .context("cannot read /proc (`adjutant bench api` needs Linux)")?
         {
-            // Whoever is gone meanwhile was not measured before either.
+            // The process may have exited since the directory was read.
             let Ok(stat) = std::fs::read_to_string(entry?.path().join("stat")) else { continue };
             if let Some(stat) = Stat::parse(&stat)
                 && (stat.pid == self.one || stat.pid == self.parent || stat.parent == self.parent)
@@ -41,7 +41,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// Its second field is a name in parentheses that may have anything in it.
+    /// The second field is a name in parentheses, which may contain spaces and parentheses itself.
     fn parse(line: &str) -> Option<Self> {
         let (pid, rest) = line.split_once(' ')?;
         let mut fields = rest.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -57,13 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_proc_is_read_whatever_the_name() {
+    fn a_stat_line_is_parsed_whatever_the_process_is_called() {
         let line = "77 (a (b) c) S 12 77 77 0 -1 4194304 100 0 0 0 250 31 5 6 20 0 1 0 1 2 3";
         assert_eq!(Stat::parse(line), Some(Stat { pid: 77, parent: 12, ticks: 281 }));
     }
 
     #[test]
-    fn what_a_process_uses_is_seen() {
+    fn used_cpu_time_is_counted() {
         let me = Processes { one: std::process::id(), parent: std::process::id() };
         let before = me.cpu().unwrap();
         let mut sum = 0u64;

@@ -1,4 +1,4 @@
-//! What was measured, as people and programs read it.
+//! The report of `bench api`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::report::{Quantiles, print, targets};
 
-/// Calls of one kind by all clients at once.
+/// Calls of one kind, by all clients concurrently.
 #[derive(Debug, Serialize)]
 pub struct Rate {
     /// The median of the rounds.
@@ -20,7 +20,7 @@ impl Rate {
         rounds.sort_by(f64::total_cmp);
         let upper = rounds.len() / 2;
         let lower = rounds.len().saturating_sub(1) / 2;
-        let at = |place: usize| rounds.get(place).copied().unwrap_or(f64::NAN);
+        let at = |index: usize| rounds.get(index).copied().unwrap_or(f64::NAN);
         Self { per_s: f64::midpoint(at(lower), at(upper)), time: Quantiles::of(times) }
     }
 }
@@ -29,7 +29,7 @@ impl Rate {
 pub struct Statuses {
     pub per_cpu_s: f64,
     pub per_s: f64,
-    /// Of the server and of PostgreSQL.
+    /// The CPU time of the server and of PostgreSQL.
     pub cpu_s: f64,
     pub time: Quantiles,
 }
@@ -38,16 +38,16 @@ pub struct Statuses {
 pub struct Waits {
     pub waits: usize,
     pub finishes_per_s: f64,
-    /// From the begin of the transaction that ends the task to the answer.
+    /// The time from the start of the transaction that ends the task to the answer of the wait.
     pub wake: Quantiles,
-    /// While nothing happens.
+    /// The queries of the server while no task ends.
     pub queries_per_s: f64,
-    /// What the server takes at most, beyond what it took before.
+    /// The peak memory of the server minus its memory before the waits.
     pub mb: f64,
     pub rss_before_mb: f64,
 }
 
-/// The keys are stable.
+/// The keys of the JSON object. They are stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub spawn_vs_insert: f64,
@@ -97,7 +97,7 @@ impl Report {
         let mut rows =
             vec![format!("{:<32} {:>10} {:>10} {:>10}", "32 clients", "per s", "p50 ms", "p99 ms")];
         for (name, per_s, time) in [
-            ("insert, by pgbench", self.insert.per_s, self.insert.time),
+            ("insert (pgbench)", self.insert.per_s, self.insert.time),
             ("spawn", self.spawn.per_s, self.spawn.time),
             ("status", status.per_s, status.time),
         ] {
@@ -108,14 +108,14 @@ impl Report {
         }
         rows.push(format!(
             "{:<32} {:>10.0} {:>10.2} {:>10.2}",
-            format!("from end to answer, {} waits", wait.waits),
+            format!("end to answer, {} waits", wait.waits),
             wait.finishes_per_s,
             wait.wake.p50_ms,
             wait.wake.p99_ms
         ));
         rows.push(String::new());
         rows.push(format!(
-            "PostgreSQL {}; {:.1} CPU seconds for the statuses; {:.1} MB before the waits",
+            "PostgreSQL {}; {:.1} CPU seconds for the status calls; {:.1} MB before the waits",
             self.server_version, status.cpu_s, wait.rss_before_mb
         ));
         rows.push(String::new());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let time = Quantiles::of(vec![Duration::from_millis(40)]);
         let status = Statuses { per_cpu_s: 6000.0, per_s: 9000.0, cpu_s: 1.5, time };
         let wait = Waits {

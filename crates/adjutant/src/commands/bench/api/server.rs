@@ -1,4 +1,4 @@
-//! A server of its own: this same program, started again.
+//! Starts `adjutant serve` as a child process, from the same executable.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use tokio::process::Child;
 use crate::signals;
 use crate::worker_processes::own_program;
 
-/// A running `adjutant serve`; it is killed when this is dropped.
+/// A running `adjutant serve`. Dropping it kills the process.
 pub struct ServeProcess {
     child: Child,
     address: SocketAddr,
@@ -25,9 +25,10 @@ struct Ready {
 }
 
 impl ServeProcess {
-    /// Returns when it answers. It writes its log as it does by default, to nobody.
+    /// Returns when the server accepts requests. Logging is on, as by default, and goes to
+    /// /dev/null.
     pub async fn start(url: &str) -> anyhow::Result<Self> {
-        // Empty: what the user's config says is not for this one.
+        // An empty config, so that the user's config has no effect.
         let config = tempfile::Builder::new().suffix(".toml").tempfile()?;
         let mut child = own_program()?
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--config"])
@@ -36,12 +37,15 @@ impl ServeProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start a server")?;
-        let said =
+            .context("cannot start the server")?;
+        let line =
             BufReader::new(child.stdout.take().context("no output")?).lines().next_line().await?;
-        let ready: Ready = serde_json::from_str(&said.context("a server did not start")?)?;
-        let address =
-            ready.url.trim_start_matches("http://").parse().context("a server has no address")?;
+        let ready: Ready = serde_json::from_str(&line.context("the server did not start")?)?;
+        let address = ready
+            .url
+            .trim_start_matches("http://")
+            .parse()
+            .context("the server printed no valid address")?;
         Ok(Self { child, address, _config: config })
     }
 
@@ -50,10 +54,10 @@ impl ServeProcess {
     }
 
     pub fn pid(&self) -> anyhow::Result<u32> {
-        self.child.id().context("the server is gone")
+        self.child.id().context("the server has exited")
     }
 
-    /// Lets it drain, and returns when it is gone.
+    /// Drains the server and returns when it has exited.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         signals::send("TERM", &self.child).await?;
         self.child.wait().await.context("cannot wait for the server")?;

@@ -1,4 +1,5 @@
-//! Thousands that wait on one server, each for a task of a session of its own: while nothing happens, and when tasks end.
+//! Thousands of clients that wait on one server, each for a task in its own session: the cost while
+//! no task ends, and the latency when tasks end.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::memory::{Peak, resident_kib};
+use super::super::memory::{PeakMemory, resident_kib};
 use super::super::report::Quantiles;
 use super::client::{Client, request};
 use super::report::Waits;
@@ -21,33 +22,37 @@ use super::server::ServeProcess;
 use super::{AGENT, Bench, TENANT, per_second};
 use crate::worker_processes::{WorkerKind, WorkerProcess};
 
-/// Tasks that run at once, of 100 ms each in the mean: so that 250 a second end.
+/// Tasks that run concurrently. They take 100 ms on average, so 250 end per second.
 const CAP: u16 = 25;
-/// Sessions made and clients connected at a time.
+/// How many sessions are created and clients are connected concurrently.
 const AT_ONCE: usize = 64;
-/// Until all who have asked wait; and until a worker that has started has heard that somebody does.
+/// Long enough for the server to register all waits, and for a new worker to learn that clients
+/// wait.
 const SETTLE: Duration = Duration::from_secs(3);
 
 impl Bench<'_> {
     pub(super) async fn waits(&self) -> anyhow::Result<Waits> {
-        self.say("tasks to wait for");
+        self.show_step("creating tasks to wait for");
         let sessions = self.sessions_with_a_task(self.size.waits).await?;
         let server = ServeProcess::start(self.url).await?;
         self.warm_up(server.address()).await?;
         self.store.checkpoint().await?;
         let before = resident_kib(server.pid()?)?;
-        let peak = Peak::watch(server.pid()?)?;
+        let peak = PeakMemory::watch(server.pid()?)?;
 
-        self.say(&format!("{} clients begin to wait", self.size.waits));
+        self.show_step(&format!("starting {} waits", self.size.waits));
         let begin = |session: String| begin(server.address(), session);
         let waiting: Vec<TaskWait> =
             stream::iter(sessions).map(begin).buffered(AT_ONCE).try_collect().await?;
         tokio::time::sleep(SETTLE).await;
-        self.say("nothing happens");
+        self.show_step("queries while no task ends");
         let queries_per_s = self.queries_per_s().await?;
-        ensure!(!waiting.iter().any(|wait| wait.is_finished()), "a wait did not wait");
+        ensure!(
+            !waiting.iter().any(|wait| wait.is_finished()),
+            "a wait returned before its task ended"
+        );
 
-        self.say("tasks end");
+        self.show_step("waits end");
         let worker = WorkerProcess::start(self.url, CAP, WorkerKind::Simulated).await?;
         tokio::time::sleep(SETTLE).await;
         let began = Instant::now();
@@ -56,18 +61,19 @@ impl Bench<'_> {
         let elapsed = began.elapsed();
         let times = woken.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
         worker.stop().await?;
-        let most = peak.kib();
+        let peak = peak.kib();
         server.stop().await?;
         Ok(Waits {
             waits: times.len(),
             finishes_per_s: per_second(times.len(), elapsed),
             wake: Quantiles::of(times),
             queries_per_s,
-            mb: mb(most.saturating_sub(before)),
+            mb: mb(peak.saturating_sub(before)),
             rss_before_mb: mb(before),
         })
     }
-    /// So that the server has its connections, and what each call needs of memory.
+
+    /// Makes the server open its database connections and allocate the buffers of calls.
     async fn warm_up(&self, server: SocketAddr) -> anyhow::Result<()> {
         let session = self.session().await?;
         let list = request(server, &session, &json!({"action": "list_agents"}));
@@ -97,7 +103,7 @@ impl Bench<'_> {
         stream::iter(0..count).map(make).buffered(AT_ONCE).try_collect().await
     }
 
-    /// What the server asks of the database; ours is not counted.
+    /// The queries per second of the server; those of this connection are not counted.
     async fn queries_per_s(&self) -> anyhow::Result<f64> {
         let (mut seen, began) = (HashSet::new(), Instant::now());
         let mut at_first = None;
@@ -110,7 +116,7 @@ impl Bench<'_> {
     }
 }
 
-/// A wait under way; it gives the time from the end of its task to the answer.
+/// A wait that returns the time from the end of its task to the answer.
 type TaskWait = AbortOnDropHandle<anyhow::Result<Duration>>;
 
 async fn begin(server: SocketAddr, session: String) -> anyhow::Result<TaskWait> {
@@ -124,14 +130,14 @@ async fn begin(server: SocketAddr, session: String) -> anyhow::Result<TaskWait> 
             if answer["timed_out"] == false {
                 let ended = answer["tasks"][0]["completed_at"].as_str();
                 let ended: DateTime<Utc> =
-                    ended.context("a wait does not say when its task ended")?.parse()?;
+                    ended.context("the answer of a wait has no completed_at")?.parse()?;
                 return Ok((now - ended).to_std().unwrap_or_default());
             }
         }
     })))
 }
 
-/// A task of 20 to 180 ms, 100 in the mean: so that they do not all end at once.
+/// A task of 20 to 180 ms, 100 on average, so that not all tasks end at the same time.
 fn task(nth: usize) -> NewTask {
     let config = json!({"simulation": {"work_ms": 20 + nth * 37 % 161}});
     NewTask {

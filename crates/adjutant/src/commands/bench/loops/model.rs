@@ -1,4 +1,4 @@
-//! The scripted model of the loops, and its own record of how long they left it alone between two turns.
+//! The scripted model of the loops. It records the time between two turns of a loop.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,12 +10,13 @@ use anyhow::Context;
 use tempfile::NamedTempFile;
 
 pub const NAME: &str = "script";
-/// Of each loop, without tools: each answer but the last is cut off, and the loop asks to go on.
+/// Turns per loop, without tools. All answers but the last end with `max_tokens`, so the loop
+/// continues.
 pub const TURNS: usize = 5;
 pub const ANSWER: &str = "The orchestrator delegates, the worker claims, the model answers, and each answer is stored \
-    before anything else happens. Whoever dies, another goes on from there. ";
+    before anything else happens. If a worker dies, another one continues. ";
 
-/// While single turns are timed, the model is as fast as this.
+/// The time for an answer while single turns are timed.
 const QUICK: Duration = Duration::from_millis(20);
 
 /// How fast the model answers.
@@ -36,7 +37,7 @@ impl Pace {
     }
 }
 
-/// A turn of a conversation.
+/// A conversation and the number of a turn in it.
 type Turn = (u64, u32);
 
 pub struct Model {
@@ -76,7 +77,7 @@ impl Model {
         self.config.path()
     }
 
-    /// Answers that it has given.
+    /// The number of answers so far.
     pub fn answers(&self) -> usize {
         self.server.tally().answered
     }
@@ -85,8 +86,8 @@ impl Model {
         self.server.tally().unexpected
     }
 
-    /// From the end of an answer to the arrival of the same conversation's next request: all that a turn takes besides the
-    /// model, and what HTTP takes.
+    /// The times from the end of an answer to the next request of the same conversation: the
+    /// overhead of a turn, including HTTP.
     pub fn gaps(&self, assignment: &str) -> Vec<Duration> {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = self.server.requests_of(assignment);
@@ -100,10 +101,11 @@ impl Model {
 }
 
 fn turn(request: &Recorded) -> Option<Turn> {
-    request.asked.as_ref().map(|asked| (asked.conversation.id, asked.turn))
+    request.asked.as_ref().map(|parsed| (parsed.conversation.id, parsed.turn))
 }
 
-/// Half of its time the model thinks, in the other half it stands still in the middle of its answer.
+/// The model waits for half of the time before its answer, and for the other half in the middle of
+/// it.
 fn rule(script: Script, pace: Pace, time: Duration) -> Script {
     let answer = |answer: Answer| answer.delay(time / 2).pause(time / 2);
     let script = script.on(When::assignment(format!("{} loop", pace.word()))).named(pace.word());

@@ -1,41 +1,42 @@
-//! What was measured, as people and programs read it.
+//! The report of `bench loops`.
 
 use serde::Serialize;
 
 use super::super::report::{Quantiles, print, targets};
 
-/// What a turn without tools costs, one loop at a time.
+/// The cost of a turn without tools, one loop at a time.
 #[derive(Debug, Serialize)]
 pub struct TurnCosts {
-    /// Transactions that wrote something: those of claims, ends and renewals included.
+    /// Transactions that wrote something, including claims, ends and renewals.
     pub commits_per_turn: f64,
-    /// From the end of an answer to the arrival of the next request.
+    /// The time from the end of a model answer to the next request.
     pub turn_overhead: Quantiles,
     /// A committed insert of a row of the same size.
     pub insert: Quantiles,
 }
 
-/// Loops at once in one worker.
+/// Concurrent loops in one worker.
 #[derive(Debug, Serialize)]
 pub struct LoopGroup {
     pub loops: usize,
-    /// From the claim to the end.
+    /// The time from the claim to the end.
     pub time: Quantiles,
     pub turn_overhead: Quantiles,
-    /// The most that the worker took.
+    /// The peak memory of the worker.
     pub rss_kib: u64,
-    /// Of one loop.
+    /// The size of the conversation of one loop.
     pub conversation_bytes: usize,
 }
 
-/// The keys are stable.
+/// The keys of the JSON object. They are stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub slowdown_1000_vs_10: f64,
     pub kib_per_loop: f64,
     pub turn_overhead_vs_insert: f64,
     pub commits_per_turn: f64,
-    /// Transactions of all kinds, in the run with many loops: those of the worker's start and of our spawns included.
+    /// Transactions of all kinds in the run with many loops, including the start of the worker and
+    /// the spawns.
     pub round_trips_per_turn: f64,
     pub costs: TurnCosts,
     pub few: LoopGroup,
@@ -82,7 +83,7 @@ impl Report {
         figure("between two turns, p50", |group| group.turn_overhead.p50_ms, 2);
         figure("between two turns, p95", |group| group.turn_overhead.p95_ms, 2);
         rows.push(row(
-            "the worker's memory",
+            "memory of the worker",
             "KiB",
             &few.rss_kib.to_string(),
             &many.rss_kib.to_string(),
@@ -103,7 +104,7 @@ impl Report {
     }
 }
 
-/// What one loop more takes, besides its conversation.
+/// The memory of one more loop, without its conversation.
 #[expect(clippy::cast_precision_loss, reason = "sizes in a benchmark are far below 2^52")]
 fn kib_per_loop(few: &LoopGroup, many: &LoopGroup) -> f64 {
     let more = many.rss_kib as f64 - few.rss_kib as f64;
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_stable_and_the_ratios_are_those_of_the_figures() {
+    fn the_report_has_stable_keys_and_correct_ratios() {
         let costs = TurnCosts {
             commits_per_turn: 1.5,
             turn_overhead: quantiles(6.0),

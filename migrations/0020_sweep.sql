@@ -57,10 +57,9 @@ begin
         select t.on_worker_loss = 'fail' or count.failures >= t.max_failures as ended
     ) over
     where x.n = any(held);
-    perform end_attempts_1(null, held, array_fill('lost'::text, array[cardinality(held)]), null, details);
+    perform write_ends_1(null, swept, held, array_fill('lost'::text, array[cardinality(held)]), null, details);
     perform free_slots_1(held);
     failed := array(select t.id from task t where t.id = any(swept) and t.state = 'failed' order by t.id);
-    perform record_events_1(failed, array_fill('failed'::text, array[cardinality(failed)]));
     perform settle_and_admit_1(sessions, failed, '{}');
     return query select t.id, t.finished_at is not null from task t where t.id = any(swept) order by t.id;
 end $$;

@@ -1,4 +1,4 @@
-//! What the examples have in common: an agent, and a scripted model that stands for a real one.
+//! What the examples share: an agent, and a scripted model in place of a real one.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,13 @@ use serde_json::json;
 /// Any error will do for an example.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A model called `main` that plays a script. For a real one, the config says where it is and which key it takes.
+/// A model called `main` that answers from a script. A real model needs a base URL and an API key
+/// in its config.
 pub async fn models(script: Script) -> Result<(ScriptServer, Models)> {
     let server = ScriptServer::start(script).await?;
     let config: ModelConfig =
         serde_json::from_value(json!({"wire": "openai", "base_url": server.openai_base_url()}))?;
-    // All models of a process share one client, and with it its connections.
+    // All models of a process should share one client, so that they share its connections.
     let model = Model::new("main", &config, http_client()?)?;
     Ok((server, Models::new([model], BTreeMap::new())))
 }
@@ -28,7 +29,7 @@ pub async fn models(script: Script) -> Result<(ScriptServer, Models)> {
 pub fn agent(name: &str, tools: &[&str]) -> Result<AgentDefinition> {
     let draft = AgentDraft {
         name: name.to_owned(),
-        description: Some("Does what it is told".to_owned()),
+        description: Some("Does office work".to_owned()),
         system_prompt: Some("You are a clerk.".to_owned()),
         tools: Some(tools.iter().map(|tool| (*tool).to_owned()).collect()),
         model: Some("main".to_owned()),

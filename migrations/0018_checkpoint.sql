@@ -36,7 +36,7 @@ begin
         output_tokens = output_tokens + answer.output_tokens * is_new::integer,
         cost_nanousd = cost_nanousd + answer.cost_nanousd * is_new::integer,
         active_at = now(),
-        expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
+        expires_at = renewed_until_1(expires_at, worker)
     where n = held.n;
     if is_new then
         insert into turn (
@@ -61,7 +61,7 @@ declare
 begin
     perform lock_sessions_1(array[p_session]);
     update slot
-    set active_at = now(), expires_at = greatest(expires_at, now() + (select lease from worker where id = slot.worker))
+    set active_at = now(), expires_at = renewed_until_1(expires_at, worker)
     where n = p_slot and session = p_session and task = p_task and lease = p_lease
     returning * into held;
     if not found then

@@ -37,26 +37,6 @@ begin
     ) next;
 end $$;
 
--- Ends tasks that no slot holds. The caller has removed them from the queue, writes their events and
--- settles them.
-create function end_idle_1(p_tasks uuid[], p_state text, p_failure text, p_errors text[])
-returns void language plpgsql as $$
-begin
-    if cardinality(p_tasks) = 0 then
-        return;
-    end if;
-    update task t
-    set state = p_state,
-        waiting_for = null,
-        not_before = null,
-        failure = p_failure,
-        error = e.error,
-        partial_result = case when t.answers > 0 then last_text_1(t.id, t.created_at) end,
-        finished_at = greatest(now(), t.created_at, t.started_at)
-    from unnest(p_tasks, p_errors) e (task, error)
-    where t.id = e.task and t.state in ('queued', 'waiting');
-end $$;
-
 -- Re-examines waiting tasks after a change: tasks with a broken dependency fail, and their dependants
 -- with them; tasks with nothing left to wait for wake. It decides from the rows, never from which end
 -- came last: of two concurrent ends each may assume that the other is still to come. Needs the
@@ -65,13 +45,15 @@ create function settle_1(p_waiting uuid[]) returns void language plpgsql as $$
 declare
     waiting uuid[] := p_waiting;
     doomed uuid[];
-    reasons text[];
+    reasons jsonb[];
     woken uuid[];
 begin
     while cardinality(waiting) > 0 loop
         select
             coalesce(array_agg(t.id order by t.number), '{}'),
-            array_agg(format('Dependency %s %s', task_name(broken.number), broken.state) order by t.number)
+            array_agg(jsonb_build_object(
+                'failure', 'dependency', 'error', format('Dependency %s %s', task_name(broken.number), broken.state)
+            ) order by t.number)
         into doomed, reasons
         from task t
         cross join lateral (
@@ -111,11 +93,10 @@ begin
         select coalesce(array_agg(id order by number), '{}') into woken from woke;
         if cardinality(woken) > 0 then
             delete from awaited where task = any(woken) and kind = 'child';
-            perform record_events_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
+            perform record_resumed_1(woken);
         end if;
         exit when cardinality(doomed) = 0;
-        perform end_idle_1(doomed, 'failed', 'dependency', reasons);
-        perform record_events_1(doomed, array_fill('failed'::text, array[cardinality(doomed)]));
+        perform write_ends_1(null, doomed, null, array_fill('failed'::text, array[cardinality(doomed)]), null, reasons);
         waiting := array(select distinct task from awaited where on_task = any(doomed));
     end loop;
 end $$;
@@ -154,7 +135,7 @@ begin
     select array_agg(id order by session, number) into woken from woke;
     if woken is not null then
         delete from awaited where task = any(woken) and kind = 'child';
-        perform record_events_1(woken, array_fill('resumed'::text, array[cardinality(woken)]));
+        perform record_resumed_1(woken);
     end if;
     update task set not_before = null where id = any(due) and not_before <= now() and finished_at is null;
     perform admit_1(sessions);

@@ -12,7 +12,6 @@ declare
     running uuid[];
     fenced uuid[];
     drafts jsonb[];
-    idle uuid[];
 begin
     select * into target from task where task.id = p_task;
     if not found then
@@ -31,24 +30,19 @@ begin
     -- filled.
     delete from queue where queue.session = target.session and queue.task = any(tree);
     held := array(select n from slot where slot.task = any(tree) order by n for update);
-    select coalesce(array_agg(slot.task), '{}'), coalesce(array_agg(slot.lease), '{}') into running, fenced
-    from slot
-    where n = any(held);
-    drafts := array(
-        select jsonb_build_object('partial_result', d.text)
-        from slot x
-        left join draft d on d.lease = x.lease and d.answer = x.answers + 1
-        where x.n = any(held)
-        order by x.n
-    );
-    perform end_attempts_1(null, held, array_fill('cancelled'::text, array[cardinality(held)]), null, drafts);
+    select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}'),
+        array_agg(jsonb_build_object('partial_result', d.text) order by x.n)
+    into running, fenced, drafts
+    from slot x
+    left join draft d on d.lease = x.lease and d.answer = x.answers + 1
+    where x.n = any(held);
+    ended := running || array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
+    perform write_ends_1(null, ended, held, array_fill('cancelled'::text, array[cardinality(ended)]), null, drafts);
     perform free_slots_1(held);
     delete from draft where draft.lease = any(fenced);
-    idle := array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
-    perform end_idle_1(idle, 'cancelled', null, null);
-    perform record_events_1(idle, array_fill('cancelled'::text, array[cardinality(idle)]));
     perform settle_and_admit_1(array[target.session], tree, '{}');
-    return query select t.state::text, p_task = any(tree), t.partial_result, fenced, has_deliveries_1(), tree from task t where t.id = p_task;
+    return query
+    select t.state::text, p_task = any(tree), t.partial_result, fenced, has_deliveries_1(), tree from task t where t.id = p_task;
 end $$;
 select plan_by_index('cancel_1');
 
@@ -102,6 +96,10 @@ begin
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
+    -- All slots at once and in order, as a change of the cap locks them. Without queue rows no claim
+    -- fills another one.
+    delete from queue where session = p_session;
+    perform from slot where session = p_session order by n for update;
     for unfinished in select id from task where session = p_session and finished_at is null order by number loop
         fenced := fenced || (select leases from cancel_1(unfinished));
     end loop;

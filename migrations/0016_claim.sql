@@ -110,7 +110,7 @@ begin
     end if;
     with extended as (
         update slot
-        set expires_at = greatest(expires_at, now() + w.lease)
+        set expires_at = renewed_until_1(expires_at, worker)
         where n in (
             select n
             from slot

@@ -1,0 +1,144 @@
+-- Creating tasks: how a task gets its configuration, and the one statement that inserts tasks.
+
+-- New tasks as columns: element n of every array belongs to task n. PostgreSQL reads arrays several
+-- times faster than rows in JSON. The options are the fields that most tasks do not have (see NewTask
+-- in adjutant-store); null: none. The last three columns are null until resolve_agents_1 fills them.
+create type new_tasks as (
+    sessions bigint[],
+    ids uuid[],
+    agents text[],
+    assignments text[],
+    pools text[],
+    priorities smallint[],
+    options jsonb[],
+    agent_versions integer[],
+    loss_rules text[],
+    configs jsonb[]
+);
+
+-- Keeps only the tasks at these places.
+create function pick_tasks_1(t new_tasks, p_places integer[]) returns new_tasks language plpgsql as $$
+begin
+    select
+        array_agg(t.sessions[e.place]), array_agg(t.ids[e.place]), array_agg(t.agents[e.place]),
+        array_agg(t.assignments[e.place]), array_agg(t.pools[e.place]), array_agg(t.priorities[e.place]),
+        array_agg(t.options[e.place]), array_agg(t.agent_versions[e.place]), array_agg(t.loss_rules[e.place]),
+        array_agg(t.configs[e.place])
+    into t
+    from unnest(p_places) e (place);
+    return t;
+end $$;
+
+-- Gives each task the configuration that it keeps: of the agent that it names (the session's own, or
+-- else the config file's, or else a free-form agent, if the operator allows these), or of the "spec" in
+-- its options. A task whose agent is unknown has no configuration afterwards.
+create function resolve_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
+begin
+    with given as materialized (
+        -- Equal tasks are resolved once: most tasks of a call are for the same few agents.
+        select
+            e.*, s.model, own.session as own_session,
+            min(e.place) over (partition by e.agent, e.options, s.model, own.session) as first
+        from unnest(t.sessions, t.agents, t.options) with ordinality e (session, agent, options, place)
+        join session s on s.id = e.session
+        left join lateral (
+            select a.session from agent a where a.session = e.session and a.name = e.agent limit 1
+        ) own on true
+    ), resolved as materialized (
+        select
+            g.place, a.version, a.loss_rule,
+            resolve_config_1(a.spec, coalesce(g.options, '{}'), g.model, p_operator) as config
+        from given g
+        left join lateral (
+            select a.*
+            from agent a
+            where a.session = g.own_session and a.name = g.agent
+            order by a.version desc
+            limit 1
+        ) own on true
+        left join lateral (
+            select a.*
+            from agent a
+            where a.session is null and a.name = g.agent and g.own_session is null
+            order by a.version desc
+            limit 1
+        ) listed on listed.gone_at is null
+        cross join lateral (
+            select coalesce(own.definition, listed.definition, free_form_agent_1(p_operator, g.agent)) as definition
+        ) d
+        cross join lateral (
+            select
+                d.definition -> 'spec' as spec,
+                d.definition ->> 'on_worker_loss' as loss_rule,
+                coalesce(own.version, listed.version, 0) as version
+            where not coalesce(g.options ? 'spec', false)
+            union all
+            select g.options -> 'spec', g.options ->> 'on_worker_loss', (g.options ->> 'agent_version')::integer
+            where g.options ? 'spec'
+        ) a
+        where g.place = g.first
+    )
+    select array_agg(o.version), array_agg(o.loss_rule), array_agg(o.config)
+    into t.agent_versions, t.loss_rules, t.configs
+    from (
+        select r.* from given g join resolved r on r.place = g.first order by g.place
+    ) o;
+    return t;
+end $$;
+select plan_by_index('resolve_agents_1');
+-- A batch of 1000 different tasks would compare a million pairs otherwise.
+alter function resolve_agents_1 set enable_hashjoin = on;
+
+-- Inserts tasks with their events, and numbers them: nothing else inserts into task. The first p_room
+-- tasks of each session enter the queue at once; the caller knows that its window has room for them and
+-- that no other task is before them. Tasks that wait for something else are admitted later (p_room is
+-- null). The answer is the tasks' numbers. Needs the sessions' locks.
+create function create_tasks_1(t new_tasks, p_parent task, p_call text, p_room integer) returns integer[] language plpgsql as $$
+declare
+    numbers integer[];
+begin
+    with given as materialized (
+        -- Without configurations and assignments, which every step would copy.
+        select
+            e.*, s.tenant, s.parent as inherited, s.permissions, s.next_event,
+            row_number() over sessions as k,
+            (s.next_number + row_number() over sessions - 1)::integer as number
+        from unnest(t.sessions, t.ids, t.agents, t.pools, t.priorities, t.options, t.agent_versions, t.loss_rules)
+            with ordinality e (session, id, agent, pool, priority, options, agent_version, loss_rule, place)
+        join session s on s.id = e.session
+        window sessions as (partition by e.session order by e.place)
+    ), created as (
+        insert into task (
+            id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
+            pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state,
+            waiting_for, context
+        )
+        select
+            g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 0),
+            g.options ->> 'label', coalesce(g.options -> 'metadata', '{}'), g.agent, g.agent_version,
+            add_session_settings_1(t.configs[g.place], g.inherited, g.permissions), t.assignments[g.place],
+            g.pool, g.priority, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,
+            coalesce((g.options ->> 'max_failures')::smallint, 3::smallint), g.options ->> 'traceparent', p_call,
+            g.options -> 'webhook',
+            case when g.options ? 'depends_on' then 'waiting' else 'queued' end,
+            case when g.options ? 'depends_on' then 'dependencies' end,
+            case when g.options ? 'snapshot' then nextval('context_overlay') else p_parent.context end
+        from given g
+    ), emitted as (
+        insert into event (session, seq, task, kind)
+        select g.session, g.next_event + g.k - 1, g.id, 'spawned' from given g
+    ), counted as (
+        update session s
+        set next_number = s.next_number + c.tasks, next_event = s.next_event + c.tasks
+        from (select session, count(*)::integer as tasks from given group by session) c
+        where s.id = c.session
+    ), queued as (
+        insert into queue (task, session, tenant, pool, priority, entry)
+        select g.id, g.session, g.tenant, g.pool, g.priority, nextval('queue_entry')
+        from (select * from given order by place offset 0) g
+        where g.k <= p_room
+    )
+    select array_agg(g.number order by g.place) into numbers from given g;
+    return numbers;
+end $$;
+select plan_by_index('create_tasks_1');

@@ -1,0 +1,367 @@
+-- spawn: the checks around the creation of tasks.
+
+-- Who spawns: the running task that gets children, and its lease. With a call (the turn and the tool
+-- call that ask for them) the same call finds the children that it has.
+create type spawner as (slot integer, task uuid, lease uuid, call text);
+
+-- An idempotency key: the action that it belongs to, and a digest of the request.
+create type request_key as (action text, key text, body bytea);
+
+-- Records the dependencies of new tasks: the number of an earlier task, or a negative place in the
+-- batch (-1 is its first). Numbers that are not in use yet are refused, because they could close a
+-- circle. So could a dependency on a task of another spawner, together with a parent that waits for
+-- its children; so a task may depend only on tasks of the same spawner.
+create function record_dependencies_1(s session, t new_tasks, p_parent uuid) returns void language plpgsql as $$
+declare
+    missing integer;
+begin
+    with named as (
+        select
+            t.ids[e.place] as task,
+            x.dependency,
+            case when x.dependency > 0 then x.dependency else s.next_number - x.dependency - 1 end as number
+        from unnest(t.options) with ordinality e (options, place)
+        cross join lateral jsonb_array_elements_text(e.options -> 'depends_on') d (word)
+        cross join lateral (select d.word::integer as dependency) x
+    ), known as (
+        select n.task, d.id as on_task
+        from named n
+        join task d on d.session = s.id and d.number = n.number
+        where d.parent is not distinct from p_parent and n.dependency < s.next_number
+    ), written as (
+        insert into awaited (task, on_task, kind)
+        select distinct task, on_task, 'dependency' from known
+    )
+    select min(n.dependency) into missing
+    from named n
+    where not exists (
+        select
+        from known k
+        join task d on d.id = k.on_task
+        where k.task = n.task and d.number = n.number
+    );
+    if missing is not null then
+        perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
+    end if;
+end $$;
+
+-- Checks the session's limits: max_active unfinished tasks without a parent, or with "queue" max_queued
+-- in all. Returns how many tasks may enter the queue at once, or null if tasks may be before them.
+-- Tasks end roughly in the order of their numbers, so the oldest number usually decides; otherwise
+-- counts stop at the limit that they are compared with, so that a long backlog stays cheap.
+create function check_room_1(s session, p_wanted integer, p_can_wait boolean) returns integer language plpgsql as $$
+declare
+    oldest integer := (select number from task where session = s.id and finished_at is null order by number limit 1);
+    -- At most as many are unfinished.
+    span integer := coalesce(s.next_number - oldest, 0);
+    unfinished integer;
+begin
+    if span + p_wanted <= least(s.max_active, s.max_queued) then
+        return s.max_active - span;
+    end if;
+    if not p_can_wait then
+        select count(*) into unfinished
+        from (
+            select from task where session = s.id and finished_at is null and parent is null limit s.max_active
+        ) u;
+        if unfinished + p_wanted > s.max_active then
+            perform refuse('MAX_TASKS_EXCEEDED', format(
+                'The session has %s unfinished tasks, and with %s more it would have over %s; wait for one to end, or spawn with "queue": true',
+                unfinished, p_wanted, s.max_active
+            ));
+        end if;
+    end if;
+    if span + p_wanted > s.max_queued then
+        select count(*) into unfinished
+        from (select from task where session = s.id and finished_at is null limit s.max_queued) u;
+        if unfinished + p_wanted > s.max_queued then
+            perform refuse('MAX_TASKS_EXCEEDED', format(
+                'The session has %s unfinished tasks, and with %s more it would have over %s, which is all its queue takes',
+                unfinished, p_wanted, s.max_queued
+            ));
+        end if;
+    end if;
+    return case when span = 0 then s.max_active end;
+end $$;
+select plan_by_index('check_room_1');
+
+-- Checks that new tasks keep within the limits of their tenant. Needs the tenant's lock.
+create function check_tenant_tasks_1(p_tenant text, p_max_active bigint, p_max_queued bigint, p_can_wait boolean)
+returns void language plpgsql as $$
+declare
+    used record;
+begin
+    select * into used from tenant_usage_1(p_tenant, greatest(p_max_active, p_max_queued) + 1);
+    if not p_can_wait and used.active > p_max_active then
+        perform refuse('MAX_TASKS_EXCEEDED', format(
+            'With this the tenant would have over %s unfinished tasks; wait for one to end, or spawn with "queue": true',
+            p_max_active
+        ));
+    elsif used.queued > p_max_queued then
+        perform refuse('MAX_TASKS_EXCEEDED', format(
+            'With this the tenant would have over %s unfinished tasks, which is all it may have', p_max_queued
+        ));
+    end if;
+end $$;
+
+-- The task that spawns children, if it holds its lease, which this renews. Needs the session's lock.
+create function spawning_task_1(s session, p_by spawner) returns task language plpgsql as $$
+declare
+    above task;
+begin
+    update slot
+    set active_at = now(), expires_at = renewed_until_1(slot.expires_at, slot.worker)
+    where slot.n = p_by.slot and slot.task = p_by.task and slot.lease = p_by.lease and slot.session = s.id;
+    if not found then
+        perform lease_lost(p_by.task);
+    end if;
+    select * into above from task where task.id = p_by.task;
+    return above;
+end $$;
+
+-- The children that a call has already spawned.
+create function children_of_call_1(p_by spawner)
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+begin
+    return query
+    select c.id, c.number, c.state::text, null::integer
+    from task c
+    where c.parent = p_by.task and c.call = p_by.call
+    order by c.number;
+end $$;
+select plan_by_index('children_of_call_1');
+
+-- Resolves the agents of tasks of one session, and refuses unknown ones.
+create function resolve_known_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
+declare
+    resolved new_tasks := resolve_agents_1(t, p_operator);
+    unknown integer := array_position(resolved.configs, null);
+begin
+    if unknown is not null then
+        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
+    end if;
+    return resolved;
+end $$;
+
+-- After the creation of tasks with a snapshot, a dependency or a delay, or behind other tasks of their
+-- session: copies what a snapshot shows, settles dependencies, and admits what may run.
+create function admit_new_1(s session, t new_tasks, p_parent task) returns void language plpgsql as $$
+declare
+    waiting uuid[] := array(select id from task where id = any(t.ids) and state = 'waiting' order by number);
+    overlays bigint[] := array(
+        select context from task where id = any(t.ids) and context is distinct from p_parent.context
+    );
+begin
+    if cardinality(overlays) > 0 then
+        perform copy_context_1(coalesce(p_parent.context, s.id), overlays);
+    end if;
+    if cardinality(waiting) > 0 then
+        perform record_dependencies_1(s, t, p_parent.id);
+        perform settle_1(waiting);
+    end if;
+    perform admit_1(array[s.id]);
+end $$;
+select plan_by_index('admit_new_1');
+
+-- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded by
+-- the depth of their tree only; they enter the queue behind the session's other tasks.
+create function check_spawn_1(s session, p_parent task, t new_tasks, p_can_wait boolean) returns integer language plpgsql as $$
+begin
+    if s.archived_at is not null then
+        perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
+    elsif p_parent.depth >= 10 then
+        perform refuse('INVALID_ARGUMENT', 'depth: a tree of tasks is at most 10 deep');
+    end if;
+    if t.options[1] ? 'quota' then
+        perform check_quota_1(s, t.options[1]);
+    end if;
+    return case when p_parent.id is null then check_room_1(s, cardinality(t.ids), p_can_wait) end;
+end $$;
+
+-- The answer of a spawn; s is the session before it. With p_ahead the tasks are the last of their queue,
+-- behind this many others.
+create function spawn_answer_1(s session, t new_tasks, p_ahead integer)
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+begin
+    if p_ahead is not null then
+        return query
+        select e.id, (s.next_number + e.place - 1)::integer, 'queued', least(1000, p_ahead + e.place - 1)::integer
+        from unnest(t.ids) with ordinality e (id, place);
+        return;
+    end if;
+    return query
+    select c.id, c.number, c.state::text, p.place
+    from task c
+    left join queue_positions_1(s.id, t.ids) p on p.task = c.id
+    where c.session = s.id and c.number >= s.next_number and c.number < s.next_number + cardinality(t.ids)
+    order by c.number;
+end $$;
+alter function spawn_answer_1 set enable_hashjoin = on;
+
+-- Creates tasks of one session, all or none: for its orchestrator, or children of a running task. The
+-- tasks have their configurations, or name agents. p_limits are the tenant's, if it has any: max_active,
+-- max_queued. They are checked at the end, when it is known that tasks were created: a repeated request
+-- gets its stored answer and creates nothing.
+create function spawn_1(
+    t new_tasks, p_operator jsonb, p_by spawner, p_key request_key, p_limits bigint[], p_notices text[]
+)
+returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+declare
+    s session;
+    above task;
+    can_wait boolean;
+    is_special boolean;
+    room integer;
+    ahead integer;
+    -- A parent's keys are separate from the orchestrator's.
+    own_key text := coalesce(p_by.task || '/', '') || p_key.key;
+    answer jsonb;
+begin
+    if p_limits is not null then
+        perform lock_tenant_1((select session.tenant from session where session.id = t.sessions[1]));
+    end if;
+    perform commit_durably_1();
+    select * into s from session where session.id = t.sessions[1] for no key update;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
+    if p_by.task is not null then
+        above := spawning_task_1(s, p_by);
+        return query select c.* from children_of_call_1(p_by) c;
+        if found then
+            return;
+        end if;
+        t.priorities := array(select coalesce(nullif(p.priority, 0), above.priority) from unnest(t.priorities) p (priority));
+    end if;
+    if own_key is not null then
+        answer := find_answer_1(s.id, p_key.action, own_key, p_key.body);
+    end if;
+    if answer is null then
+        select
+            bool_and(coalesce((o.options -> 'queue')::boolean, false)),
+            coalesce(bool_or(o.options ?| array['delay_s', 'depends_on', 'snapshot']), false)
+        into can_wait, is_special
+        from unnest(t.options) o (options);
+        room := check_spawn_1(s, above, t, can_wait);
+        if t.configs is null then
+            t := resolve_known_agents_1(t, p_operator);
+        end if;
+        if is_special then
+            room := null;
+        elsif room is not null and t.pools[1] = all(t.pools) and t.priorities[1] = all(t.priorities) then
+            ahead := queue_length_1(s.tenant, t.pools[1], t.priorities[1]);
+        end if;
+        perform create_tasks_1(t, above, p_by.call, room);
+        if room is null then
+            perform admit_new_1(s, t, above);
+        end if;
+        if cardinality(p_notices) > 0 then
+            perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
+        end if;
+        if p_limits is not null then
+            perform check_tenant_tasks_1(s.tenant, p_limits[1], p_limits[2], can_wait);
+        end if;
+        if own_key is null then
+            return query select a.* from spawn_answer_1(s, t, ahead) a;
+            return;
+        end if;
+        answer := (select jsonb_agg(a order by a.number) from spawn_answer_1(s, t, ahead) a);
+        perform store_answer_1(s.id, p_key.action, own_key, p_key.body, answer);
+    end if;
+    return query select a.* from jsonb_to_recordset(answer) a (id uuid, number integer, state text, queue_position integer);
+end $$;
+select plan_by_index('spawn_1');
+
+-- The places of tasks that can be created now: in sessions that p_locked names, with room for them. As
+-- in check_room_1, at most all tasks since the oldest unfinished one are unfinished. If fewer tasks are
+-- unfinished than may be active, all that could be admitted have been, and none is before these.
+create function places_with_room_1(t new_tasks, p_locked bigint[]) returns integer[] language plpgsql as $$
+begin
+    return array(
+        select f.place::integer
+        from (
+            select e.session, e.place, row_number() over (partition by e.session order by e.place) as k
+            from unnest(t.sessions) with ordinality e (session, place)
+            where e.session = any(p_locked)
+        ) f
+        join session s on s.id = f.session
+        where f.k <= least(s.max_active, s.max_queued) - coalesce((
+            select s.next_number - u.number
+            from task u
+            where u.session = f.session and u.finished_at is null
+            order by u.number
+            limit 1
+        ), 0)
+        order by f.place
+    );
+end $$;
+select plan_by_index('places_with_room_1');
+
+-- How many tasks of the same tenant will be before each of these when they are queued.
+create function positions_at_back_1(t new_tasks) returns integer[] language plpgsql as $$
+begin
+    return array(
+        with given as materialized (
+            select
+                e.*, s.tenant,
+                count(*) over (
+                    partition by s.tenant, e.pool order by e.priority desc, e.place rows unbounded preceding
+                ) - 1 as before
+            from unnest(t.sessions, t.pools, t.priorities) with ordinality e (session, pool, priority, place)
+            join session s on s.id = e.session
+        ), ahead as materialized (
+            select o.*, queue_length_1(o.tenant, o.pool, o.priority) as tasks
+            from (select distinct g.tenant, g.pool, g.priority from given g) o
+        )
+        select least(1000, a.tasks + g.before)::integer
+        from given g
+        join ahead a using (tenant, pool, priority)
+        order by g.place
+    );
+end $$;
+select plan_by_index('positions_at_back_1');
+
+-- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
+-- more than one of them. Only plain tasks are created: without dependencies and delay, for a known
+-- agent, in a session that has room and is not locked. So it never waits. Tasks that are missing in the
+-- answer are spawned one by one, and that answer says why.
+create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
+returns table (place integer, id uuid, number integer, queue_position integer) language plpgsql as $$
+#variable_conflict use_column
+declare
+    places integer[];
+    known integer[];
+    positions integer[];
+    numbers integer[];
+begin
+    perform commit_durably_1();
+    places := places_with_room_1(t, array(
+        select s.id
+        from session s
+        where s.id = any(t.sessions) and s.archived_at is null
+        order by s.id
+        for no key update skip locked
+    ));
+    if cardinality(places) < cardinality(t.ids) then
+        t := pick_tasks_1(t, places);
+    end if;
+    t := resolve_agents_1(t, p_operator);
+    if array_position(t.configs, null) is not null then
+        known := array(select e.k::integer from unnest(t.configs) with ordinality e (config, k) where e.config is not null);
+        t := pick_tasks_1(t, known);
+        places := array(select places[k] from unnest(known) k);
+    end if;
+    if t.ids is null then
+        return;
+    end if;
+    positions := positions_at_back_1(t);
+    numbers := create_tasks_1(t, null, null, cardinality(t.ids));
+    if cardinality(p_notices) > 0 then
+        perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
+    end if;
+    return query select e.* from unnest(places, t.ids, numbers, positions) e (place, id, number, queue_position);
+end $$;
+select plan_by_index('spawn_concurrent_1');
