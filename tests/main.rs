@@ -1,5 +1,5 @@
-//! One integration binary over real processes and a real PostgreSQL. Each test has a database of its
-//! own.
+//! One integration binary over real processes and a real PostgreSQL. Each test has a database of
+//! its own.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

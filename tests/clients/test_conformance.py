@@ -18,7 +18,7 @@ SETS = {
     "2025-11-25": ["--requirements", "2025-11-25"],
     "2026-07-28": ["--requirements", "2026-07-28"],
 }
-# Seconds for a run of the suite. It runs its scenarios one after the other, and some wait for tasks.
+# Seconds for a run of the suite, which runs its scenarios one by one. Some wait for tasks.
 LIMIT = 150
 
 

@@ -95,8 +95,8 @@ def test_claude_code_delegates(fleet, own, where):
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url, fleet.key), folder=folder, **variables)
     listed = run("claude", "mcp", "list", folder=folder, **variables)
     assert "adjutant" in listed and "Connected" in listed, listed
-    # Over HTTP, Claude Code uses a revision without sessions, so its model names the session, as the
-    # descriptions of the tools ask.
+    # Over HTTP, Claude Code uses a revision without sessions, so its model names the session, as
+    # the descriptions of the tools ask.
     place = "in session shop" if where else "here"
     if where:
         call = [ADJUTANT, "sessions", "create", "shop", "--url", fleet.url]

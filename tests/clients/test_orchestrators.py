@@ -25,8 +25,8 @@ system_prompt = "You are a counter."
 tools = ["shared_context"]
 """
 
-# The script of each loop, with its name: the orchestrator and its two subagents. The first call of the
-# subagent "north" hangs.
+# The script of each loop, with its name: the orchestrator and its two subagents. The first call of
+# the subagent "north" hangs.
 RULES = """
 [[rule]]
 name = "{loop}"
@@ -129,8 +129,8 @@ async def test_an_orchestrator_gets_its_results_though_a_worker_dies(fleet, loop
     assert north == (f"Count {loop}-north", "completed", 2)
     # The killed worker may have had both tasks.
     assert south[:2] == (f"Count {loop}-south", "completed")
-    # Turns that were answered before the kill were not requested again; only the interrupted call was
-    # made twice.
+    # Turns that were answered before the kill were not requested again; only the interrupted call
+    # was made twice.
     turns = {(turn["rule"], turn["turn"]): (turn["asked"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
     assert turns[f"{loop}-north", 1] == (1, 1) and turns[f"{loop}-north", 2] == (2, 1), turns
     assert [turns[loop, turn] for turn in (1, 2, 3, 4)] == [(1, 1)] * 4, turns
