@@ -5,6 +5,10 @@
 mod conformance;
 mod documents;
 mod markdown;
+mod names;
+mod sizes;
+mod source_code;
+mod sql;
 mod widths;
 
 use std::fs;
