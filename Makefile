@@ -8,19 +8,19 @@ CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
 # One throwaway PostgreSQL for all tests of a run; each test has a database of its own in it.
 WITH_SERVER := $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh
-# What `make test-real` runs against is installed here, and nowhere else.
+# Programs of other projects that test-real, test-api and test-clients use are installed here only.
 REAL := $(CURDIR)/target/real
-# And what `make test-api` runs, here.
 API := $(CURDIR)/target/api
-# And what `make test-clients` runs, here.
 CLIENTS := $(CURDIR)/target/clients
 CAN_INSTALL_CLIENTS := python3 -c 'import ensurepip, venv' 2>/dev/null && command -v npm >/dev/null
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
-# Most tests wait for processes and leases, so two of them share a core.
+# Most tests wait for processes and leases, so two of them share a core. An idle machine may run
+# more: make test THREADS=6.
 THREADS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
-# Runs two targets side by side: other people's clients are fetched while Rust compiles, and both
-# kinds of tests spend most of their time waiting. Cargo must not take its jobs from this make.
+# Runs two targets in parallel: the clients of other projects are installed while Rust compiles, and
+# their tests mostly wait, as ours do. MAKEFLAGS is empty for cargo, which would otherwise limit its
+# jobs to those of this make.
 BESIDE := $(MAKE) --no-print-directory --jobs=2 --output-sync=line
 
 help: ## List the targets
@@ -40,15 +40,15 @@ test: setup setup-clients ## Check and test everything (about 5 minutes when bui
 check: lint ## The inner loop: format, lints, unit tests (less than a minute when built)
 	$(CARGO) $(TESTS) --workspace --lib --bins --test repository $(if $(NEXTEST),--filterset 'not package(adjutant-model)')
 
-test-real: build ## Test against a real model, somebody else's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
+test-real: build ## Test against a real model, another project's mock and real MCP servers (about 2 minutes when built, fetches 140 MB once)
 	sh tests/real/install.sh $(REAL)
 	ADJUTANT_TEST_REAL=$(REAL) $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant $(if $(NEXTEST),--run-ignored only --success-output immediate real::,-- --ignored --nocapture --test-threads 1 real::)
 
-test-api: build ## Hold a real server to its OpenAPI document with schemathesis (about 2 minutes when built, fetches 30 MB once)
+test-api: build ## Test a real server against its OpenAPI document with schemathesis (about 2 minutes when built, fetches 30 MB once)
 	sh tests/api/install.sh $(API)
 	$(ADJUTANT) postgres --throwaway -- sh tests/api/run.sh $(ADJUTANT) $(API)
 
-test-clients: build setup-clients install-clients run-clients ## Run clients that other projects wrote against a real server (about 3 minutes when built, fetches 500 MB once)
+test-clients: build setup-clients install-clients run-clients ## Run clients of other projects against a real server (about 3 minutes when built, fetches 500 MB once)
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -57,7 +57,7 @@ lint: setup
 soak: build ## Run the random driver for 10 minutes
 	ADJUTANT_DRIVER_SECONDS=600 $(WITH_SERVER) $(CARGO) $(TESTS) --package adjutant --test adjutant store::driver:: $(if $(NEXTEST),--no-capture,-- --nocapture)
 
-mutants: build ## Break each guard on purpose and see that a test notices (about 20 minutes)
+mutants: build ## Break each guard on purpose and expect a failing test (about 20 minutes)
 	$(WITH_SERVER) sh tests/mutants.sh
 
 bench: setup ## Measure the life of tasks against PostgreSQL's own limits (about 3 minutes when built)
@@ -81,8 +81,8 @@ install-clients:
 run-clients:
 	cd tests/clients && ADJUTANT_BIN=$(CURDIR)/$(ADJUTANT) ADJUTANT_CLIENTS=$(CLIENTS) PYTHONDONTWRITEBYTECODE=1 $(CLIENTS)/python/bin/python -m pytest
 
-# A PostgreSQL is found or fetched by adjutant itself; only a bare Debian as root, without npm, gets
-# its package here.
+# adjutant finds or downloads a PostgreSQL itself. Without npm it cannot download, so as root on
+# Debian the package is installed here.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: https://rustup.rs"; exit 1; }
 	@command -v cc >/dev/null || { echo "A C compiler is missing. Debian, Ubuntu: apt-get install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install"; exit 1; }
@@ -91,7 +91,7 @@ setup:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; \
 	fi
 
-# Other people's clients come with pip and npm. Only a bare Debian as root gets these here.
+# The clients need pip and npm, which are installed here as root on Debian.
 setup-clients:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { $(CAN_INSTALL_CLIENTS); }; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv npm; \

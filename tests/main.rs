@@ -1,4 +1,5 @@
-//! One integration binary over real processes and a real PostgreSQL. Each test has a database of its own.
+//! One integration binary over real processes and a real PostgreSQL. Each test has a database of
+//! its own.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +9,6 @@
 
 mod cli;
 mod dialects;
-mod documents;
 mod faults;
 mod mutants;
 mod real;

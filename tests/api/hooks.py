@@ -1,10 +1,10 @@
-"""What the document cannot say, and the server of this test knows."""
+"""Rules of the server that an OpenAPI document cannot express."""
 
 import json
 
 import schemathesis
 
-# A fleet's tools come and go; the document does not name them.
+# The tools of a fleet change, so the document does not list them.
 TOOLS = ["shared_context", "subagent"]
 
 
@@ -18,7 +18,7 @@ def before_load_schema(context, raw_schema):
         session = raw_schema["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
         session = raw_schema["components"]["schemas"][session["$ref"].rsplit("/", 1)[1]]
         session["properties"]["tools"]["items"] = {"enum": TOOLS}
-    # A reader takes what it knows, and we are held to what we say.
+    # Clients ignore unknown fields, so the document allows them; the server must not send any.
     for schema in raw_schema["components"]["schemas"].values():
         if "properties" in schema:
             schema.setdefault("additionalProperties", False)
@@ -26,9 +26,11 @@ def before_load_schema(context, raw_schema):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """No schema can forbid that tasks of a batch wait for each other in a circle, or that a call has two keys.
+    """Leaves out requests that are invalid by rules that no schema can express.
 
-    Nor can it say that the dialect decides about the body. The other dialects answer 200 whatever is wrong: tests/dialects has them."""
+    Tasks of a batch must not depend on each other in a circle, a call has one idempotency key, and the
+    dialect determines the body. Other dialects answer errors with 200; tests/dialects tests them.
+    """
     body = case.body
     if case.path.startswith("/v1/sessions/{session}/tools/"):
         dialect = (case.query or {}).get("dialect", "spec")
@@ -39,7 +41,7 @@ def filter_case(context, case):
         return False
     tasks = body.get("tasks") if isinstance(body, dict) else None
     tasks = [task for task in tasks if isinstance(task, dict)] if isinstance(tasks, list) else []
-    # Nor can it look for a NUL at every depth.
+    # A schema cannot forbid NUL at every depth.
     if "\\u0000" in json.dumps([holder.get("metadata") for holder in [body, *tasks] if isinstance(holder, dict)]):
         return False
     names = [task.get("name") for task in tasks if isinstance(task.get("name"), str)]

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Installs what `make test-api` runs, by name and version, into the folder that is given. Nothing is
-# installed twice.
+# Installs the pinned packages of `make test-api` into the given folder, once.
 set -eu
 
 folder=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Holds a real server to its own /openapi.json, with a key. Needs DATABASE_URL, and what install.sh
-# put into the folder given.
+# Tests a real server against its own /openapi.json, with a key. Needs DATABASE_URL, and the folder
+# that install.sh has filled.
 set -eu
 
 adjutant=$1
@@ -20,11 +20,11 @@ until [ -s "$scratch/ready" ]; do
     kill -0 "$serving" 2>/dev/null || { cat "$scratch/log" >&2; exit 1; }
     sleep 0.1
 done
-# So that tasks end, and nobody waits for them in vain.
+# Tasks have to end, because some calls wait for them.
 "$adjutant" work --simulate --json >/dev/null 2>&1 &
 working=$!
 url=$(sed 's/.*"url": *"\([^"]*\)".*/\1/' "$scratch/ready")
-# Two sessions, and tasks that have ended: their ids are the words of the dictionary `tasks`.
+# Creates two sessions and tasks that have ended; the ids of the tasks are the dictionary `tasks`.
 python3 - "$url" "$key" >"$scratch/tasks.dict" <<'PYTHON'
 import json, sys, urllib.request
 url, key = sys.argv[1:]
@@ -36,14 +36,14 @@ for session in ["fuzzed", "other"]:
     post("/v1/sessions", {"session_id": session})
 subagent = "/v1/sessions/fuzzed/tools/subagent"
 for _ in range(4):
-    print('"%s"' % post(subagent, {"action": "spawn", "agent": "researcher", "task": "Look around."})["id"])
+    print('"%s"' % post(subagent, {"action": "spawn", "agent": "researcher", "task": "Investigate."})["id"])
 post(subagent, {"action": "wait", "mode": "all", "task_ids": ["t_01", "t_02", "t_03", "t_04"]})
 PYTHON
-# A dictionary is looked for beside the settings.
+# Schemathesis reads dictionaries from the folder of its settings.
 cp "$here/schemathesis.toml" "$scratch"
 SCHEMATHESIS_HOOKS="$here/hooks.py" "$folder/python/bin/schemathesis" --config-file "$scratch/schemathesis.toml" \
     run "$url/openapi.json" --header "Authorization: Bearer $key" "$@"
-# What is wrong on our side is told in the log, and only there.
+# Internal errors are only in the log.
 if grep -q '"level":"ERROR"' "$scratch/log"; then
     grep '"level":"ERROR"' "$scratch/log" >&2
     exit 1

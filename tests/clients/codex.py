@@ -1,4 +1,5 @@
-"""Codex without its model: its app server starts the MCP servers that it was told of, and calls their tools on request."""
+"""Codex without its model: its app server starts the configured MCP servers, and calls their tools
+on request."""
 
 import json
 import subprocess
@@ -6,7 +7,7 @@ import subprocess
 
 class Codex:
     def __init__(self, folder, variables):
-        self.asked = 0
+        self.last_id = 0
         self.child = subprocess.Popen(
             ["codex", "app-server"],
             cwd=folder,
@@ -19,9 +20,9 @@ class Codex:
 
     def __enter__(self):
         try:
-            self.ask("initialize", clientInfo={"name": "test", "title": "Test", "version": "1"})
+            self.request("initialize", clientInfo={"name": "test", "title": "Test", "version": "1"})
             self.send({"method": "initialized"})
-            self.thread = self.ask("thread/start")["thread"]["id"]
+            self.thread = self.request("thread/start")["thread"]["id"]
         except BaseException:
             self.__exit__()
             raise
@@ -35,16 +36,16 @@ class Codex:
         self.child.stdin.write(json.dumps(message) + "\n")
         self.child.stdin.flush()
 
-    def ask(self, method, **params):
-        self.asked += 1
-        self.send({"id": self.asked, "method": method, "params": params})
-        answer = next(answer for answer in map(json.loads, self.child.stdout) if answer.get("id") == self.asked)
+    def request(self, method, **params):
+        self.last_id += 1
+        self.send({"id": self.last_id, "method": method, "params": params})
+        answer = next(answer for answer in map(json.loads, self.child.stdout) if answer.get("id") == self.last_id)
         assert "result" in answer, answer
         return answer["result"]
 
     def call(self, tool, **arguments):
-        """The structured content of a tool's answer."""
+        """Calls a tool and returns the structured content of its result."""
         where = {"threadId": self.thread, "server": "adjutant"}
-        answer = self.ask("mcpServer/tool/call", **where, tool=tool, arguments=arguments)
+        answer = self.request("mcpServer/tool/call", **where, tool=tool, arguments=arguments)
         assert not answer["isError"], answer
         return answer["structuredContent"]

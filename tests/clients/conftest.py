@@ -1,4 +1,4 @@
-"""What most tests share: one server with agents at work, on a model that plays a script."""
+"""The fixture of most tests: `adjutant up` with a scripted model."""
 
 import pytest
 from processes import ADJUTANT, CLIENTS, Process, ScriptModel
@@ -64,8 +64,8 @@ def installed():
     assert (CLIENTS / "installed").exists(), "make test-clients installs what these tests run"
 
 
-class House:
-    """A server that everybody on this machine may use, and its model."""
+class Deployment:
+    """A server that needs no key, a worker, and a scripted model."""
 
     def __init__(self, folder, model):
         config = folder / "adjutant.toml"
@@ -81,9 +81,9 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("house")
+def deployment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deployment")
     with ScriptModel(folder, SCRIPT) as model:
-        house = House(folder, model)
-        with house.process:
-            yield house
+        deployment = Deployment(folder, model)
+        with deployment.process:
+            yield deployment

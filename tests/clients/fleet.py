@@ -1,4 +1,4 @@
-"""A server and two workers as they are run in production: on a PostgreSQL of their own, with a key."""
+"""A server and two workers as separate processes, with a PostgreSQL and an API key."""
 
 from contextlib import ExitStack
 
@@ -34,8 +34,8 @@ class Fleet:
             self.url = started.enter_context(server).ready["url"]
             self.workers = {}
             started.callback(lambda: [worker.end() for worker in self.workers.values()])
-            self.hire()
-            self.hire()
+            self.start_worker()
+            self.start_worker()
             self.open = started.pop_all()
 
     def __enter__(self):
@@ -44,25 +44,25 @@ class Fleet:
     def __exit__(self, *_):
         self.open.close()
 
-    def hire(self):
+    def start_worker(self):
         worker = Process(self.folder, "work", "--config", self.config, "--grace-seconds", 1, **self.variables)
         self.workers[worker.ready["worker"]] = worker
 
-    def asked(self, sql, *values):
-        """The rows that a query finds."""
+    def query(self, sql, *values):
+        """Runs a query and returns its rows."""
         with psycopg.connect(self.variables["DATABASE_URL"], connect_timeout=10) as database:
             return database.execute(sql, values).fetchall()
 
-    def kill_the_worker_that_asks(self, rule, turn):
-        """With -9, while the model has its question; and starts another."""
+    def kill_worker_during_call(self, rule, turn):
+        """Kills the worker whose model call hangs in this turn, and starts another worker."""
 
         def hangs():
             return any(
-                (asked["rule"], asked["turn"], asked["end"]) == (rule, turn, None) for asked in self.model.requests()
+                (request["rule"], request["turn"], request["end"]) == (rule, turn, None) for request in self.model.requests()
             )
 
-        until(f"turn {turn} of {rule} is asked for", hangs)
+        until(f"turn {turn} of {rule} is requested", hangs)
         query = "select slot.worker::text from slot join task on task.id = slot.task where task.assignment::text like %s"
-        [(worker,)] = self.asked(query, f"%{rule}%")
+        [(worker,)] = self.query(query, f"%{rule}%")
         self.workers.pop(worker).kill()
-        self.hire()
+        self.start_worker()

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Installs what `make test-clients` runs, by name and version, into the folder that is given.
-# Nothing is installed twice.
+# Installs the pinned packages of `make test-clients` into the given folder, once.
 set -eu
 
 folder=$1
@@ -9,7 +8,7 @@ inspector=@modelcontextprotocol/inspector@2.12.0
 conformance=@modelcontextprotocol/conformance@0.2.0-alpha.12
 claude=@anthropic-ai/claude-code@2.1.326
 codex=@openai/codex@0.169.0
-# Some of them need Node 22; where there is an older one, one of its own.
+# Some clients need Node 22. If the installed one is older, this version is added.
 node=24.21.0
 
 wanted="$inspector $conformance $claude $codex $node $(cat "$here/requirements.txt" "$here/constraints.txt")"
@@ -37,7 +36,7 @@ npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --loglevel 
 if [ -n "$runtime" ]; then
     ln -s "$folder/node_modules/${runtime%@*}/bin/node" "$folder/bin/node"
 fi
-# A script of its package would have put it there.
+# The install script of the package would create this link, but scripts are disabled.
 ln -s "$folder/node_modules/@anthropic-ai/claude-code-$(node -p 'process.platform + "-" + process.arch')/claude" "$folder/bin/claude"
 for program in codex conformance mcp-inspector; do
     ln -s "$folder/node_modules/.bin/$program" "$folder/bin/$program"

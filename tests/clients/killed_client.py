@@ -1,4 +1,7 @@
-"""A client that is going to be killed: it delegates, and waits. Given a URL or a command; it says when it waits."""
+"""A client that the test kills. It delegates a task and prints "waiting" when it waits for it.
+
+Its arguments are a session and the URL or the command of a server.
+"""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Real processes of Adjutant, for clients to talk to: started, waited for, ended whatever happens."""
+"""Processes of Adjutant for the clients under test. They are stopped at the end of a test."""
 
 import json
 import os
@@ -13,23 +13,23 @@ ROOT = Path(__file__).resolve().parents[2]
 ADJUTANT = str(Path(os.environ.get("ADJUTANT_BIN", ROOT / "target/debug/adjutant")).resolve())
 CLIENTS = Path(os.environ.get("ADJUTANT_CLIENTS", ROOT / "target/clients")).resolve()
 
-# For a process to be ready, and for one that is told to end.
+# Seconds until a process has to be ready, and until it has to exit after SIGTERM.
 START = 60
 END = 30
 
 
-def until(what, look, seconds=60):
-    """Looks until there is something, and returns it."""
+def until(what, poll, seconds=60):
+    """Polls until `poll` returns something, and returns that."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if found := look():
+        if found := poll():
             return found
         time.sleep(0.02)
-    raise AssertionError(f"not in {seconds} s: {what}")
+    raise AssertionError(f"timed out after {seconds} s waiting until {what}")
 
 
 def environment(folder, **more):
-    """That of a user whose home is the folder, with the clients on the path and nothing of ours in it."""
+    """The environment of a user with this home: the clients are on the path, settings are unset."""
     ours = ("ADJUTANT_", "DATABASE_URL", "CLAUDE", "ANTHROPIC_", "OPENAI_", "CODEX_", "XDG_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = os.pathsep.join([str(CLIENTS / "bin"), str(Path(ADJUTANT).parent), os.environ["PATH"]])
@@ -37,7 +37,7 @@ def environment(folder, **more):
 
 
 class Process:
-    """One that says a line of JSON when it is ready; what it logs is in a file beside its data."""
+    """A process that prints a line of JSON when it is ready. Its log is a file in the folder."""
 
     def __init__(self, folder, *arguments, **variables):
         self.log = Path(folder) / f"{arguments[0]}-{time.monotonic_ns()}.log"
@@ -62,7 +62,7 @@ class Process:
         return line
 
     def kill(self):
-        """As `kill -9` does."""
+        """Sends SIGKILL."""
         self.child.kill()
         self.child.wait(END)
 
@@ -83,7 +83,7 @@ class Process:
 
 
 class ScriptModel(Process):
-    """A model that plays a script, and remembers what it was asked."""
+    """A model server that plays a script and records the requests."""
 
     def __init__(self, folder, script):
         path = Path(folder) / "script.toml"
@@ -92,22 +92,22 @@ class ScriptModel(Process):
         self.openai = self.ready["openai_base_url"]
         self.anthropic = self.ready["anthropic_base_url"]
 
-    def _told(self, what):
+    def _read(self, what):
         with urllib.request.urlopen(f"{self.anthropic}/script/{what}", timeout=10) as answer:
             return json.load(answer)
 
     def requests(self):
-        return self._told("requests")
+        return self._read("requests")
 
     def counts(self):
-        return self._told("counts")
+        return self._read("counts")
 
     def unexpected(self):
-        return self._told("unexpected")
+        return self._read("unexpected")
 
 
 def run(*command, folder, seconds=60, code=0, **variables):
-    """Runs a program to its end and returns what it printed."""
+    """Runs a program, checks its exit code, and returns its standard output."""
     ended = subprocess.run(
         list(map(str, command)),
         cwd=folder,

@@ -16,7 +16,7 @@ def section(page, title):
 
 
 def blocks(text):
-    """The language and the text of each block of code. A line that ends in a backslash is joined with the next one."""
+    """The language and the text of each block of code. A final backslash joins two lines."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     return [(language, code.replace("\\\n", "")) for language, code in found]
 
@@ -28,7 +28,8 @@ def block(text, language, words):
 
 
 def snippets(page, title):
-    """The blocks of code after the words in bold that begin with a title, up to the next words in bold or heading."""
+    """The blocks of code after the bold words that start with a title, up to the next bold words or
+    heading."""
     parts = re.split(r"^\*\*(.+?)\*\*", page.read_text(), flags=re.MULTILINE)
     [text] = [text for name, text in zip(parts[1::2], parts[2::2]) if name.startswith(title)]
     found = [code for _, code in blocks(text.split("\n## ")[0])]

@@ -1,12 +1,15 @@
-"""The conformance suite of MCP's makers, against a real server. conformance.md says what does not apply, check by check, and why: a
-check that fails and is not there fails the run, and so does one that is there and passes."""
+"""The conformance suite of the MCP project, against a real server.
+
+conformance.md lists the checks that do not apply, and why. A check that fails and is not listed fails the
+run, and so does a check that passes and is listed.
+"""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
-from interpreter import Interpreter
+from renaming_proxy import RenamingProxy
 from processes import run
 
 TABLES = Path(__file__).with_name("conformance.md").read_text()
@@ -15,8 +18,7 @@ SETS = {
     "2025-11-25": ["--requirements", "2025-11-25"],
     "2026-07-28": ["--requirements", "2026-07-28"],
 }
-# Each process of the suite takes its scenarios one by one; all are quick but those that wait for
-# tasks.
+# Seconds for a run of the suite, which runs its scenarios one by one. Some wait for tasks.
 LIMIT = 150
 
 
@@ -30,9 +32,9 @@ def listed(heading):
 
 
 def checks(url, words, folder):
-    """How each check of a set of scenarios ended."""
+    """Runs a set of scenarios, and returns for each check whether it passed."""
     results = folder / "results"
-    # It ends with 1 if anything failed; what may, we know better.
+    # The suite exits with 1 if any check failed, also one that does not apply.
     suite = ["sh", "-c", 'conformance server "$@" || true', "sh", "--url", url, *words, "-o", results]
     printed = run(*suite, folder=folder, seconds=LIMIT)
     found = {}
@@ -51,42 +53,42 @@ def checks(url, words, folder):
 def compare(found, expected):
     failed = {name for name, passed in found.items() if not passed}
     passed = {name for name, passed in found.items() if passed}
-    print(f"{len(passed)} checks passed, {len(failed)} did not, as conformance.md has it")
+    print(f"{len(passed)} checks passed, {len(failed)} did not, as conformance.md expects")
     assert failed <= expected, f"these fail and are not in conformance.md: {sorted(failed - expected)}"
     assert not passed & expected, f"these pass and are in conformance.md: {sorted(passed & expected)}"
 
 
 @pytest.fixture(scope="module")
-def interpreter(house):
-    with Interpreter(house) as interpreter:
-        yield interpreter
+def renaming_proxy(deployment):
+    with RenamingProxy(deployment) as renaming_proxy:
+        yield renaming_proxy
 
 
 @pytest.fixture(scope="module")
 def seen():
-    """Every check that any of the runs made."""
+    """The checks of all runs."""
     return set()
 
 
 @pytest.mark.timeout(LIMIT + 30)
 @pytest.mark.parametrize("revision", SETS)
-def test_a_server_conforms(house, revision, tmp_path, seen):
-    found = checks(house.mcp, SETS[revision], tmp_path)
+def test_a_server_conforms(deployment, revision, tmp_path, seen):
+    found = checks(deployment.mcp, SETS[revision], tmp_path)
     seen.update(found)
     compare(found, listed("Not ours") | listed("Ours by another name"))
 
 
 @pytest.mark.timeout(LIMIT + 30)
 @pytest.mark.parametrize("revision", SETS)
-def test_a_server_conforms_where_the_suite_says_our_names(interpreter, revision, tmp_path, seen):
-    found = checks(interpreter.url, SETS[revision], tmp_path)
-    # About the host that is spoken to, which is the interpreter here.
+def test_a_server_conforms_with_our_names_in_the_requests(renaming_proxy, revision, tmp_path, seen):
+    found = checks(renaming_proxy.url, SETS[revision], tmp_path)
+    # This scenario tests the host of the URL, which is the proxy here.
     found = {name: passed for name, passed in found.items() if name[0] != "dns-rebinding-protection"}
     seen.update(found)
     compare(found, listed("Not ours"))
 
 
-def test_whatever_conformance_md_names_was_run(seen):
+def test_every_check_that_conformance_md_names_was_run(seen):
     if len(seen) < 100:
         pytest.skip("only after all runs")
     missing = (listed("Not ours") | listed("Ours by another name")) - seen

@@ -1,4 +1,4 @@
-"""Runs every snippet of docs/connect.md as it stands there, with the client itself where it can be installed."""
+"""Runs every snippet of docs/connect.md verbatim, with the real client if it can be installed."""
 
 import json
 import time
@@ -59,7 +59,7 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture
 def own(fleet, tmp_path):
-    """A user's empty folder with a config; on any port, since others use this machine too."""
+    """The config of a new user, in an empty folder, with a free port to listen on."""
     config = tmp_path / "adjutant.toml"
     config.write_text(fleet.config.read_text() + '\n[server]\nlisten = "127.0.0.1:0"\n')
     return config
@@ -67,14 +67,14 @@ def own(fleet, tmp_path):
 
 @pytest.fixture(scope="module")
 def open_server(fleet, tmp_path_factory):
-    """As `adjutant up` is on one's own machine, where nobody needs a key."""
+    """The URL of `adjutant up` on this machine, which needs no key."""
     folder = tmp_path_factory.mktemp("open")
     with Process(folder, "up", "--config", fleet.config, "--data-dir", folder / "data", "--listen", "127.0.0.1:0") as up:
         yield up.ready["url"]
 
 
 def keys(fleet):
-    """For whoever's model is the scripted one."""
+    """The environment of a client whose model is the scripted one."""
     return {
         "OPENAI_BASE_URL": fleet.model.openai,
         "OPENAI_API_KEY": "none",
@@ -90,13 +90,13 @@ def test_claude_code_delegates(fleet, own, where):
     folder = own.parent
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     variables = {**keys(fleet), **quiet}
-    # Its key is in the line.
+    # The key is on the command line.
     del variables["ADJUTANT_API_KEY"]
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url, fleet.key), folder=folder, **variables)
     listed = run("claude", "mcp", "list", folder=folder, **variables)
     assert "adjutant" in listed and "Connected" in listed, listed
-    # Over HTTP it speaks a revision without sessions: its model names one, as our answers and tools
-    # tell it to.
+    # Over HTTP, Claude Code uses a revision without sessions, so its model names the session, as
+    # the descriptions of the tools ask.
     place = "in session shop" if where else "here"
     if where:
         call = [ADJUTANT, "sessions", "create", "shop", "--url", fleet.url]
@@ -113,7 +113,7 @@ def test_codex_delegates(fleet, own, where):
     run("sh", "-ec", pasted(lines.splitlines()[where], own, fleet.url), folder=folder)
     variables = environment(folder, ADJUTANT_API_KEY=fleet.key) if where else environment(folder)
     with Codex(folder, variables) as codex:
-        [server] = codex.ask("mcpServerStatus/list")["data"]
+        [server] = codex.request("mcpServerStatus/list")["data"]
         assert server["serverInfo"]["name"] == "adjutant" and set(server["tools"]) == {"subagent", "shared_context"}
         spawned = codex.call("subagent", action="spawn", agent="researcher", task="Look into it")
         here = {"task_id": spawned["task_id"], "session_id": spawned["session_id"]}
@@ -122,7 +122,7 @@ def test_codex_delegates(fleet, own, where):
 
 
 async def delegate(client):
-    """A first answer, by a client that is connected."""
+    """Delegates a task with a connected client, and returns its result."""
 
     async def call(**arguments):
         answer = (await client.call_tool("subagent", {**here, **arguments})).structured_content
@@ -136,7 +136,7 @@ async def delegate(client):
 
 
 async def first_answer(line, config, home):
-    """Seconds from the start of a client to its first delegated answer, where nothing was and nothing runs."""
+    """Seconds from the start of a client to its first result, in an empty home."""
     [server] = next(iter(json.loads(pasted(line, config)).values())).values()
     home.mkdir()
     started = time.monotonic()
@@ -151,7 +151,7 @@ async def first_answer(line, config, home):
 @pytest.mark.anyio
 @pytest.mark.parametrize("editor", ["VS Code", "Cursor"])
 async def test_an_editors_file_gives_a_first_answer_within_10_seconds(own, editor, capsys):
-    # Three times at most: others may be busy on this machine.
+    # Up to three attempts, because the machine may be busy.
     for attempt in range(3):
         seconds = await first_answer(snippets(CONNECT, editor)[0], own, own.parent / f"home-{attempt}")
         with capsys.disabled():
@@ -166,13 +166,13 @@ async def test_an_editors_file_gives_a_first_answer_within_10_seconds(own, edito
 async def test_an_editors_file_names_a_server_elsewhere(fleet, editor):
     config = json.loads(pasted(snippets(CONNECT, editor)[1], server=fleet.url, key=fleet.key))
     [server] = next(iter(config.values())).values()
-    # FastMCP reads the file as it is.
+    # FastMCP reads the same format.
     async with FastClient({"mcpServers": {"adjutant": server}}) as client:
         assert await delegate(client) == FOUND
 
 
 def python(fleet, code, folder, key):
-    """Runs a program that is pasted into a file."""
+    """Runs a program that a reader would paste into a file."""
     (folder / "pasted.py").write_text(code)
     variables = keys(fleet) if key else {name: key for name, key in keys(fleet).items() if name != "ADJUTANT_API_KEY"}
     return run(CLIENTS / "python/bin/python", "pasted.py", folder=folder, seconds=100, **variables)
@@ -186,7 +186,7 @@ def test_a_loop_with_an_mcp_client_delegates(fleet, own, title):
 
 def test_openais_agents_sdk_delegates(fleet, own):
     [code] = snippets(CONNECT, "OpenAI's agents SDK")
-    # The scripted model speaks Chat Completions.
+    # The scripted model has the Chat Completions API, not the Responses API.
     chat = "import agents\nagents.set_default_openai_api('chat_completions')\nagents.set_tracing_disabled(True)\n"
     assert FOUND in python(fleet, chat + code, own.parent, key=False)
 

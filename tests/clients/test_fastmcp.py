@@ -1,4 +1,4 @@
-"""FastMCP's client, over both transports; and with its tasks extension, where a wait is a task of MCP's."""
+"""The client of FastMCP over both transports, and with its extension for MCP tasks."""
 
 import pytest
 from fastmcp import Client
@@ -10,18 +10,18 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["stdio", "http"])
-def connect(request, house):
+def connect(request, deployment):
     def connect():
-        command, *arguments = house.stdio
+        command, *arguments = deployment.stdio
         over_stdio = StdioTransport(command=command, args=arguments, keep_alive=False)
-        return Client(over_stdio if request.param == "stdio" else house.mcp, timeout=60)
+        return Client(over_stdio if request.param == "stdio" else deployment.mcp, timeout=60)
 
     return connect
 
 
 @pytest.fixture
 def with_tasks():
-    """What its package does for all clients when it is imported, for those of one test."""
+    """Enables the tasks extension for one test; importing the package enables it for all."""
     import fastmcp_tasks
 
     factories = extension_hooks._internal_client_extension_factories
@@ -44,7 +44,7 @@ async def test_a_task_is_delegated(connect):
         session, task = await spawn(client, "Say hello")
         here = {"session_id": session}
         waited = await client.call_tool("subagent", {**here, "action": "wait", "task_ids": [task]})
-        # It makes a class of the output schema, and an object of it.
+        # FastMCP parses the result into a class that it generates from the output schema.
         assert (waited.data.timed_out, waited.data.tasks[0].status) == (False, "completed")
         collected = await client.call_tool("subagent", {**here, "action": "collect", "task_id": task})
         assert collected.data.result == "Hello from the clerk."
@@ -65,7 +65,7 @@ async def test_prompts_and_resources_are_read(connect):
         assert read[0].text == "noted"
 
 
-async def test_progress_is_heard(connect):
+async def test_progress_is_received(connect):
     async with connect() as client:
         heard = []
 
@@ -88,12 +88,12 @@ async def test_a_wait_is_a_task_that_completes(connect, with_tasks):
         assert handle.create_result.status == "working"
         done = await handle.result()
         assert done.structured_content["tasks"][0]["status"] == "completed"
-        # What has happened already is answered at once; the plain call takes either.
+        # A wait for a task that has ended is answered at once, without an MCP task.
         at_once = await client.call_tool("subagent", wait)
         assert at_once.structured_content == done.structured_content
 
 
-async def test_a_task_of_mcp_is_cancelled_with_ours(connect, with_tasks):
+async def test_cancelling_an_mcp_task_cancels_the_task(connect, with_tasks):
     async with connect() as client:
         session, task = await spawn(client, "Work for ever")
         wait = {"action": "wait", "task_ids": [task], "session_id": session}
@@ -104,7 +104,7 @@ async def test_a_task_of_mcp_is_cancelled_with_ours(connect, with_tasks):
         assert (await client.call_tool("subagent", status)).structured_content["error"] == "Task cancelled"
 
 
-async def test_a_task_of_mcp_whose_tasks_fail_is_an_error(connect, with_tasks):
+async def test_an_mcp_task_whose_tasks_fail_is_an_error(connect, with_tasks):
     async with connect() as client:
         session, task = await spawn(client, "Please fail after a second")
         wait = {"action": "wait", "task_ids": [task], "session_id": session}

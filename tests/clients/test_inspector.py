@@ -1,4 +1,4 @@
-"""The Inspector of MCP's makers, in its CLI mode, over both transports."""
+"""The Inspector of the MCP project in its CLI mode, over both transports."""
 
 import json
 
@@ -7,8 +7,8 @@ from processes import run
 
 
 @pytest.fixture(params=["stdio", "http"])
-def inspect(request, house, tmp_path):
-    target = house.stdio if request.param == "stdio" else [house.mcp]
+def inspect(request, deployment, tmp_path):
+    target = deployment.stdio if request.param == "stdio" else [deployment.mcp]
 
     def inspect(method, *more, code=0):
         printed = run("mcp-inspector", "--cli", *target, "--method", method, *more, folder=tmp_path, code=code)

@@ -1,4 +1,4 @@
-"""The Python client of MCP's makers, over both transports, in the newest revision and in those with `initialize`."""
+"""The Python SDK of MCP over both transports, in the newest revision and with `initialize`."""
 
 import json
 
@@ -21,18 +21,18 @@ def mode(request):
 
 
 @pytest.fixture
-def connect(house, transport, mode):
+def connect(deployment, transport, mode):
     def connect(session=None):
-        command, *arguments = house.stdio
+        command, *arguments = deployment.stdio
         arguments += ["--session", session] if session else []
-        server = StdioServerParameters(command=command, args=arguments) if transport == "stdio" else house.mcp
+        server = StdioServerParameters(command=command, args=arguments) if transport == "stdio" else deployment.mcp
         return Client(server, mode=mode)
 
     return connect
 
 
-class Office:
-    """Calls tools of a client, in the session that the first answer names."""
+class SessionClient:
+    """Calls tools in the session that the first result names."""
 
     def __init__(self, client):
         self.client, self.session = client, {}
@@ -67,25 +67,25 @@ async def test_the_tools_have_schemas_and_annotations(connect, mode):
 async def test_a_task_is_spawned_waited_for_and_collected(connect):
     async with connect() as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        office = Office(client)
-        agents = await office.call("subagent", action="list_agents")
+        session_client = SessionClient(client)
+        agents = await session_client.call("subagent", action="list_agents")
         assert [agent["name"] for agent in agents["agents"]] == ["clerk"]
-        spawned = await office.call("subagent", action="spawn", agent="clerk", task="Say hello")
+        spawned = await session_client.call("subagent", action="spawn", agent="clerk", task="Say hello")
         assert (spawned["task_id"], spawned["status"]) == ("t_01", "running")
-        waited = await office.call("subagent", action="wait", task_ids=["t_01"])
+        waited = await session_client.call("subagent", action="wait", task_ids=["t_01"])
         assert waited["tasks"][0]["status"] == "completed" and not waited["timed_out"]
-        collected = await office.call("subagent", action="collect", task_id="t_01")
+        collected = await session_client.call("subagent", action="collect", task_id="t_01")
         assert collected["result"] == "Hello from the clerk."
         for answer in (agents, spawned, waited, collected):
             jsonschema.validate(answer, tools["subagent"].output_schema)
 
 
-async def test_what_is_shared_is_read_back(connect):
+async def test_an_entry_of_the_shared_context_is_read_back(connect):
     async with connect() as client:
-        office = Office(client)
-        written = await office.call("shared_context", action="write", key="findings", value="Slow since 14:02.")
+        session_client = SessionClient(client)
+        written = await session_client.call("shared_context", action="write", key="findings", value="Slow since 14:02.")
         assert (written["version"], written["written_by"]) == (1, "orchestrator")
-        assert (await office.call("shared_context", action="read", key="findings"))["value"] == "Slow since 14:02."
+        assert (await session_client.call("shared_context", action="read", key="findings"))["value"] == "Slow since 14:02."
 
 
 async def test_a_refused_call_is_a_result_with_is_error(connect):
@@ -104,10 +104,10 @@ async def test_a_refused_call_is_a_result_with_is_error(connect):
 
 async def test_a_task_that_fails_says_why(connect):
     async with connect() as client:
-        office = Office(client)
-        task = await office.spawn("Please fail")
-        await office.call("subagent", action="wait", task_ids=[task])
-        collected = await office.call("subagent", action="collect", task_id=task)
+        session_client = SessionClient(client)
+        task = await session_client.spawn("Please fail")
+        await session_client.call("subagent", action="wait", task_ids=[task])
+        collected = await session_client.call("subagent", action="collect", task_id=task)
         assert collected["status"] == "failed" and collected["error"].startswith("Model API error:"), collected
         assert "result" not in collected
 
@@ -123,13 +123,13 @@ async def test_the_prompt_names_the_agents(connect):
 
 async def test_a_whole_result_and_the_notes_are_resources(connect):
     async with connect() as client:
-        office = Office(client)
-        task = await office.spawn("Tell me at length")
-        await office.call("subagent", action="wait", task_ids=[task])
-        collected = await office.call("subagent", action="collect", task_id=task)
+        session_client = SessionClient(client)
+        task = await session_client.spawn("Tell me at length")
+        await session_client.call("subagent", action="wait", task_ids=[task])
+        collected = await session_client.call("subagent", action="collect", task_id=task)
         assert collected["truncated"] is True
-        await office.call("shared_context", action="write", key="a_note", value="noted")
-        base = f"adjutant://sessions/{office.session['session_id']}"
+        await session_client.call("shared_context", action="write", key="a_note", value="noted")
+        base = f"adjutant://sessions/{session_client.session['session_id']}"
         templates = (await client.list_resource_templates()).resource_templates
         assert "adjutant://sessions/{session_id}/tasks/{task_id}/result" in {t.uri_template for t in templates}
         read = await client.read_resource(f"{base}/tasks/{task}/result")
@@ -141,35 +141,35 @@ async def test_a_whole_result_and_the_notes_are_resources(connect):
 
 async def test_the_resources_of_its_session_are_listed(connect, transport, mode):
     async with connect() as client:
-        office = Office(client)
-        task = await office.spawn("Say hello")
-        await office.call("subagent", action="wait", task_ids=[task])
+        session_client = SessionClient(client)
+        task = await session_client.spawn("Say hello")
+        await session_client.call("subagent", action="wait", task_ids=[task])
         uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
-        base = f"adjutant://sessions/{office.session['session_id']}"
-        # Over HTTP the newest revision has no sessions: such a connection has none of its own.
+        base = f"adjutant://sessions/{session_client.session['session_id']}"
+        # Over HTTP the newest revision has no connections, so the client has no session of its own.
         has_own = transport == "stdio" or mode == "legacy"
         assert uris == ([f"{base}/context", f"{base}/tasks/{task}/result"] if has_own else [])
 
 
-async def test_whoever_waits_hears_of_it(connect):
+async def test_a_waiting_client_receives_progress(connect):
     async with connect() as client:
-        office, heard = Office(client), []
-        task = await office.spawn("Work for ever")
+        session_client, received = SessionClient(client), []
+        task = await session_client.spawn("Work for ever")
         twice = anyio.Event()
 
         async def progress(done, total, message):
-            heard.append((done, message))
-            if len(heard) == 2:
+            received.append((done, message))
+            if len(received) == 2:
                 twice.set()
 
         async def stop():
             await twice.wait()
-            await office.call("subagent", action="cancel", task_id=task)
+            await session_client.call("subagent", action="cancel", task_id=task)
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(stop)
-                waiting = {**office.session, "action": "wait", "task_ids": [task], "timeout_s": 45}
+                waiting = {**session_client.session, "action": "wait", "task_ids": [task], "timeout_s": 45}
                 answer = await client.call_tool("subagent", waiting, progress_callback=progress)
         assert answer.structured_content["tasks"][0]["error"] == "Task cancelled"
-        assert heard[0][0] < heard[1][0] and "Waiting" in heard[0][1], heard
+        assert received[0][0] < received[1][0] and "Waiting" in received[0][1], received

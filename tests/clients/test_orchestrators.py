@@ -1,5 +1,6 @@
-"""Orchestrators made with other people's frameworks: they delegate through MCP, a worker is killed with -9 in the middle of a model's
-call, and they get their results. Their own model plays a script too."""
+"""Orchestrators of other projects' frameworks delegate over MCP and get their results, although a
+worker is killed during a model call. The orchestrator's model is scripted too.
+"""
 
 import anyio
 import pytest
@@ -24,8 +25,8 @@ system_prompt = "You are a counter."
 tools = ["shared_context"]
 """
 
-# Of each loop, by its name: what its model says, and what its two subagents' do. The north's call
-# hangs the first time.
+# The script of each loop, with its name: the orchestrator and its two subagents. The first call of
+# the subagent "north" hangs.
 RULES = """
 [[rule]]
 name = "{loop}"
@@ -67,7 +68,7 @@ def fleet(tmp_path_factory):
 
 
 def bridge(fleet, session):
-    """The command of a client that starts its server itself, and its environment."""
+    """The command and the environment of `adjutant mcp` for a client over stdio."""
     variables = environment(fleet.folder, ADJUTANT_API_KEY=fleet.key)
     return ADJUTANT, ["mcp", "--url", fleet.url, "--session", session], variables
 
@@ -115,23 +116,23 @@ async def test_an_orchestrator_gets_its_results_though_a_worker_dies(fleet, loop
         async with anyio.create_task_group() as group:
 
             async def orchestrate():
-                # Closed with the loop that it belongs to.
+                # The HTTP client has to be closed in the event loop that opened it.
                 async with AsyncOpenAI(base_url=fleet.model.openai, api_key="none", max_retries=0) as model:
                     said.append(await run(fleet, loop, loop.split("-")[1], model))
 
             group.start_soon(orchestrate)
-            await anyio.to_thread.run_sync(fleet.kill_the_worker_that_asks, f"{loop}-north", 2)
+            await anyio.to_thread.run_sync(fleet.kill_worker_during_call, f"{loop}-north", 2)
     assert "12 pallets in the north." in said[0] and "7 pallets in the south." in said[0], said
     query = """select task.assignment, task.state, task.attempt from task join session on session.id = task.session
         where session.name = %s order by task.assignment"""
-    north, south = fleet.asked(query, loop)
+    north, south = fleet.query(query, loop)
     assert north == (f"Count {loop}-north", "completed", 2)
-    # It may have been the same worker's.
+    # The killed worker may have had both tasks.
     assert south[:2] == (f"Count {loop}-south", "completed")
-    # What was answered before the death was not asked for again, and nobody was asked twice but for
-    # the call that was cut off.
+    # Turns that were answered before the kill were not requested again; only the interrupted call
+    # was made twice.
     turns = {(turn["rule"], turn["turn"]): (turn["asked"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
     assert turns[f"{loop}-north", 1] == (1, 1) and turns[f"{loop}-north", 2] == (2, 1), turns
     assert [turns[loop, turn] for turn in (1, 2, 3, 4)] == [(1, 1)] * 4, turns
     assert fleet.model.unexpected() == []
-    assert fleet.asked("select * from invariant_violation") == []
+    assert fleet.query("select * from invariant_violation") == []

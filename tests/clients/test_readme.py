@@ -1,6 +1,6 @@
-"""Follows README.md's first delegated task, and the curl and SQL sections of docs/connect.md, line by line.
+"""Follows the first task of README.md and the curl and SQL sections of docs/connect.md verbatim.
 
-Only the ports differ, because this machine has other users.
+Only the ports differ, because the default ports may be taken.
 """
 
 import json
@@ -16,9 +16,9 @@ MODEL = "http://127.0.0.1:9000/v1"
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory):
+def processes_of_readme(tmp_path_factory):
     """The processes that README.md starts: a model, and everything else in one process."""
-    folder = tmp_path_factory.mktemp("shop")
+    folder = tmp_path_factory.mktemp("readme")
     install, enter, example, start = block(FIRST_TASK, "sh", "--example").splitlines()
     assert (install, enter) == ("cargo install --path crates/adjutant", "mkdir hello && cd hello")
     assert start.startswith("adjutant script-model --script script.toml ")
@@ -36,8 +36,8 @@ def shop(tmp_path_factory):
             yield folder, process.ready
 
 
-def test_the_command_line_answers_as_it_is_shown(shop):
-    folder, ready = shop
+def test_the_command_line_answers_as_it_is_shown(processes_of_readme):
+    folder, ready = processes_of_readme
     shown = re.split(r"^\$ ", block(FIRST_TASK, "", "adjutant spawn"), flags=re.MULTILINE)[1:]
     assert len(shown) == 2
     for command, *answer in (text.splitlines() for text in shown):
@@ -45,14 +45,14 @@ def test_the_command_line_answers_as_it_is_shown(shop):
         assert printed.splitlines() == answer, command
 
 
-def test_curl_answers_as_it_is_shown(shop):
-    folder, ready = shop
+def test_curl_answers_as_it_is_shown(processes_of_readme):
+    folder, ready = processes_of_readme
     curl = section(CONNECT, "curl")
     lines = block(curl, "sh", "curl -s $H").replace(HERE, ready["url"])
-    # The last one streams until it is stopped.
+    # The last command streams until it is stopped.
     assert lines.count("curl -sN") == 1
     printed = run("sh", "-c", lines.replace("curl -sN", "curl -sN --max-time 3"), folder=folder, code=28)
-    # Only the calls end their lines.
+    # Answers of the tools end with a line break, other answers do not.
     answers = [json.loads(text) for text in re.findall(r"\{.*?\}(?=\n|\{|$)", printed.split("event: ")[0])]
     spawned, collected = (json.loads(text) for text in re.findall(r"\{.*?\}", block(curl, "json", "poll_after_ms"), re.DOTALL))
     assert set(answers[1]) == set(spawned) and answers[1]["task_id"] == spawned["task_id"], answers[1]
@@ -60,8 +60,8 @@ def test_curl_answers_as_it_is_shown(shop):
     assert "event: " in printed and "data: " in printed
 
 
-def test_the_views_are_there(shop):
-    _, ready = shop
+def test_the_sql_views_exist(processes_of_readme):
+    _, ready = processes_of_readme
     task_history, violations = (line for line in block(section(CONNECT, "SQL"), "sql", "task_history").splitlines() if line)
     with psycopg.connect(ready["database_url"]) as database:
         assert database.execute(task_history).description[0].name == "task_id"

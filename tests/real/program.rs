@@ -1,4 +1,4 @@
-//! Programs of others, as processes.
+//! Programs of other projects, as child processes.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,16 +12,16 @@ use tokio::net::TcpStream;
 
 use crate::support::world::until_within;
 
-/// A model is loaded within this, also on a busy machine.
+/// How long a program may take to start; loading a model is slow on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What all of them say before their address.
+/// All of them print this before their address.
 const LISTENING: &str = "listening on ";
 
 pub const EVERYTHING: &str = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 pub const FILESYSTEM: &str = "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
 
-/// Where `install.sh` has put it.
+/// The path of a file that `install.sh` has installed.
 pub fn installed(path: &str) -> PathBuf {
     let folder = std::env::var_os("ADJUTANT_TEST_REAL")
         .expect("make test-real says where things are installed");
@@ -36,42 +36,42 @@ pub fn node(script: &str) -> Command {
     command
 }
 
-/// A server that is killed with the test, which then shows what it said if it failed.
+/// A server process. The test kills it at its end and, if it failed, prints its output.
 pub struct Program {
     child: Child,
-    said: tempfile::NamedTempFile,
-    what: String,
+    output: tempfile::NamedTempFile,
+    command: String,
 }
 
 impl Program {
-    /// Returns when it listens.
+    /// Starts it, and returns when it listens.
     pub async fn start(command: &mut Command) -> Self {
-        let said = tempfile::NamedTempFile::new().unwrap();
-        let output = said.reopen().unwrap();
+        let output = tempfile::NamedTempFile::new().unwrap();
+        let file = output.reopen().unwrap();
         let child = command
             .stdin(Stdio::piped())
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
             .spawn()
             .unwrap();
-        let mut program = Self { child, said, what: format!("{command:?}") };
+        let mut program = Self { child, output, command: format!("{command:?}") };
         until_within(PATIENCE, "it listens", async || {
             assert!(program.child.try_wait().unwrap().is_none(), "it has ended");
-            program.said().contains(LISTENING)
+            program.output().contains(LISTENING)
         })
         .await;
         program
     }
 
-    /// The address that it says it listens on.
+    /// The address that it has printed.
     pub fn address(&self) -> String {
-        let said = self.said();
-        let (_, address) = said.split_once(LISTENING).unwrap();
+        let output = self.output();
+        let (_, address) = output.split_once(LISTENING).unwrap();
         address.split_whitespace().next().unwrap().trim_start_matches("http://").to_owned()
     }
 
-    fn said(&self) -> String {
-        fs::read_to_string(self.said.path()).unwrap()
+    fn output(&self) -> String {
+        fs::read_to_string(self.output.path()).unwrap()
     }
 }
 
@@ -80,12 +80,12 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("--- {}\n{}", self.what, self.said());
+            eprintln!("--- {}\n{}", self.command, self.output());
         }
     }
 }
 
-/// What a server tells of itself.
+/// The JSON answer to a GET request.
 pub async fn get(address: &str, path: &str, headers: &str) -> Value {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n");
@@ -97,7 +97,7 @@ pub async fn get(address: &str, path: &str, headers: &str) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// A port that nobody listens on, for programs that do not choose one themselves.
+/// A free port, for programs that cannot choose one themselves.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

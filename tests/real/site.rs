@@ -1,4 +1,4 @@
-//! A world whose workers run the agents of a config.
+//! A `World` and a config; workers run the agents of the config.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::worker_process::WorkerProcess;
 use crate::support::world::{World, until_within};
 
-/// A small model on a busy machine says a few words a second.
+/// How long a task may take: on a busy machine the small model writes a few words a second.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub struct Site {
@@ -21,7 +21,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// `{folder}` in the config is the folder that it is in.
+    /// `{folder}` in the config is replaced with the folder of the config.
     pub async fn new(config: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = config.replace("{folder}", folder.path().to_str().unwrap());
@@ -49,7 +49,7 @@ impl Site {
         WorkerProcess::start(&mut self.work())
     }
 
-    /// All tools that a worker has told of, when these are among them.
+    /// Waits until a worker has published these tools, and returns all that are published.
     pub async fn tools(&self, wanted: &[&str]) -> Vec<String> {
         let mut names = Vec::new();
         until_within(PATIENCE, &format!("there are the tools {wanted:?}"), async || {
@@ -80,7 +80,7 @@ impl Site {
         self.world.store.turns(task.id).await.unwrap()
     }
 
-    /// How it ended, when it has.
+    /// Waits until the task has ended, and collects its outcome.
     pub async fn outcome(&self, task: &Spawned) -> (TaskView, Outcome) {
         until_within(PATIENCE, "the task ends", async || {
             self.status(task).await.state.is_terminal()
@@ -91,7 +91,7 @@ impl Site {
         (collected.task, collected.outcome)
     }
 
-    /// How it stands and its result, when it has completed.
+    /// Waits until the task has completed, and returns its status and result.
     pub async fn completed(&self, task: &Spawned) -> (TaskView, String) {
         match self.outcome(task).await {
             (status, Outcome::Completed { result, .. }) => (status, result),
@@ -99,7 +99,7 @@ impl Site {
         }
     }
 
-    /// What its tools gave, as results or as errors, by their names and in the order of the calls.
+    /// The names and results of its tool calls, in the order of the calls; errors are `Err`.
     pub async fn tool_results(&self, task: &Spawned) -> Vec<(String, Result<String, String>)> {
         let mut results = Vec::new();
         for turn in self.turns(task).await {

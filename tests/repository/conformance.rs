@@ -1,4 +1,5 @@
-//! docs/conformance.md has a row for every rule of docs/specification.md, and names tests that exist.
+//! docs/conformance.md has a row for every rule of docs/specification.md, and names tests that
+//! exist.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,6 +4,12 @@
 
 mod conformance;
 mod documents;
+mod markdown;
+mod names;
+mod sizes;
+mod source_code;
+mod sql;
+mod widths;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +25,7 @@ impl Text {
         self.path.extension().is_some_and(|own| extensions.iter().any(|one| own == *one))
     }
 
+    /// A line of it, as compilers print it.
     fn at(&self, line: usize) -> String {
         format!("{}:{line}", self.path.display())
     }

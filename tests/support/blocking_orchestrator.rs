@@ -1,5 +1,5 @@
-//! An orchestrator whose calls wait for their child: a server, a session, a client of one dialect,
-//! and a worker that the test itself is.
+//! An orchestrator of a dialect whose calls block until their child ends. The test itself is the
+//! worker.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::support::world::{World, tool, until};
 
 pub const SESSION: &str = "s";
 
-/// An agent for the dialect that names one.
+/// An agent for weakincentives, which calls agents by the names of prompts.
 const PROMPT: &str = "
 [agents.research--logs]
 description = 'Reads logs'
@@ -36,7 +36,7 @@ impl BlockingOrchestrator {
         Self::with(dialect, wire, "").await
     }
 
-    /// With these settings too.
+    /// With additional settings.
     pub async fn with(dialect: Dialect, wire: Wire, more: &str) -> Self {
         let world = World::new().await;
         world.store.set_cap(30).await.unwrap();
@@ -57,7 +57,7 @@ impl BlockingOrchestrator {
         self.client.delegate(arguments).await
     }
 
-    /// A call that is waiting for its answer.
+    /// Starts a call and does not wait for its answer.
     pub fn start_call(&self, arguments: Value) -> JoinHandle<Value> {
         let client = self.client.clone();
         tokio::spawn(async move { client.delegate(arguments).await })
@@ -73,7 +73,7 @@ impl BlockingOrchestrator {
         claimed.unwrap()
     }
 
-    /// The answer to a call whose child ends like this.
+    /// Makes a call, ends its child, and returns the answer.
     pub async fn call_until_end(
         &self,
         arguments: Value,
@@ -84,12 +84,12 @@ impl BlockingOrchestrator {
         call.await.unwrap()
     }
 
-    /// The answer to a call whose child has this result.
+    /// Makes a call, completes its child with this result, and returns the answer.
     pub async fn call_with_result(&self, arguments: Value, result: &str) -> Value {
         self.call_until_end(arguments, |claim| claim.lease.complete(result.to_owned(), None)).await
     }
 
-    /// The configuration of the child of a call, which then completes.
+    /// Makes a call, completes its child, and returns the child's configuration.
     pub async fn child_of(&self, arguments: Value) -> AgentConfig {
         let call = self.start_call(arguments);
         let claim = self.claim().await;

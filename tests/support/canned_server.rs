@@ -1,4 +1,4 @@
-//! A server with canned replies, for the command line to call. It records the requests.
+//! An HTTP server with prepared replies, for tests of the command line. It records the requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ use tokio::runtime::Runtime;
 #[derive(Debug, Clone)]
 pub enum Reply {
     Json(u16, String),
-    /// The connection ends before an answer.
+    /// The connection is closed without an answer.
     CutOff,
-    /// No answer, ever.
+    /// The connection stays open without an answer.
     Never,
 }
 
@@ -40,7 +40,7 @@ struct Book {
 pub struct CannedServer {
     address: SocketAddr,
     book: Book,
-    /// With it go its connections.
+    /// Stopping it closes all connections.
     runtime: Option<Runtime>,
 }
 
@@ -58,7 +58,7 @@ impl CannedServer {
         format!("http://{}", self.address)
     }
 
-    /// Gone, with all connections: returns when its address is free.
+    /// Closes all connections, and returns when the address is free.
     pub fn stop(&mut self) {
         self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(10));
     }
@@ -72,7 +72,7 @@ impl CannedServer {
         self.book.requests.lock().unwrap().clone()
     }
 
-    /// Everything that was to be asked was asked, in this order.
+    /// Checks that these were the requests, in this order.
     #[track_caller]
     pub fn assert_requests(&self, expected: &[&str]) -> Vec<Request> {
         let requests = self.requests();
@@ -90,7 +90,7 @@ impl Drop for CannedServer {
     }
 }
 
-/// Bound before the runtime has it: a test may be inside of another one.
+/// Binds outside of the new runtime, because the test may be inside of its own.
 fn serve(address: &str, book: Book) -> (Runtime, SocketAddr) {
     let listener = std::net::TcpListener::bind(address).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -123,9 +123,9 @@ async fn answer(
             (StatusCode::from_u16(status).unwrap(), [("content-type", "application/json")], text)
                 .into_response()
         }
-        // The connection ends with the task that serves it.
+        // A panic of the task that serves a connection closes it.
         Some(Reply::CutOff) => std::panic::resume_unwind(Box::new("cut off")),
         Some(Reply::Never) => std::future::pending().await,
-        None => (StatusCode::INTERNAL_SERVER_ERROR, "this was not expected").into_response(),
+        None => (StatusCode::INTERNAL_SERVER_ERROR, "an unexpected request").into_response(),
     }
 }

@@ -1,4 +1,4 @@
-//! A front door with nothing behind it but event streams, and clients that read them.
+//! A server in the test's process that has only event streams, and clients that read them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::world::World;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server; dropped, it is gone as if it had been killed.
+/// The server. Dropping it closes its connections, as a kill would.
 pub struct EventServer {
     pub streams: EventStreams,
     port: u16,
@@ -55,7 +55,7 @@ impl EventServer {
         self.get(&format!("/v1/tasks/{task}/events{query}"), last).await
     }
 
-    /// HTTP/1.0, so that the body is plain.
+    /// Uses HTTP/1.0, so that the body is not chunked.
     pub async fn get(&self, path: &str, last: Option<&str>) -> Stream {
         let mut connection = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let last = last.map_or(String::new(), |last| format!("Last-Event-ID: {last}\r\n"));
@@ -73,12 +73,12 @@ impl EventServer {
 
 pub struct Stream {
     pub status: u16,
-    /// What a browser would come back with.
+    /// The `Last-Event-ID` that a browser would reconnect with.
     pub last_id: Option<String>,
     lines: Lines<BufReader<TcpStream>>,
 }
 
-/// One event as a client gets it.
+/// One event as a client receives it.
 #[derive(Debug, Clone)]
 pub struct StreamedEvent {
     pub id: Option<String>,
@@ -92,13 +92,13 @@ impl StreamedEvent {
 }
 
 impl Stream {
-    /// The next event; none when the stream has ended.
+    /// The next event, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<StreamedEvent> {
         let (mut id, mut data) = (None, None);
         loop {
             let line = tokio::time::timeout(PATIENCE, self.lines.next_line())
                 .await
-                .expect("an event comes");
+                .expect("no event before the timeout");
             let Ok(Some(line)) = line else { return None };
             match line.split_once(": ").map_or((line.as_str(), ""), |(name, value)| (name, value)) {
                 ("id", value) => id = Some(value.to_owned()),
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Everything until the stream ends.
+    /// All events until the stream ends.
     pub async fn rest(mut self) -> Vec<StreamedEvent> {
         let mut received = Vec::new();
         while let Some(event) = self.next().await {
@@ -124,7 +124,7 @@ impl Stream {
         received
     }
 
-    /// Everything up to the first event of this kind.
+    /// All events up to and with the first one of this kind.
     pub async fn until(&mut self, kind: &str) -> Vec<StreamedEvent> {
         let mut received = Vec::new();
         while let Some(event) = self.next().await {

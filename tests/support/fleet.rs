@@ -1,5 +1,5 @@
-//! Where agents work in a test: a database, a scripted model, HTTP tools, and a config that has
-//! them all.
+//! A database, a scripted model, HTTP tools, and a config that names them; workers and servers run
+//! on it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::support::world::{World, until_within};
 /// The models of the config, by the names of their wires.
 pub const WIRES: [&str; 2] = ["openai", "anthropic"];
 
-/// How long a loop may take; those with a take-over in them wait for a lease.
+/// How long a task may take; after the death of a worker it waits for a lease to expire.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The agent that may use every tool.
@@ -37,7 +37,7 @@ impl Fleet {
         Self::with(script, |_| String::new()).await
     }
 
-    /// With more in its config, which is told where the model is.
+    /// With additional config, which may use the address of the model.
     pub async fn with(script: Script, more: impl FnOnce(&ScriptServer) -> String) -> Self {
         let world = World::new().await;
         world.store.set_cap(30).await.unwrap();
@@ -61,12 +61,12 @@ impl Fleet {
         self.folder.path().join(name)
     }
 
-    /// A worker of this place, with a short lease and room for many tasks.
+    /// The command of a worker with this config, a short lease and a concurrency of 30.
     pub fn work(&self) -> Command {
         self.work_at(self.world.url())
     }
 
-    /// The same, which reaches the database over this URL.
+    /// The same command with another URL of the database.
     pub fn work_at(&self, url: &str) -> Command {
         let mut command = work(url);
         command.arg("--config").arg(self.file("adjutant.toml"));
@@ -84,7 +84,7 @@ impl Fleet {
         WorkerProcess::start(&mut self.work())
     }
 
-    /// One that takes the tasks of a pool only, one at a time, and dies at a point of its work.
+    /// A worker that takes only the tasks of one pool, one at a time, and dies at a fault point.
     pub fn doomed(&self, pool: &str, fault: &str) -> WorkerProcess {
         let mut work = self.work();
         WorkerProcess::start(
@@ -97,13 +97,13 @@ impl Fleet {
         self.world.session_with(|session| session.model = Some(model.to_owned())).await
     }
 
-    /// Gives a task to an agent, in a session of its own.
+    /// Spawns a task for an agent, in a session of its own.
     pub async fn give(&self, model: &str, agent: &str, assignment: &str) -> TaskId {
         self.delegate(self.session(model).await, to(agent, assignment)).await
     }
 
-    /// One task for each wire, in the order of [`WIRES`]. The wire is a part of the assignment: the
-    /// script knows conversations by their first message.
+    /// Spawns one task on each wire, in the order of [`WIRES`]. The assignment names the wire,
+    /// because the script tells conversations apart by their first message.
     pub async fn give_on_both(&self, agent: &str, assignment: &str) -> [TaskId; 2] {
         let [one, other] = WIRES.map(|wire| (wire, format!("{assignment} ({wire})")));
         [self.give(one.0, agent, &one.1).await, self.give(other.0, agent, &other.1).await]
@@ -118,7 +118,7 @@ impl Fleet {
         [self.done(one).await, self.done(other).await]
     }
 
-    /// Waits until a task has ended, and tells all of it.
+    /// Waits until a task has ended, and returns its row, its turns and its model requests.
     pub async fn done(&self, task: TaskId) -> Done {
         until_within(PATIENCE, &format!("task {task} has ended"), async || {
             self.state(task).await.is_terminal()
@@ -160,8 +160,8 @@ impl Fleet {
         }
     }
 
-    /// Nothing was asked that the script does not know, no answer was paid twice, and every task
-    /// ended once.
+    /// Checks that the script had an answer to every request, that no request was made again after
+    /// its answer, and that every task ended once.
     pub async fn close(self) {
         self.world.assert_ended_once().await;
         self.model.assert_nothing_answered_twice();
@@ -169,7 +169,7 @@ impl Fleet {
     }
 }
 
-/// A task, and all that its model was asked.
+/// A task with its turns and the requests to its model.
 #[derive(Debug)]
 pub struct Done {
     pub task: TaskId,
@@ -205,7 +205,7 @@ impl Done {
         );
     }
 
-    /// The results of one turn's calls, in the order of the calls: errors are marked.
+    /// The tool results of a turn, in the order of the calls. Errors start with `error: `.
     pub fn results_of(&self, turn: usize) -> Vec<String> {
         let stored = &self.turns[turn - 1];
         let of = |id: &str| stored.tool_results.iter().find(|result| result.call == id);

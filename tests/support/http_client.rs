@@ -1,4 +1,4 @@
-//! As little HTTP as a test needs, written by hand: it can also say what no client would.
+//! A minimal HTTP client. Requests are written by hand, so that tests can also send malformed ones.
 
 use std::io;
 
@@ -29,7 +29,7 @@ impl Answer {
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// Its message, if it is this error in the form that all have.
+    /// Checks that this is an error with this status and code, and returns its message.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> String {
         let body = self.json();
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// Sends these bytes on a connection of their own, and reads until the answer is whole.
+/// Sends bytes on a new connection and reads one complete response.
 pub async fn send(address: &str, bytes: &[u8]) -> Answer {
     try_send(address, bytes).await.unwrap()
 }
@@ -64,8 +64,8 @@ async fn try_answer(stream: &mut TcpStream) -> io::Result<Answer> {
         }
         match stream.read(&mut chunk).await? {
             0 => {
-                let said = format!("no whole answer: {:?}", String::from_utf8_lossy(&read));
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+                let message = format!("incomplete response: {:?}", String::from_utf8_lossy(&read));
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
             }
             count => read.extend_from_slice(&chunk[..count]),
         }

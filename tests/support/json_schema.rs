@@ -1,9 +1,9 @@
-//! As much of JSON Schema as the tools' output schemas use.
+//! The part of JSON Schema that the tools' output schemas use.
 
 use serde_json::Value;
 
-/// A result has its structured content as text too, and it is what the tool's output schema says;
-/// each field is in it.
+/// Checks that the text of a tool result equals its structured content, and that the content fits
+/// the tool's output schema, without fields that the schema lacks.
 #[track_caller]
 pub fn assert_fits(tools: &Value, tool: &str, result: &Value) {
     let content = &result["structuredContent"];

@@ -1,4 +1,4 @@
-//! Tasks for the fleet: each plays a simulation.
+//! Tasks that play a simulation instead of calling a model, for tests of a fleet.
 
 use adjutant_agent::TaskId;
 use adjutant_store::NewTask;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::world::{World, queued};
 
-/// A task that plays this, whatever number of workers it costs.
+/// A task that plays a simulation and survives the death of up to 100 workers.
 pub fn simulation(simulation: Value) -> NewTask {
     let config = [("simulation".to_owned(), simulation)].into_iter().collect();
     NewTask { config, max_failures: 100, ..queued() }
@@ -19,7 +19,7 @@ impl World {
         self.spawn_one(session, task).await.id
     }
 
-    /// Spawns as many, five to a session, which is what a session runs at once.
+    /// Spawns `count` tasks, five in each session, because a session runs five at once.
     pub async fn spawn_many(&self, count: usize, task: &NewTask) -> Vec<TaskId> {
         let mut ids = Vec::new();
         while ids.len() < count {

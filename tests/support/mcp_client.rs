@@ -16,13 +16,13 @@ use crate::support::json_schema::assert_fits;
 use crate::support::test_server::TestServer;
 use crate::support::world::until;
 
-/// The extension for tasks.
+/// The MCP extension for tasks.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// The newest revision of the protocol.
 pub const NEWEST: &str = "2026-07-28";
 
-/// `adjutant mcp`, with nothing from the environment.
+/// The command `adjutant mcp`, without settings from the environment.
 pub fn mcp() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     for name in
@@ -34,7 +34,7 @@ pub fn mcp() -> Command {
     command
 }
 
-/// The params of a tool call as a client makes it.
+/// The params of the request of a tool call.
 pub fn params(session: Option<&str>, call: &ToolCall) -> Value {
     let mut arguments = call.arguments.clone();
     if let (Some(session), Some(fields)) = (session, arguments.as_object_mut()) {
@@ -54,7 +54,7 @@ pub fn tool_call(tool: &str, arguments: Value) -> ToolCall {
     ToolCall { tool: tool.to_owned(), arguments, idempotency_key: None, traceparent: None }
 }
 
-/// A client of `adjutant mcp`, which it starts.
+/// Starts `adjutant mcp` and is its client over stdio.
 pub struct McpStdioClient {
     child: Mutex<Child>,
     input: tokio::sync::Mutex<Option<ChildStdin>>,
@@ -83,7 +83,7 @@ impl McpStdioClient {
         tokio::spawn(async move {
             let mut lines = BufReader::new(output).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                // Nothing else is ever on standard output.
+                // Standard output has only messages; anything else fails the test that reads it.
                 let message: Value =
                     serde_json::from_str(&line).unwrap_or_else(|_| json!({"not JSON": line}));
                 let sender = answers.lock().unwrap().remove(&message["id"].to_string());
@@ -119,7 +119,7 @@ impl McpStdioClient {
         input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// Sends a request; its id and its future answer.
+    /// Sends a request, and returns its id and a receiver of its answer.
     pub async fn start_request(
         &self,
         method: &str,
@@ -145,7 +145,7 @@ impl McpStdioClient {
         self.called(params(Some(session), call)).await
     }
 
-    /// What a tool answers in the connection's own session.
+    /// The structured content of a call in the connection's own session.
     pub async fn call(&self, tool: &str, arguments: Value) -> Value {
         let result = self.called(params(None, &tool_call(tool, arguments))).await;
         assert_eq!(result["isError"], false, "{result}");
@@ -155,7 +155,7 @@ impl McpStdioClient {
     async fn called(&self, params: Value) -> Value {
         let answer = self.request("tools/call", params.clone()).await;
         let result = &answer["result"];
-        assert!(result.is_object(), "a fault of the protocol: {answer}");
+        assert!(result.is_object(), "a JSON-RPC error: {answer}");
         let tools = self.tools.get_or_init(async || {
             let listed = self.request("tools/list", json!({})).await;
             listed["result"]["tools"].clone()
@@ -178,7 +178,7 @@ impl McpStdioClient {
         self.child.lock().unwrap().id().unwrap()
     }
 
-    /// Waits for its exit; the exit code.
+    /// Waits for the process to exit, and returns its exit code.
     pub async fn exited(&self) -> Option<i32> {
         until("adjutant mcp has exited", async || {
             self.child.lock().unwrap().try_wait().unwrap().is_some()
@@ -205,7 +205,7 @@ impl Drop for McpStdioClient {
     }
 }
 
-/// A client of the newest revision over HTTP, where every request is complete in itself.
+/// A client of the newest revision over HTTP, which has no connection state.
 #[derive(Clone)]
 pub struct McpClient {
     pub server: Arc<TestServer>,
@@ -221,7 +221,7 @@ impl McpClient {
         Self::of(server, Some(secret))
     }
 
-    /// Where no key is needed.
+    /// For a server that needs no key.
     pub fn without_key(server: impl Into<Arc<TestServer>>) -> Self {
         Self::of(server, None)
     }
@@ -252,7 +252,7 @@ impl McpClient {
         post_to(&self.server, &path, self.api_key.as_deref(), &headers, &body).await
     }
 
-    /// The answer to a request, a result or a fault.
+    /// The answer to a request: a result or a JSON-RPC error.
     pub async fn request(&self, method: &str, params: Value) -> Value {
         self.post(method, params).await.json()
     }
@@ -269,7 +269,7 @@ impl McpClient {
     async fn called(&self, params: Value) -> Value {
         let answer = self.request("tools/call", params.clone()).await;
         let result = &answer["result"];
-        assert!(result.is_object(), "a fault of the protocol: {answer}");
+        assert!(result.is_object(), "a JSON-RPC error: {answer}");
         if result["resultType"] == "complete" && self.dialect == Dialect::Spec {
             let tools = self.tools.get_or_init(async || {
                 let listed = self.request("tools/list", json!({})).await;
@@ -281,7 +281,7 @@ impl McpClient {
     }
 }
 
-/// A request of the newest revision: the headers that only it has, and its body.
+/// The body of a request of the newest revision, and the headers that only this revision has.
 pub fn newest_request(
     method: &str,
     mut params: Value,
@@ -302,7 +302,7 @@ pub fn newest_request(
     (headers, json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
 }
 
-/// One message, with these headers and those that all have.
+/// Posts a message with the headers that every client sends, and these.
 pub async fn post(
     server: &TestServer,
     key: Option<&str>,

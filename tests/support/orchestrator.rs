@@ -1,5 +1,5 @@
-//! An orchestrator of the `spec` dialect: a session, two agents of the config, a client, and a
-//! worker that the test itself is.
+//! An orchestrator of the `spec` dialect: a session, two agents and a client. The test itself is
+//! the worker.
 
 use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, FailureKind, SessionId};
 use adjutant_server::{Dialect, Hub, Policy, ToolService};
@@ -19,7 +19,7 @@ pub struct Orchestrator {
 }
 
 impl Orchestrator {
-    /// Over the service in this process, or over a server of its own whose config says the same as
+    /// Calls the service in this process, or a server process whose config is the same as
     /// [`policy`].
     pub async fn new(wire: Wire) -> Self {
         let world = World::new().await;
@@ -59,7 +59,7 @@ impl Orchestrator {
         orchestrator
     }
 
-    /// A new session.
+    /// Creates a session.
     pub async fn open(&self, name: &str) -> SessionId {
         let new = NewSession {
             tenant: "tenant".to_owned(),
@@ -78,24 +78,24 @@ impl Orchestrator {
         (reply.status, reply.value)
     }
 
-    /// A call of `subagent` that is granted.
+    /// Calls `subagent`, and checks that the call succeeds.
     pub fn call(&self, arguments: Value) -> impl Future<Output = Value> {
-        self.granted("subagent", arguments)
+        self.succeed("subagent", arguments)
     }
 
-    /// A call of `shared_context` that is granted.
+    /// Calls `shared_context`, and checks that the call succeeds.
     pub fn context(&self, arguments: Value) -> impl Future<Output = Value> {
-        self.granted("shared_context", arguments)
+        self.succeed("shared_context", arguments)
     }
 
-    async fn granted(&self, tool: &str, arguments: Value) -> Value {
+    async fn succeed(&self, tool: &str, arguments: Value) -> Value {
         let sent = arguments.to_string();
         let (status, answer) = self.raw(SESSION, tool, arguments).await;
         assert_eq!(status, 200, "{sent}: {answer}");
         answer
     }
 
-    /// A call of `subagent` that is refused with this code; the message.
+    /// Calls `subagent`, checks that it is refused with this code, and returns the message.
     pub async fn refused(&self, arguments: Value, code: ErrorCode) -> String {
         self.refused_in(SESSION, "subagent", arguments, code).await
     }
@@ -119,7 +119,7 @@ impl Orchestrator {
         answer["message"].as_str().unwrap().to_owned()
     }
 
-    /// Spawns a task for the writer; its id.
+    /// Spawns a task for the writer, and returns its id.
     pub async fn spawn(&self, task: &str) -> String {
         self.spawn_with(json!({"action": "spawn", "agent": "writer", "task": task})).await
     }
@@ -139,7 +139,7 @@ impl Orchestrator {
         task
     }
 
-    /// Spawns a task that fails by its turns.
+    /// Spawns a task and fails it with `max_turns`.
     pub async fn failed(&self, partial: Option<&str>) -> String {
         let task = self.spawn("Do it.").await;
         let error = "Max turns exceeded without producing a final response".to_owned();
@@ -174,7 +174,7 @@ pub fn ids(answer: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// These fields of an answer have these values; it may have others.
+/// Checks these fields of an answer, which may have others.
 #[track_caller]
 pub fn assert_has(answer: &Value, expected: Value) {
     for (field, value) in expected.as_object().unwrap() {

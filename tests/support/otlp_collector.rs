@@ -1,4 +1,4 @@
-//! An OTLP collector that keeps what it is sent.
+//! An OTLP collector that stores the spans that it receives.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub struct Collector {
 impl Collector {
     pub async fn start() -> Self {
         let bodies = Bodies::default();
-        let router = Router::new().route("/v1/traces", post(keep)).with_state(bodies.clone());
+        let router = Router::new().route("/v1/traces", post(store)).with_state(bodies.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -37,7 +37,7 @@ impl Collector {
         bodies.iter().map(|body| ExportTraceServiceRequest::decode(body.clone()).unwrap()).collect()
     }
 
-    /// In the order in which they came.
+    /// All spans in the order of their arrival.
     pub fn spans(&self) -> Vec<Span> {
         let resources = self.requests().into_iter().flat_map(|request| request.resource_spans);
         resources.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans).collect()
@@ -47,6 +47,7 @@ impl Collector {
         self.spans().into_iter().filter(|span| span.name == name).collect()
     }
 
+    /// Waits until there are this many spans of this name.
     pub async fn has(&self, name: &str, count: usize) {
         until(&format!("there are {count} spans {name:?}"), async || {
             self.named(name).len() >= count
@@ -54,13 +55,13 @@ impl Collector {
         .await;
     }
 
-    /// The names of services that sent something.
+    /// The names of the services that have sent spans.
     pub fn services(&self) -> BTreeSet<String> {
         let resources = self.requests().into_iter().flat_map(|request| request.resource_spans);
         let attributes = resources.flat_map(|resource| resource.resource.unwrap().attributes);
         let name = |value| match value {
             Some(Value::StringValue(name)) => name,
-            other => panic!("{other:?} is no name"),
+            other => panic!("service.name is {other:?}"),
         };
         attributes
             .filter(|attribute| attribute.key == "service.name")
@@ -68,18 +69,18 @@ impl Collector {
             .collect()
     }
 
-    /// Whether these words are anywhere in what was sent.
+    /// Whether any request contains these words.
     pub fn heard(&self, words: &str) -> bool {
         let bodies = self.bodies.lock().unwrap();
         bodies.iter().any(|body| body.windows(words.len()).any(|window| window == words.as_bytes()))
     }
 }
 
-async fn keep(State(bodies): State<Bodies>, body: Bytes) {
+async fn store(State(bodies): State<Bodies>, body: Bytes) {
     bodies.lock().unwrap().push(body);
 }
 
-/// An attribute as text, whatever it is.
+/// An attribute of a span, as text.
 pub fn attribute(span: &Span, key: &str) -> Option<String> {
     let found = span.attributes.iter().find(|attribute| attribute.key == key)?;
     let value = found.value.clone()?.value?;

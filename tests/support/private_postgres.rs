@@ -1,4 +1,4 @@
-//! `adjutant postgres` as a process, and a server of the test's own that can stop and start again.
+//! `adjutant postgres` as a process, and a PostgreSQL that one test can stop and start again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::support::process::Process;
 use crate::support::world::World;
 
-/// `adjutant postgres`, without the environment's choice of a server and of a user to run it as.
+/// The command `adjutant postgres`, without the environment's settings of a server and of a user.
 pub fn postgres() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command
@@ -32,7 +32,7 @@ pub fn start_postgres_in(dir: &Path) -> anyhow::Result<Process> {
     Process::start(&mut postgres_in(dir))
 }
 
-/// A PostgreSQL of the test's own, where a test stops the server.
+/// A PostgreSQL for one test, which may stop it.
 pub struct PostgresServer {
     dir: TempDir,
     running: Option<Process>,
@@ -44,7 +44,7 @@ impl PostgresServer {
         Self::start_with(Vec::new())
     }
 
-    /// With these in the server's environment.
+    /// With additional environment variables of the server.
     pub fn start_with(environment: Vec<(&'static str, String)>) -> Self {
         let mut server = Self { dir: TempDir::new().unwrap(), running: None, environment };
         server.restart();
@@ -53,19 +53,19 @@ impl PostgresServer {
 
     pub async fn world(&self) -> World {
         let world = World::at(self.running.as_ref().unwrap().database_url()).await;
-        // The machine never crashes in these tests, and fsync is slow.
+        // These tests do not simulate a crash of the machine, and fsync is slow.
         for statement in ["alter system set fsync = off", "select pg_reload_conf()"] {
             sqlx::query(statement).execute(&world.sql).await.unwrap();
         }
         world
     }
 
-    /// Disconnects all clients and exits.
+    /// Stops it, which disconnects all clients.
     pub fn stop(&mut self) {
         self.running.take().unwrap().stop().unwrap();
     }
 
-    /// Starts on the same data and under the same URL.
+    /// Starts it with the same data and URL.
     pub fn restart(&mut self) {
         let mut command = postgres_in(self.dir.path());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -73,7 +73,7 @@ impl PostgresServer {
     }
 }
 
-/// Another process of the test, killed with it.
+/// An unrelated process, killed at the end of the test.
 pub struct Bystander(pub Child);
 
 impl Bystander {
@@ -110,7 +110,7 @@ pub fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// A pid that no process has: that of one which has just exited.
+/// The pid of a process that has just exited.
 pub fn dead_pid() -> anyhow::Result<u32> {
     let mut child = Command::new("true").spawn()?;
     child.wait()?;

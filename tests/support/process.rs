@@ -1,4 +1,4 @@
-//! `adjutant` as a child process, and what a test does with processes.
+//! `adjutant` as a child process; signals, exits and logs of processes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -12,8 +12,8 @@ use crate::support::world::until;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A child that prints one line of JSON when it is ready. It is killed with the test; the output of
-/// a failed test has its standard error.
+/// A child process that prints one line of JSON when it is ready. The test kills it at its end and,
+/// if it failed, prints the child's standard error.
 pub struct Process {
     pub child: Child,
     /// The line that it printed.
@@ -39,7 +39,8 @@ impl Process {
         match serde_json::from_str(&line) {
             Ok(about) => process.about = about,
             Err(_) => {
-                // Let it finish its error message, unless it runs on.
+                // It has closed its output: wait for its exit, so that its error message is
+                // complete.
                 if line.is_empty() {
                     process.child.wait()?;
                 }
@@ -49,7 +50,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The URL of the database, for `up` and `postgres`.
+    /// The URL of the database, which `up` and `postgres` print.
     pub fn database_url(&self) -> &str {
         self.about["database_url"].as_str().unwrap_or_default()
     }

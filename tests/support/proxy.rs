@@ -1,4 +1,4 @@
-//! What is between a worker and its database, in the hands of a test.
+//! A TCP proxy between a worker and its database, which can drop bytes and close connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 
 use crate::support::world::World;
 
-/// What becomes of bytes. Nothing is closed by swallowing them: the connection is half open.
+/// What the proxy does with bytes. It drops them without closing the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
     Good,
-    /// No answer comes back.
+    /// Drops what the database sends.
     Mute,
-    /// Nothing gets through, in either direction.
+    /// Drops everything.
     Dead,
 }
 
@@ -27,7 +27,7 @@ pub struct Proxy {
     database: String,
     user: String,
     line: watch::Sender<Line>,
-    /// Connections of an older round are closed.
+    /// Each change closes all connections.
     round: watch::Sender<u64>,
     sent: Arc<AtomicU64>,
     accepting: JoinHandle<()>,
@@ -63,7 +63,7 @@ impl Proxy {
         )
     }
 
-    /// How often something came from the side of the workers: about once for each query.
+    /// The number of reads from workers, about one for each query.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
@@ -72,7 +72,7 @@ impl Proxy {
         self.line.send_replace(line);
     }
 
-    /// Closes every connection; new ones are taken.
+    /// Closes every connection; new ones are accepted.
     pub fn cut(&self) {
         self.round.send_modify(|round| *round += 1);
     }

@@ -39,12 +39,12 @@ impl TestServer {
         Self::with(world, "")
     }
 
-    /// With [`CONFIG`] and these settings.
+    /// A server with [`CONFIG`] and these additional settings.
     pub fn with(world: &World, more: &str) -> Self {
         Self::of(world, &format!("{CONFIG}{more}"))
     }
 
-    /// With this config and no other.
+    /// A server with this config only.
     pub fn of(world: &World, text: &str) -> Self {
         Self::at(world.url(), text)
     }

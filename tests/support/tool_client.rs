@@ -22,7 +22,7 @@ pub enum Wire {
     McpStdio,
 }
 
-/// The answer to a tool call, in the same form whatever wire it came over.
+/// The answer to a tool call, in the same form for every wire.
 #[derive(Debug, PartialEq)]
 pub struct Reply {
     pub status: u16,
@@ -98,7 +98,7 @@ impl ToolClient {
         self.send(tool_call(tool, arguments)).await
     }
 
-    /// Calls the tool that delegates; its value, once it is seen to be no error of the wire.
+    /// Calls the tool that delegates, checks the status, and returns the value.
     pub async fn delegate(&self, arguments: Value) -> Value {
         let reply = self.call(delegating_tool(self.dialect), arguments).await;
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -223,7 +223,7 @@ pub fn delegating_tool(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The text, the value and the mark of an MCP result say the same.
+/// Checks that the text, the structured content and `isError` of an MCP result agree.
 #[track_caller]
 pub fn assert_same_in_all_forms(dialect: Dialect, result: &Value) {
     let value = &result["structuredContent"];

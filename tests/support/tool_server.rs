@@ -1,4 +1,4 @@
-//! The operator's own HTTP tools, in the hands of a test.
+//! A server of HTTP tools that records the calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long the result of `long` is.
+/// The length of the result of `long`, in words.
 pub const LONG: usize = 4000;
 
-/// One call, as it came.
+/// One recorded call.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub tool: String,
@@ -23,8 +23,8 @@ pub struct Call {
     pub arguments: Value,
 }
 
-/// `lookup` and `pay` answer at once, `held` when it is let go, `meet` when another call with its
-/// arguments is under way too, `long` says a lot, and `broken` is.
+/// `lookup` and `pay` answer at once, `held` after [`ToolServer::let_go`], `meet` when two calls
+/// with the same arguments are running, `long` with a long text, and `broken` with an error.
 pub struct ToolServer {
     url: String,
     service: Arc<ToolService>,
@@ -47,7 +47,7 @@ impl ToolServer {
         Self { url, service, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// The tools as the config has them: only `lookup`, `meet` and `long` may be called again.
+    /// The config of the tools. Only `lookup`, `meet` and `long` may be called again after a crash.
     pub fn config(&self) -> String {
         let tool = |(name, replay)| {
             let url = &self.url;
@@ -71,13 +71,13 @@ impl ToolServer {
         self.service.calls().into_iter().filter(|call| call.tool == tool).collect()
     }
 
-    /// Those that a task made: their keys begin with its id.
+    /// The calls of a task: their idempotency keys begin with its id.
     pub fn calls_by(&self, task: adjutant_agent::TaskId, tool: &str) -> Vec<Call> {
         let task = task.to_string();
         self.calls_of(tool).into_iter().filter(|call| call.key.starts_with(&task)).collect()
     }
 
-    /// Lets `held` answer, now and from now on.
+    /// Lets all calls of `held` answer, the running ones and later ones.
     pub fn let_go(&self) {
         self.service.let_go.send_replace(true);
     }
@@ -106,7 +106,7 @@ async fn answer(
         "held" => {
             let _ = service.let_go.subscribe().wait_for(|let_go| *let_go).await;
         }
-        "meet" => both_are_there(&service, &arguments).await,
+        "meet" => until_two_calls(&service, &arguments).await,
         "long" => return (StatusCode::OK, arguments["word"].as_str().unwrap().repeat(LONG)),
         "broken" => return (StatusCode::INTERNAL_SERVER_ERROR, "The index is damaged.".to_owned()),
         _ => {}
@@ -114,8 +114,8 @@ async fn answer(
     (StatusCode::OK, format!("{tool} says {arguments}"))
 }
 
-/// One that comes alone waits until its caller has had enough.
-async fn both_are_there(service: &ToolService, arguments: &Value) {
+/// Waits for a second call with the same arguments, until the caller's timeout.
+async fn until_two_calls(service: &ToolService, arguments: &Value) {
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     while service
         .calls()

@@ -77,7 +77,7 @@ pub struct Receiver {
 #[derive(Default)]
 struct Deliveries {
     received: Mutex<Vec<Received>>,
-    /// Its next answers; after them it accepts everything.
+    /// The next answers; without one, it accepts the delivery.
     next: Mutex<VecDeque<Answer>>,
 }
 

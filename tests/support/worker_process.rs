@@ -8,14 +8,15 @@ use adjutant_agent::WorkerId;
 use crate::support::process::Process;
 use crate::support::world::{World, until};
 
-/// A worker with a short lease whose tasks are simulations. Arguments override the environment.
+/// The command of a worker that plays simulations, with a short lease. Arguments that a test adds
+/// override the environment.
 pub fn simulate(url: &str) -> Command {
     let mut command = work(url);
     command.arg("--simulate");
     command
 }
 
-/// The same, but it runs agents.
+/// The same for a worker that runs agents.
 pub fn work(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command
@@ -48,7 +49,7 @@ impl WorkerProcess {
         Self::start(simulate(url).env("ADJUTANT_FAULT", fault))
     }
 
-    /// Kills it while it holds tasks.
+    /// Kills it while it holds a lease.
     pub async fn kill_while_it_runs_tasks(&mut self, world: &World) {
         until("it runs tasks", async || {
             if !self.holds_a_lease(world).await {

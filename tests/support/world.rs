@@ -1,4 +1,4 @@
-//! The world of one test: a database of its own, made from a template, and hands to reach into it.
+//! The database of one test, copied from a template, with a store on it and shortcuts for set-up.
 
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,12 +21,13 @@ use uuid::Uuid;
 
 use crate::mutants;
 
-/// How long a condition may take before the test gives up on it.
+/// How long a test waits for a condition before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct World {
     pub store: Store,
-    /// For what no verb does: expiring a lease, holding a transaction open, looking.
+    /// For set-up and checks that no verb does: expire a lease, hold a transaction open, count
+    /// rows.
     pub sql: PgPool,
     url: String,
 }
@@ -45,7 +46,7 @@ impl World {
         Self::over(database(&name), connections).await
     }
 
-    /// On a server of the test's own.
+    /// A world on another server than the one that all tests share.
     pub async fn at(url: &str) -> Self {
         Store::migrate(url).await.unwrap();
         Self::over(url.to_owned(), 8).await
@@ -60,7 +61,7 @@ impl World {
         }
     }
 
-    /// A database without anything in it.
+    /// The URL of a new, empty database.
     pub async fn empty_database() -> String {
         let name = format!("test_{}", Uuid::now_v7().simple());
         let mut server = PgConnection::connect(server()).await.unwrap();
@@ -104,7 +105,7 @@ impl World {
             .unwrap()
     }
 
-    /// A worker that may sweep.
+    /// A worker that may sweep: one that has renewed twice.
     pub async fn steady_worker(&self) -> Worker {
         let worker = self.worker().await;
         for _ in 0..2 {
@@ -113,7 +114,7 @@ impl World {
         worker
     }
 
-    /// Spawns `count` plain tasks that accept to wait.
+    /// Spawns `count` plain tasks, which queue if the session's window is full.
     pub async fn spawn(&self, session: SessionId, count: usize) -> Vec<Spawned> {
         self.store.spawn(session, &vec![queued(); count], None).await.unwrap()
     }
@@ -122,7 +123,7 @@ impl World {
         self.store.spawn(session, &[task], None).await.unwrap().remove(0)
     }
 
-    /// Claims exactly one.
+    /// Claims a task, and checks that there was one.
     pub async fn claim_one(&self, worker: &Worker) -> Claim {
         let mut claims = worker.claim(1).await.unwrap();
         assert_eq!(claims.len(), 1, "there should be one task to claim");
@@ -142,7 +143,7 @@ impl World {
         self.store.status(session, number).await.unwrap().state
     }
 
-    /// Lets a lease run out long ago.
+    /// Sets the expiry of a lease to an hour ago.
     pub async fn expire(&self, lease: LeaseId) {
         let expired =
             sqlx::query("update slot set expires_at = now() - interval '1 hour' where lease = $1")
@@ -153,19 +154,20 @@ impl World {
         assert_eq!(expired.rows_affected(), 1, "the lease should be held");
     }
 
-    /// A transaction that the test holds open, to say where another one is when something happens.
+    /// Runs a statement in a transaction that the test keeps open, so that others wait for its
+    /// locks.
     pub async fn hold(&self, statement: &str) -> Transaction<'static, Postgres> {
         let mut transaction = self.sql.begin().await.unwrap();
         execute(&mut transaction, statement).await;
         transaction
     }
 
-    /// A completion that has done everything but commit.
+    /// A completion that is written but not committed.
     pub async fn hold_completion(&self, lease: &Lease) -> Transaction<'static, Postgres> {
         self.hold(&format!("select end_1({}, true)", completion(lease))).await
     }
 
-    /// A claim of one task that has done everything but commit.
+    /// A claim of one task that is written but not committed.
     pub async fn hold_claim(&self, worker: &Worker) -> Transaction<'static, Postgres> {
         self.hold(&format!("select from claim_1('{}', 1)", worker.id())).await
     }
@@ -188,14 +190,14 @@ impl World {
         sqlx::query_scalar(query).fetch_one(&self.sql).await.unwrap()
     }
 
-    /// Nothing is there that must never be.
+    /// Checks that the view `invariant_violation` is empty.
     pub async fn assert_sound(&self) {
         let violations = self.store.violations().await.unwrap();
         assert!(violations.is_empty(), "{violations:#?}");
     }
 
-    /// Claims and completes until nothing is left, without a sweep; the tasks in the order in which
-    /// they were claimed.
+    /// Claims and completes tasks, without a sweep, until all have ended. Returns them in the order
+    /// of their claims.
     pub async fn drain(&self, worker: &Worker) -> Vec<TaskId> {
         let mut order = Vec::new();
         loop {
@@ -215,7 +217,7 @@ impl World {
     }
 }
 
-/// What `end_1` and `end_and_claim_1` read of a completion.
+/// The arguments of `end_1` and `end_and_claim_1` for a completion.
 pub fn completion(lease: &Lease) -> String {
     let (slot, task, lease) = (lease.slot(), lease.task(), lease.id());
     format!(
@@ -223,7 +225,7 @@ pub fn completion(lease: &Lease) -> String {
     )
 }
 
-/// A tool of some worker's.
+/// The definition of a tool that a worker has published.
 pub fn tool(name: &str) -> ToolDefinition {
     ToolDefinition {
         name: name.to_owned(),
@@ -262,7 +264,7 @@ pub fn assert_lost<T: std::fmt::Debug>(answer: Result<T, Error>) {
     assert!(matches!(answer, Err(Error::LeaseLost(_))), "expected a lost lease, got {answer:?}");
 }
 
-/// Waits for a condition; never for a time.
+/// Waits until a condition holds. Tests wait for conditions and not for times.
 pub async fn until(what: &str, condition: impl AsyncFnMut() -> bool) {
     until_within(PATIENCE, what, condition).await;
 }
@@ -280,10 +282,10 @@ pub async fn until_within(
     };
     tokio::time::timeout(patience, wait)
         .await
-        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
+        .unwrap_or_else(|_| panic!("timed out waiting until {what}"));
 }
 
-/// Runs several at once; each starts when all are there.
+/// Runs futures concurrently; a barrier starts them at the same time.
 pub async fn race<F: Future<Output: Send + 'static> + Send + 'static>(
     racers: Vec<F>,
 ) -> Vec<F::Output> {
@@ -316,7 +318,8 @@ pub fn server() -> &'static str {
     let (url, _) = SERVER.get_or_init(|| match std::env::var("ADJUTANT_TEST_SERVER") {
         Ok(url) => (url, None),
         Err(_) => {
-            // `cat` ends when this process does, however it ends; then the server stops too.
+            // When this process ends, the standard input of `cat` closes, and the server stops with
+            // it.
             let mut server = Command::new(env!("CARGO_BIN_EXE_adjutant"))
                 .args(["postgres", "--throwaway", "--", "sh", "-c", "echo $DATABASE_URL; exec cat"])
                 .stdin(Stdio::piped())
@@ -339,7 +342,7 @@ fn database(name: &str) -> String {
     if query.is_empty() { format!("{host}/{name}") } else { format!("{host}/{name}?{query}") }
 }
 
-/// A digest of the migrations: a server that outlives an edit of the schema needs another template.
+/// A digest of the migrations: a server that runs on after a change of them needs a new template.
 fn schema() -> u64 {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
@@ -350,12 +353,12 @@ fn schema() -> u64 {
     for file in files {
         std::fs::read(file).unwrap().hash(&mut digest);
     }
-    // Half of it: the name of a database has at most 63 characters.
+    // Only half of the digest, because the name of a database has at most 63 characters.
     digest.finish() >> 32
 }
 
-/// The migrated database that tests are copies of; the first test creates it. `make mutants` breaks
-/// it on purpose.
+/// The migrated database that the tests' databases are copied from. The first test creates it, with
+/// the guard broken that `make mutants` has chosen.
 async fn template() -> String {
     let mutant = mutants::chosen();
     let name = format!("template_{:08x}_{}", schema(), mutant.map_or("", |mutant| mutant.name));
@@ -368,7 +371,7 @@ async fn template() -> String {
             .await
             .unwrap();
     if !there {
-        // Made under another name first: a run that was killed half-way leaves no half template.
+        // It is renamed when it is complete, so that a killed run leaves no incomplete template.
         execute(&mut connection, &format!("drop database if exists {name}_new with (force)")).await;
         execute(&mut connection, &format!("create database {name}_new")).await;
         Store::migrate(&database(&format!("{name}_new"))).await.unwrap();

@@ -1,7 +1,8 @@
-"""Stands between the conformance suite and a server, and says our names where the suite says those of its own test server.
+"""A proxy that lets the conformance suite use our names instead of those of its own test server.
 
-Only what is asked for is rewritten: a tool, a prompt or a resource that only the suite's server has becomes one of ours that does the
-same, in a session that has something in it. What the server answers goes back as it came, status, headers and body.
+Only requests are rewritten: a tool, a prompt or a resource that only the suite's server has becomes
+one of ours that does the same, in a session that has data. Status, headers and body of a response
+are forwarded unchanged.
 """
 
 import http.client
@@ -20,12 +21,12 @@ PROMPTS = {"test_simple_prompt": "orchestrator"}
 TASKS = {0: "Say hello", 1: "Take a second", 2: "Take a second", 60: "Work for ever"}
 
 
-class Interpreter(ThreadingHTTPServer):
+class RenamingProxy(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, house):
+    def __init__(self, deployment):
         super().__init__(("127.0.0.1", 0), _Request)
-        self.house, self.upstream = house, urlsplit(house.url)
+        self.deployment, self.upstream = deployment, urlsplit(deployment.url)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/mcp"
         self.post("/v1/sessions", {"session_id": SESSION})
         for key in ("note", "note_123"):
@@ -41,19 +42,19 @@ class Interpreter(ThreadingHTTPServer):
 
     def post(self, path, body):
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.house.url + path, json.dumps(body).encode(), headers)
+        request = urllib.request.Request(self.deployment.url + path, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
     def waiting_for(self, task, **more):
-        """A call that waits for a new task, in a session of its own."""
+        """The arguments of a call that waits for a new task, in a new session."""
         session = self.post("/v1/sessions", {})["session_id"]
         spawn = {"action": "spawn", "agent": "clerk", "task": task}
         spawned = self.post(f"/v1/sessions/{session}/tools/subagent", spawn)
         return {"action": "wait", "task_ids": [spawned["task_id"]], "session_id": session, **more}
 
-    def interpret(self, message):
-        """The message in our words. Those that say nothing of the suite's server stay as they are."""
+    def translate(self, message):
+        """The message with our names for those of the suite's server."""
         method, params = message.get("method"), message.get("params") or {}
         name = params.get("name")
         if method == "prompts/get" and name in PROMPTS:
@@ -70,7 +71,7 @@ class Interpreter(ThreadingHTTPServer):
         if tool == "test_error_handling":
             return {"action": "spawn", "agent": "nobody", "task": "x"}
         if tool == "test_tool_with_progress":
-            # Long enough to be told three times.
+            # Long enough for three progress notifications.
             return self.waiting_for("Work for ever", timeout_s=8)
         if tool == "slow_compute":
             return self.waiting_for(TASKS[given["seconds"]])
@@ -84,34 +85,34 @@ class _Request(BaseHTTPRequestHandler):
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        # Both are made anew.
+        # http.client sets both.
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length")}
         try:
             message = json.loads(body)
         except ValueError:
             message = None
         if isinstance(message, dict):
-            said = dict(message.get("params") or {})
-            message = self.server.interpret(message)
-            self.rename(headers, said, message.get("params") or {})
+            before = dict(message.get("params") or {})
+            message = self.server.translate(message)
+            self.rename(headers, before, message.get("params") or {})
             headers["Adjutant-Session"] = SESSION
             body = json.dumps(message).encode()
         upstream = http.client.HTTPConnection(self.server.upstream.netloc, timeout=60)
         try:
             upstream.request(self.command, self.path, body or None, headers)
-            self.pass_on(upstream.getresponse())
+            self.forward(upstream.getresponse())
         finally:
             upstream.close()
 
     @staticmethod
-    def rename(headers, said, says):
-        """The newest revision repeats in a header what a message names."""
+    def rename(headers, before, after):
+        """Replaces the name in the header too: the newest revision repeats it there."""
         for name in list(headers):
             for field in ("name", "uri"):
-                if name.lower() == "mcp-name" and headers[name] == said.get(field):
-                    headers[name] = says[field]
+                if name.lower() == "mcp-name" and headers[name] == before.get(field):
+                    headers[name] = after[field]
 
-    def pass_on(self, answer):
+    def forward(self, answer):
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("transfer-encoding", "content-length", "date", "server", "connection"):
@@ -127,7 +128,7 @@ class _Request(BaseHTTPRequestHandler):
         try:
             super().handle()
         except ConnectionError:
-            # The suite hangs up when it has what it wants.
+            # The suite closes connections before the end of a stream.
             self.close_connection = True
 
     do_POST = do_GET = do_DELETE = do_OPTIONS = answer
