@@ -30,9 +30,9 @@ begin
 end $$;
 
 -- Every verb, and every step inside it, is planned once per connection and by index. The hot tables
--- change their size by the second, so statistics do not describe them, and a plan made while a table
--- was empty must still work when it is full. A plain index scan also marks the dead entries it
--- meets, so that the next scan skips them; a bitmap scan does not.
+-- change their size by the second, so statistics do not describe them, and a plan made while a
+-- table was empty must still work when it is full. A plain index scan also marks the dead entries
+-- it meets, so that the next scan skips them; a bitmap scan does not.
 create function plan_by_index(verb regproc) returns void language plpgsql as $$
 begin
     execute format(
@@ -42,11 +42,11 @@ begin
     );
 end $$;
 
--- For claims, renewals and drafts only: the commit does not wait for the disk. A crash of the server
--- can lose a claim (its task is then still in the queue, and the worker's lease is unknown) or a
--- renewal (the lease then ends earlier). Neither was promised to a caller. The setting ends with the
--- transaction. In a transaction that has already written something it is not set, and a later
--- durable step resets it: see commit_durably_1.
+-- For claims, renewals and drafts only: the commit does not wait for the disk. A crash of the
+-- server can lose a claim (its task is then still in the queue, and the worker's lease is unknown)
+-- or a renewal (the lease then ends earlier). Neither was promised to a caller. The setting ends
+-- with the transaction. In a transaction that has already written something it is not set, and a
+-- later durable step resets it: see commit_durably_1.
 create function commit_lazily_1() returns void language plpgsql as $$
 begin
     if current_setting('synchronous_commit') <> 'off' and pg_current_xact_id_if_assigned() is null then
@@ -82,7 +82,8 @@ create function task_name(number integer) returns text language sql immutable as
     select 't_' || case when number < 10 then '0' else '' end || number
 $$;
 
--- An id stored in a configuration. A configuration is free-form JSON: text that is no id gives null.
+-- An id stored in a configuration. A configuration is free-form JSON: text that is no id gives
+-- null.
 create function config_id(config jsonb, field text) returns uuid language sql immutable as $$
     select substring(config ->> field from '^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')::uuid
 $$;

@@ -46,7 +46,7 @@ create table task (
     collected_at timestamptz,
     unique (session, number),
     constraint a_root_is_its_own
-        check ((parent is null) = (root = id) and (parent is null) = (depth = 0)),
+        check ((parent is null) = (root = id) and (parent is null) = (depth = 1)),
     constraint finished_exactly_when_terminal
         check ((finished_at is null) = (state in ('queued', 'waiting'))),
     constraint ends_after_it_started check (finished_at >= greatest(created_at, started_at)),
@@ -73,6 +73,7 @@ comment on table task is
     'attempt, never by a claim.';
 comment on column task.number is 'Its name inside the session: 7 is t_07.';
 comment on column task.root is 'The task without a parent at the top of its tree.';
+comment on column task.depth is 'Its level in the tree: 1 without a parent, 2 for children of that.';
 comment on column task.config is
     'The agent''s configuration, copied at the spawn. retry_of or continues is the id of the task '
     'that this one repeats or whose conversation it continues.';
@@ -114,8 +115,8 @@ create index task_not_completed on task (id) where state in ('failed', 'cancelle
 -- Contains only tasks with an overlay.
 create index task_context on task (context) where context is not null and finished_at is null;
 
--- The WHEN clause is cheap for updates before the end. AFTER, because a BEFORE trigger locks each row
--- first, whatever its WHEN clause says.
+-- The WHEN clause is cheap for updates before the end. AFTER, because a BEFORE trigger locks each
+-- row first, whatever its WHEN clause says.
 create trigger terminal_tasks_never_change after update on task for each row
 when (old.finished_at is not null)
 execute function refuse_rewrite_of_the_ended();

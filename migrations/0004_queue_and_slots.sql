@@ -121,9 +121,9 @@ begin
     end if;
 end $$;
 
--- Checks a task's lease without locking its slot. The session's lock is the fence here, because every
--- transaction that takes a lease away holds it. Not locking the slot keeps the lock order: the slots
--- of children may be locked next.
+-- Checks a task's lease without locking its slot. The session's lock is the fence here, because
+-- every transaction that takes a lease away holds it. Not locking the slot keeps the lock order:
+-- the slots of children may be locked next.
 create function check_lease_1(p_session bigint, p_slot integer, p_task uuid, p_lease uuid) returns void language plpgsql as $$
 begin
     perform lock_sessions_1(array[p_session]);
@@ -135,8 +135,8 @@ end $$;
 select plan_by_index('check_lease_1');
 
 -- Changes the fleet-wide cap. Growing opens slots. Shrinking closes them; their tasks run to their
--- end, and until then each keeps an open slot empty (see claim_1). All slots are locked, so that every
--- claim is before the change or after it.
+-- end, and until then each keeps an open slot empty (see claim_1). All slots are locked, so that
+-- every claim is before the change or after it.
 create function set_cap_1(p_cap integer) returns void language plpgsql as $$
 begin
     perform pg_advisory_xact_lock(hashtext('adjutant set_cap'));
@@ -158,8 +158,8 @@ begin
     );
 end $$;
 
--- The number of a tenant's queued tasks at this priority or above, counted up to 1000. A long queue is
--- still long a moment later: a connection that has just counted to 1000 does not count again for
+-- The number of a tenant's queued tasks at this priority or above, counted up to 1000. A long queue
+-- is still long a moment later: a connection that has just counted to 1000 does not count again for
 -- 100 ms.
 create function queue_length_1(p_tenant text, p_pool text, p_priority smallint) returns integer language plpgsql as $$
 declare
@@ -177,8 +177,8 @@ begin
 end $$;
 select plan_by_index('queue_length_1');
 
--- The number of the same tenant's tasks before each of these, counted up to 1000. Tasks that are not
--- queued, or run, have no row.
+-- The number of the same tenant's tasks before each of these, counted up to 1000. Tasks that are
+-- not queued, or run, have no row.
 create function queue_positions_1(p_session bigint, p_tasks uuid[])
 returns table (task uuid, place integer) language plpgsql stable as $$
 #variable_conflict use_column
@@ -201,7 +201,8 @@ begin
     ), asked as materialized (
         select o.* from outside o where o.id = any(p_tasks)
     ), backlog as materialized (
-        -- What will be before them when they are admitted: at the back of their priority, or at its front.
+        -- What will be before them when they are admitted: at the back of their priority, or at its
+        -- front.
         select o.pool, o.priority, o.in_front, case when not o.in_front then queue_length_1(o.tenant, o.pool, o.priority) else (
             select count(*)
             from (

@@ -1,6 +1,6 @@
--- History: append-only. The three tables that grow fastest are partitioned by week of the database's
--- clock, so that old weeks can be dropped. They have no foreign keys, so that dropping a week locks
--- nothing else.
+-- History: append-only. The three tables that grow fastest are partitioned by week of the
+-- database's clock, so that old weeks can be dropped. They have no foreign keys, so that dropping a
+-- week locks nothing else.
 
 create table turn (
     task uuid not null,
@@ -115,10 +115,11 @@ create table turn_default partition of turn default;
 create table tool_result_default partition of tool_result default;
 create table event_default partition of event default;
 
--- Creates partitions ahead of time. One table per call, so that no two are locked at once, and with a
--- short lock_timeout: ATTACH locks the default partition against readers too, and a lock that waits
--- for a long reader makes all others wait. A call that does not get the lock is repeated later; there
--- are weeks of partitions ahead. (CREATE TABLE .. PARTITION OF would also block every writer.)
+-- Creates partitions ahead of time. One table per call, so that no two are locked at once, and with
+-- a short lock_timeout: ATTACH locks the default partition against readers too, and a lock that
+-- waits for a long reader makes all others wait. A call that does not get the lock is repeated
+-- later; there are weeks of partitions ahead. (CREATE TABLE .. PARTITION OF would also block every
+-- writer.)
 create function make_partitions_1(p_parent text, p_weeks_ahead integer) returns integer language plpgsql
 set lock_timeout = '200ms' as $$
 declare

@@ -1,4 +1,5 @@
--- Tasks as people and programs read them: views, status, search and statistics. Nothing here writes.
+-- Tasks as people and programs read them: views, status, search and statistics. Nothing here
+-- writes.
 
 create view task_history as
 select
@@ -62,7 +63,7 @@ comment on column task_history.task_id is 'Its name inside the session.';
 comment on column task_history.number is 'The number in task_id.';
 comment on column task_history.parent is 'The task that spawned it; null if an orchestrator did.';
 comment on column task_history.root is 'The task without a parent at the top of its tree.';
-comment on column task_history.depth is '0 for a task without a parent.';
+comment on column task_history.depth is 'Its level in the tree: 1 without a parent.';
 comment on column task_history.label is 'The caller''s name for it.';
 comment on column task_history.metadata is 'JSON that the caller stored with it.';
 comment on column task_history.agent is 'The name of its agent.';
@@ -182,8 +183,8 @@ select plan_by_index('status_1');
 
 -- One step of a search through a tenant's tasks, newest first: the ids of up to p_limit matching
 -- tasks among the next p_reach that the indexes find. Agent, model and words have no index, which
--- every spawn would have to write, so a search for something rare takes several calls, each bounded;
--- the next one continues after `reached`. `reached` is null at the end.
+-- every spawn would have to write, so a search for something rare takes several calls, each
+-- bounded; the next one continues after `reached`. `reached` is null at the end.
 --
 -- This and stats_1 are planned for their arguments: for a tenant with most of the tasks PostgreSQL
 -- walks along the ids until the page is full, for one with few along its sessions.
@@ -253,8 +254,8 @@ begin
     end if;
 end $$;
 
--- A tenant's tasks, counted and summed by agent, model and state. The model is the one that a task was
--- spawned with.
+-- A tenant's tasks, counted and summed by agent, model and state. The model is the one that a task
+-- was spawned with.
 create function stats_1(p_tenant text, p_since timestamptz)
 returns table (
     agent text, model text, state text, failure text,

@@ -1,6 +1,7 @@
--- Webhooks: ends of tasks, sent to a URL. A delivery is written in the transaction that ends its task,
--- so none is lost. A worker sends it later, holding a lease on the delivery and no transaction. The
--- body is rendered from the task, which never changes again, so every try sends the same.
+-- Webhooks: ends of tasks, sent to a URL. A delivery is written in the transaction that ends its
+-- task, so none is lost. A worker sends it later, holding a lease on the delivery and no
+-- transaction. The body is rendered from the task, which never changes again, so every try sends
+-- the same.
 
 -- Signing needs the secret itself, so it is stored as it is, unlike an API key: a reader of this
 -- table can sign.
@@ -53,8 +54,9 @@ comment on column webhook_delivery.next_try_at is
 comment on column webhook_delivery.lease is
     'Random, new with every try: only its holder records the outcome of the try.';
 
--- Writes deliveries for ended tasks that have a webhook, or whose session has one. Callers pass only
--- those, so an end without a webhook costs nothing. Needs the sessions' locks, as every end does.
+-- Writes deliveries for ended tasks that have a webhook, or whose session has one. Callers pass
+-- only those, so an end without a webhook costs nothing. Needs the sessions' locks, as every end
+-- does.
 create function create_deliveries_1(p_tasks uuid[], p_kinds text[]) returns void language plpgsql as $$
 begin
     insert into webhook_delivery (tenant, session, task, event, url)
@@ -78,9 +80,9 @@ begin
     return coalesce(current_setting('adjutant.delivers', true), '') = 'yes';
 end $$;
 
--- Claims deliveries that are due, except those to URLs that the sender is busy with: a slow receiver
--- does not delay the others. Nothing is promised to a caller, so the commit does not wait for the
--- disk.
+-- Claims deliveries that are due, except those to URLs that the sender is busy with: a slow
+-- receiver does not delay the others. Nothing is promised to a caller, so the commit does not wait
+-- for the disk.
 create function claim_deliveries_1(p_limit integer, p_busy text[], p_lease interval)
 returns table (
     id uuid, lease uuid, tries integer, url text, event text, secrets bytea[],
@@ -124,8 +126,9 @@ begin
 end $$;
 select plan_by_index('claim_deliveries_1');
 
--- Records the outcome of a try: delivered, failed for good, again after p_delay, or gone (the receiver
--- answered 410). A sender that has lost the lease changes nothing; the answer is then false.
+-- Records the outcome of a try: delivered, failed for good, again after p_delay, or gone (the
+-- receiver answered 410). A sender that has lost the lease changes nothing; the answer is then
+-- false.
 create function settle_delivery_1(
     p_id uuid, p_lease uuid, p_outcome text, p_delay interval, p_status integer, p_error text
 ) returns boolean language plpgsql as $$
@@ -160,7 +163,8 @@ begin
 end $$;
 select plan_by_index('settle_delivery_1');
 
--- Creates a secret. The previous one stays valid for p_overlap, older ones are deleted: two at a time.
+-- Creates a secret. The previous one stays valid for p_overlap, older ones are deleted: two at a
+-- time.
 create function rotate_webhook_secret_1(p_id uuid, p_tenant text, p_secret bytea, p_overlap interval)
 returns webhook_secret language plpgsql as $$
 declare

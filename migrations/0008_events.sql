@@ -37,14 +37,14 @@ begin
     end if;
 end $$;
 
--- Writes "started" events. A claim takes no session lock and writes no event, so starts are recorded
--- later: by this function, if the attempt still runs a while after its claim, or else by the first
--- event of the attempt, whose started_at readers show as an event of its own. So a task that ends at
--- once costs no additional row or commit.
+-- Writes "started" events. A claim takes no session lock and writes no event, so starts are
+-- recorded later: by this function, if the attempt still runs a while after its claim, or else by
+-- the first event of the attempt, whose started_at readers show as an event of its own. So a task
+-- that ends at once costs no additional row or commit.
 --
--- The answer names the leases whose starts are recorded. It never waits: sessions and slots that are
--- locked are skipped and tried again later. It is durable, as all events are: an event number that a
--- reader has seen is never used again.
+-- The answer names the leases whose starts are recorded. It never waits: sessions and slots that
+-- are locked are skipped and tried again later. It is durable, as all events are: an event number
+-- that a reader has seen is never used again.
 create function record_starts_1(p_slots integer[], p_tasks uuid[], p_leases uuid[]) returns uuid[] language plpgsql as $$
 declare
     sessions bigint[];

@@ -1,12 +1,12 @@
 -- Shared context: the key-value store through which the agents of a session share findings.
--- session_context_1 (for the orchestrator) and task_context_1 (for tasks) both call context_1. Every
--- write holds the session's lock, so that the total stays below its limit and an archived session
--- does not change. Reads take no lock.
+-- session_context_1 (for the orchestrator) and task_context_1 (for tasks) both call context_1.
+-- Every write holds the session's lock, so that the total stays below its limit and an archived
+-- session does not change. Reads take no lock.
 --
--- A task may be spawned with a snapshot: a copy of the shared context, its overlay. Everything it does
--- with shared_context it does with the copy; others do not see its writes, and it does not see theirs.
--- An overlay is a context with a negative id in place of a session's, so that every action works on
--- it, with the same limits. task.context is that id.
+-- A task may be spawned with a snapshot: a copy of the shared context, its overlay. Everything it
+-- does with shared_context it does with the copy; others do not see its writes, and it does not see
+-- theirs. An overlay is a context with a negative id in place of a session's, so that every action
+-- works on it, with the same limits. task.context is that id.
 
 create table context_entry (
     session bigint not null,
@@ -159,9 +159,9 @@ begin
     );
 end $$;
 
--- The total is computed after the write, when it no longer contains the old value; a refusal rolls the
--- write back. The time is clock_timestamp(): now() is the start of the transaction, which may be
--- before that of an earlier version that held the lock.
+-- The total is computed after the write, when it no longer contains the old value; a refusal rolls
+-- the write back. The time is clock_timestamp(): now() is the start of the transaction, which may
+-- be before that of an earlier version that held the lock.
 create function context_write_1(p_session bigint, p_by text, p_key text, p_value text) returns jsonb language plpgsql as $$
 declare
     entry context_entry;
@@ -270,9 +270,9 @@ end $$;
 select plan_by_index('session_context_1');
 
 -- A call of a task. The change and the call's result are stored in one transaction, so that a write
--- happens exactly once. A call whose result is stored returns that result. A refusal is a result too:
--- the task continues with it. The session is locked before the slot, as the lock order demands.
--- session_id and written_by are for the log, and null for a repeated call.
+-- happens exactly once. A call whose result is stored returns that result. A refusal is a result
+-- too: the task continues with it. The session is locked before the slot, as the lock order
+-- demands. session_id and written_by are for the log, and null for a repeated call.
 create function task_context_1(
     p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_call_id text, p_call jsonb
 ) returns table (content text, is_error boolean, duration_ms bigint, session_id text, written_by text) language plpgsql as $$
@@ -343,8 +343,8 @@ begin
 end $$;
 select plan_by_index('copy_context_1');
 
--- Deletes an overlay in the transaction that ends the last task that works on it. Every end holds the
--- session's lock, so two concurrent ends see each other.
+-- Deletes an overlay in the transaction that ends the last task that works on it. Every end holds
+-- the session's lock, so two concurrent ends see each other.
 create function delete_overlay_1() returns trigger language plpgsql as $$
 begin
     perform from task where context = new.context and finished_at is null;

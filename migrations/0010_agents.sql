@@ -1,5 +1,5 @@
--- Agents (named configurations of the config file or of one session), the tools that workers publish,
--- and the resolution of an agent's configuration at spawn.
+-- Agents (named configurations of the config file or of one session), the tools that workers
+-- publish, and the resolution of an agent's configuration at spawn.
 
 create table agent (
     session bigint,
@@ -83,8 +83,8 @@ begin
 end $$;
 select plan_by_index('publish_agents_1');
 
--- Defines an agent for one session and returns its version. A session's own agent may be replaced, one
--- of the config file may not.
+-- Defines an agent for one session and returns its version. A session's own agent may be replaced,
+-- one of the config file may not.
 create function define_1(p_session bigint, p_definition jsonb, p_replace boolean) returns integer language plpgsql as $$
 declare
     s session;
@@ -117,8 +117,9 @@ create function free_form_agent_1(p_operator jsonb, p_name text) returns jsonb l
     ) end
 $$;
 
--- The configuration of a task. The model is the agent's, the session's or the operator's. The time-out
--- and each limit of the budget are the spawn's or the agent's. The operator's ceilings bound them.
+-- The configuration of a task. The model is the agent's, the session's or the operator's. The
+-- time-out and each limit of the budget are the spawn's or the agent's. The operator's ceilings
+-- bound them.
 create function resolve_config_1(p_agent jsonb, p_options jsonb, p_model text, p_operator jsonb)
 returns jsonb language plpgsql immutable as $$
 begin
@@ -139,9 +140,17 @@ begin
     ));
 end $$;
 
+-- Whether an agent's inheritance policy turns missing skills or tool conflicts into errors. Only
+-- the caller can check these, before the spawn.
+create function is_strict_1(p_config jsonb) returns boolean language sql immutable as $$
+    select coalesce('error' in (
+        p_config #>> '{inheritance, missing_skill_policy}', p_config #>> '{inheritance, tool_conflict_policy}'
+    ), false)
+$$;
+
 -- Adds what a task gets from its session: the parent's settings, if it inherits any, and the
--- permissions. Applied to every new task, in the transaction that creates it. STABLE, as the functions
--- that it calls, so that PostgreSQL inlines it.
+-- permissions. Applied to every new task, in the transaction that creates it. STABLE, as the
+-- functions that it calls, so that PostgreSQL inlines it.
 create function add_session_settings_1(p_config jsonb, p_parent jsonb, p_permissions jsonb) returns jsonb language sql stable as $$
     select case
         when p_parent is null and p_permissions is null and not p_config ?| array['parent', 'permissions'] then p_config

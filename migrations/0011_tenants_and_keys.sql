@@ -49,7 +49,8 @@ begin
     perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));
 end $$;
 
--- A tenant's sessions and unfinished tasks. Counts stop at p_most, so that a long backlog stays cheap.
+-- A tenant's sessions and unfinished tasks. Counts stop at p_most, so that a long backlog stays
+-- cheap.
 create function tenant_usage_1(p_tenant text, p_most bigint)
 returns table (sessions bigint, active bigint, queued bigint) language plpgsql stable as $$
 begin
@@ -87,8 +88,8 @@ begin
 end $$;
 
 -- Resources that the tasks of one dialect have used in a session, children included; with p_until,
--- counting only tasks that had ended by then. They are computed from the tasks' rows, so they survive
--- restarts and cannot drift.
+-- counting only tasks that had ended by then. They are computed from the tasks' rows, so they
+-- survive restarts and cannot drift.
 create function quota_used_1(p_session bigint, p_dialect text, p_until timestamptz)
 returns table (executions bigint, tokens bigint, running_s double precision) language plpgsql stable as $$
 #variable_conflict use_column

@@ -1,6 +1,7 @@
 -- Ends of attempts and of tasks: the one statement that writes them.
 
--- The text that a task leaves which ends without a result: the given one, or else its last answer's.
+-- The text that a task leaves which ends without a result: the given one, or else its last
+-- answer's.
 create function partial_result_1(p_state text, p_detail jsonb, p_answers integer, p_task uuid, p_created_at timestamptz)
 returns text language plpgsql stable as $$
 begin
@@ -42,16 +43,16 @@ returns table (
     where p_places is null or e.place = any(p_places)
 $$;
 
--- Ends attempts (of tasks in slots) and tasks that no slot holds (their slot is null; the caller has
--- removed them from the queue). It records the attempts, moves the slots' counters to tasks and
+-- Ends attempts (of tasks in slots) and tasks that no slot holds (their slot is null; the caller
+-- has removed them from the queue). It records the attempts, moves the slots' counters to tasks and
 -- sessions, and writes events, notifications and webhook deliveries. The caller frees the slots, or
--- fills them again, and settles. One statement, because its parts do not depend on each other's writes.
--- Needs the sessions' locks and then the slots' locks, the fence.
+-- fills them again, and settles. One statement, because its parts do not depend on each other's
+-- writes. Needs the sessions' locks and then the slots' locks, the fence.
 --
--- The arrays are parallel, and p_places are the places in them that count (null: all). Most attempts
--- end with only a result. Everything else is in details: summary, failure, error, partial_result,
--- waiting_for, delay_s, and for a lost attempt failures, the new count. The loss of an attempt that ends
--- its task is two events.
+-- The arrays are parallel, and p_places are the places in them that count (null: all). Most
+-- attempts end with only a result. Everything else is in details: summary, failure, error,
+-- partial_result, waiting_for, delay_s, and for a lost attempt failures, the new count. The loss of
+-- an attempt that ends its task is two events.
 create function write_ends_1(
     p_places integer[], p_tasks uuid[], p_slots integer[], p_outcomes text[], p_results text[], p_details jsonb[]
 ) returns void language plpgsql as $$
@@ -78,8 +79,8 @@ begin
             result = g.result,
             summary = g.detail ->> 'summary',
             partial_result = partial_result_1(g.state, g.detail, coalesce(g.answers, t.answers), t.id, t.created_at),
-            -- now() is the start of the transaction, which may be before the claim; and the clock may
-            -- have been set back since the task was created or started.
+            -- now() is the start of the transaction, which may be before the claim; and the clock
+            -- may have been set back since the task was created or started.
             finished_at = case when g.state not in ('queued', 'waiting') then greatest(now(), t.created_at, t.started_at, g.claimed_at) end,
             attempt = coalesce(g.attempt, t.attempt),
             failures = coalesce((g.detail ->> 'failures')::smallint, case when g.answers > g.answers_at_claim then 0 else t.failures end),

@@ -1,8 +1,8 @@
 -- Waking and admission: which tasks enter the queue, and when.
 
--- Admits tasks to the queue, as many as each session's window has room for. Spawned, woken, released
--- and swept tasks all enter here. Tasks in p_left have ended, though their slots may not be free yet.
--- Needs the sessions' locks.
+-- Admits tasks to the queue, as many as each session's window has room for. Spawned, woken,
+-- released and swept tasks all enter here. Tasks in p_left have ended, though their slots may not
+-- be free yet. Needs the sessions' locks.
 create function admit_1(p_sessions bigint[], p_left uuid[] default '{}') returns void language plpgsql as $$
 begin
     insert into queue (task, session, tenant, pool, priority, entry)
@@ -37,10 +37,10 @@ begin
     ) next;
 end $$;
 
--- Re-examines waiting tasks after a change: tasks with a broken dependency fail, and their dependants
--- with them; tasks with nothing left to wait for wake. It decides from the rows, never from which end
--- came last: of two concurrent ends each may assume that the other is still to come. Needs the
--- sessions' locks.
+-- Re-examines waiting tasks after a change: tasks with a broken dependency fail, and their
+-- dependants with them; tasks with nothing left to wait for wake. It decides from the rows, never
+-- from which end came last: of two concurrent ends each may assume that the other is still to come.
+-- Needs the sessions' locks.
 create function settle_1(p_waiting uuid[]) returns void language plpgsql as $$
 declare
     waiting uuid[] := p_waiting;
@@ -101,16 +101,16 @@ begin
     end loop;
 end $$;
 
--- After tasks have ended or begun to wait: settles the tasks that waited for them and those that have
--- begun to wait, then admits the sessions' next tasks. Needs the sessions' locks.
+-- After tasks have ended or begun to wait: settles the tasks that waited for them and those that
+-- have begun to wait, then admits the sessions' next tasks. Needs the sessions' locks.
 create function settle_and_admit_1(p_sessions bigint[], p_ended uuid[], p_parked uuid[]) returns void language plpgsql as $$
 begin
     perform settle_1(array(select distinct task from awaited where on_task = any(p_ended)) || p_parked);
     perform admit_1(p_sessions, p_ended);
 end $$;
 
--- Ends delays and timed waits for children whose time has come. The tasks enter the queue when their
--- session has room.
+-- Ends delays and timed waits for children whose time has come. The tasks enter the queue when
+-- their session has room.
 create function admit_due_1(p_limit integer) returns integer language plpgsql as $$
 declare
     due uuid[];

@@ -1,8 +1,9 @@
 -- Creating tasks: how a task gets its configuration, and the one statement that inserts tasks.
 
 -- New tasks as columns: element n of every array belongs to task n. PostgreSQL reads arrays several
--- times faster than rows in JSON. The options are the fields that most tasks do not have (see NewTask
--- in adjutant-store); null: none. The last three columns are null until resolve_agents_1 fills them.
+-- times faster than rows in JSON. The options are the fields that most tasks do not have (see
+-- NewTask in adjutant-store); null: none. The last three columns are null until resolve_agents_1
+-- fills them.
 create type new_tasks as (
     sessions bigint[],
     ids uuid[],
@@ -29,9 +30,9 @@ begin
     return t;
 end $$;
 
--- Gives each task the configuration that it keeps: of the agent that it names (the session's own, or
--- else the config file's, or else a free-form agent, if the operator allows these), or of the "config" in
--- its options. A task whose agent is unknown has no configuration afterwards.
+-- Gives each task the configuration that it keeps: of the agent that it names (the session's own,
+-- or else the config file's, or else a free-form agent, if the operator allows these), or of the
+-- "config" in its options. A task whose agent is unknown has no configuration afterwards.
 create function resolve_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
 begin
     with given as materialized (
@@ -89,10 +90,10 @@ select plan_by_index('resolve_agents_1');
 -- A batch of 1000 different tasks would compare a million pairs otherwise.
 alter function resolve_agents_1 set enable_hashjoin = on;
 
--- Inserts tasks with their events, and numbers them: nothing else inserts into task. The first p_room
--- tasks of each session enter the queue at once; the caller knows that its window has room for them and
--- that no other task is before them. Tasks that wait for something else are admitted later (p_room is
--- null). The answer is the tasks' numbers. Needs the sessions' locks.
+-- Inserts tasks with their events, and numbers them: nothing else inserts into task. The first
+-- p_room tasks of each session enter the queue at once; the caller knows that its window has room
+-- for them and that no other task is before them. Tasks that wait for something else are admitted
+-- later (p_room is null). The answer is the tasks' numbers. Needs the sessions' locks.
 create function create_tasks_1(t new_tasks, p_parent task, p_call text, p_room integer) returns integer[] language plpgsql as $$
 declare
     numbers integer[];
@@ -114,7 +115,7 @@ begin
             waiting_for, context
         )
         select
-            g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 0),
+            g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 1),
             g.options ->> 'label', coalesce(g.options -> 'metadata', '{}'), g.agent, g.agent_version,
             add_session_settings_1(t.configs[g.place], g.inherited, g.permissions), t.assignments[g.place],
             g.pool, g.priority, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,

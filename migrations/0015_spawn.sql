@@ -1,7 +1,7 @@
 -- spawn: the checks around the creation of tasks.
 
--- Who spawns: the running task that gets children, and its lease. With a call (the turn and the tool
--- call that ask for them) the same call finds the children that it has.
+-- Who spawns: the running task that gets children, and its lease. With a call (the turn and the
+-- tool call that ask for them) the same call finds the children that it has.
 create type spawner as (slot integer, task uuid, lease uuid, call text);
 
 -- An idempotency key: the action that it belongs to, and a digest of the request.
@@ -45,10 +45,11 @@ begin
     end if;
 end $$;
 
--- Checks the session's limits: max_active unfinished tasks without a parent, or with "queue" max_queued
--- in all. Returns how many tasks may enter the queue at once, or null if tasks may be before them.
--- Tasks end roughly in the order of their numbers, so the oldest number usually decides; otherwise
--- counts stop at the limit that they are compared with, so that a long backlog stays cheap.
+-- Checks the session's limits: max_active unfinished tasks without a parent, or with "queue"
+-- max_queued in all. Returns how many tasks may enter the queue at once, or null if tasks may be
+-- before them. Tasks end roughly in the order of their numbers, so the oldest number usually
+-- decides; otherwise counts stop at the limit that they are compared with, so that a long backlog
+-- stays cheap.
 create function check_room_1(s session, p_wanted integer, p_can_wait boolean) returns integer language plpgsql as $$
 declare
     oldest integer := (select number from task where session = s.id and finished_at is null order by number limit 1);
@@ -104,7 +105,8 @@ begin
     end if;
 end $$;
 
--- The task that spawns children, if it holds its lease, which this renews. Needs the session's lock.
+-- The task that spawns children, if it holds its lease, which this renews. Needs the session's
+-- lock.
 create function spawning_task_1(s session, p_by spawner) returns task language plpgsql as $$
 declare
     above task;
@@ -121,11 +123,11 @@ end $$;
 
 -- The children that a call has already spawned.
 create function children_of_call_1(p_by spawner)
-returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 begin
     return query
-    select c.id, c.number, c.state::text, null::integer
+    select c.id, c.number, c.state::text, null::integer, (c.config ->> 'timeout_s')::double precision
     from task c
     where c.parent = p_by.task and c.call = p_by.call
     order by c.number;
@@ -144,8 +146,8 @@ begin
     return resolved;
 end $$;
 
--- After the creation of tasks with a snapshot, a dependency or a delay, or behind other tasks of their
--- session: copies what a snapshot shows, settles dependencies, and admits what may run.
+-- After the creation of tasks with a snapshot, a dependency or a delay, or behind other tasks of
+-- their session: copies what a snapshot shows, settles dependencies, and admits what may run.
 create function admit_new_1(s session, t new_tasks, p_parent task) returns void language plpgsql as $$
 declare
     waiting uuid[] := array(select id from task where id = any(t.ids) and state = 'waiting' order by number);
@@ -164,8 +166,8 @@ begin
 end $$;
 select plan_by_index('admit_new_1');
 
--- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded by
--- the depth of their tree only; they enter the queue behind the session's other tasks.
+-- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded
+-- by the depth of their tree only; they enter the queue behind the session's other tasks.
 create function check_spawn_1(s session, p_parent task, t new_tasks, p_can_wait boolean) returns integer language plpgsql as $$
 begin
     if s.archived_at is not null then
@@ -179,20 +181,22 @@ begin
     return case when p_parent.id is null then check_room_1(s, cardinality(t.ids), p_can_wait) end;
 end $$;
 
--- The answer of a spawn; s is the session before it. With p_ahead the tasks are the last of their queue,
--- behind this many others.
+-- The answer of a spawn; s is the session before it. With p_ahead the tasks are the last of their
+-- queue, behind this many others.
 create function spawn_answer_1(s session, t new_tasks, p_ahead integer)
-returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 begin
     if p_ahead is not null then
         return query
-        select e.id, (s.next_number + e.place - 1)::integer, 'queued', least(1000, p_ahead + e.place - 1)::integer
-        from unnest(t.ids) with ordinality e (id, place);
+        select
+            e.id, (s.next_number + e.place - 1)::integer, 'queued', least(1000, p_ahead + e.place - 1)::integer,
+            (e.config ->> 'timeout_s')::double precision
+        from unnest(t.ids, t.configs) with ordinality e (id, config, place);
         return;
     end if;
     return query
-    select c.id, c.number, c.state::text, p.place
+    select c.id, c.number, c.state::text, p.place, (c.config ->> 'timeout_s')::double precision
     from task c
     left join queue_positions_1(s.id, t.ids) p on p.task = c.id
     where c.session = s.id and c.number >= s.next_number and c.number < s.next_number + cardinality(t.ids)
@@ -200,14 +204,15 @@ begin
 end $$;
 alter function spawn_answer_1 set enable_hashjoin = on;
 
--- Creates tasks of one session, all or none: for its orchestrator, or children of a running task. The
--- tasks have their configurations, or name agents. p_limits are the tenant's, if it has any: max_active,
--- max_queued. They are checked at the end, when it is known that tasks were created: a repeated request
--- gets its stored answer and creates nothing.
+-- Creates tasks of one session, all or none: for its orchestrator, or children of a running task.
+-- The tasks have their configurations, or name agents. p_limits are the tenant's, if it has any:
+-- max_active, max_queued. They are checked at the end, when it is known that tasks were created: a
+-- repeated request gets its stored answer and creates nothing. Nothing is created, and the answer
+-- is empty, if the first task has the option "unless_strict" and its agent is strict.
 create function spawn_1(
     t new_tasks, p_operator jsonb, p_by spawner, p_key request_key, p_limits bigint[], p_notices text[]
 )
-returns table (id uuid, number integer, state text, queue_position integer) language plpgsql as $$
+returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 declare
     s session;
@@ -248,6 +253,9 @@ begin
         room := check_spawn_1(s, above, t, can_wait);
         if t.configs is null then
             t := resolve_known_agents_1(t, p_operator);
+            if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
+                return;
+            end if;
         end if;
         if is_special then
             room := null;
@@ -271,13 +279,17 @@ begin
         answer := (select jsonb_agg(a order by a.number) from spawn_answer_1(s, t, ahead) a);
         perform store_answer_1(s.id, p_key.action, own_key, p_key.body, answer);
     end if;
-    return query select a.* from jsonb_to_recordset(answer) a (id uuid, number integer, state text, queue_position integer);
+    return query
+    select a.*
+    from jsonb_to_recordset(answer)
+        a (id uuid, number integer, state text, queue_position integer, timeout_s double precision);
 end $$;
 select plan_by_index('spawn_1');
 
--- The places of tasks that can be created now: in sessions that p_locked names, with room for them. As
--- in check_room_1, at most all tasks since the oldest unfinished one are unfinished. If fewer tasks are
--- unfinished than may be active, all that could be admitted have been, and none is before these.
+-- The places of tasks that can be created now: in sessions that p_locked names, with room for them.
+-- As in check_room_1, at most all tasks since the oldest unfinished one are unfinished. If fewer
+-- tasks are unfinished than may be active, all that could be admitted have been, and none is before
+-- these.
 create function places_with_room_1(t new_tasks, p_locked bigint[]) returns integer[] language plpgsql as $$
 begin
     return array(
@@ -326,10 +338,10 @@ select plan_by_index('positions_at_back_1');
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
 -- more than one of them. Only plain tasks are created: without dependencies and delay, for a known
--- agent, in a session that has room and is not locked. So it never waits. Tasks that are missing in the
--- answer are spawned one by one, and that answer says why.
+-- agent, in a session that has room and is not locked. So it never waits. Tasks that are missing in
+-- the answer are spawned one by one, and that answer says why.
 create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
-returns table (place integer, id uuid, number integer, queue_position integer) language plpgsql as $$
+returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 declare
     places integer[];
@@ -362,6 +374,8 @@ begin
     if cardinality(p_notices) > 0 then
         perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     end if;
-    return query select e.* from unnest(places, t.ids, numbers, positions) e (place, id, number, queue_position);
+    return query
+    select e.place, e.id, e.number, e.position, (e.config ->> 'timeout_s')::double precision
+    from unnest(places, t.ids, numbers, positions, t.configs) e (place, id, number, position, config);
 end $$;
 select plan_by_index('spawn_concurrent_1');

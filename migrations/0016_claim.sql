@@ -1,15 +1,16 @@
 -- What workers do to get and keep work: claim, renew, poll.
 
--- Claims as many tasks as there are free slots, in the order of the queue. It locks rows of slot and
--- queue only and skips locked ones, so it never waits; it writes no task. FOR UPDATE re-reads the
--- newest version of each row, so two claims never get one slot, and a slot that was closed meanwhile
--- is not taken.
+-- Claims as many tasks as there are free slots, in the order of the queue. It locks rows of slot
+-- and queue only and skips locked ones, so it never waits; it writes no task. FOR UPDATE re-reads
+-- the newest version of each row, so two claims never get one slot, and a slot that was closed
+-- meanwhile is not taken.
 --
--- After the cap shrank, tasks may still run in closed slots. Each of them keeps one open slot empty, or
--- the fleet would run more than the cap: a claim locks that many free slots besides those it fills.
+-- After the cap shrank, tasks may still run in closed slots. Each of them keeps one open slot
+-- empty, or the fleet would run more than the cap: a claim locks that many free slots besides those
+-- it fills.
 --
--- p_kept are open slots whose tasks have just ended, locked by the caller: they are filled first, and
--- the rest of them is freed.
+-- p_kept are open slots whose tasks have just ended, locked by the caller: they are filled first,
+-- and the rest of them is freed.
 create function claim_1(p_worker uuid, p_want integer, p_kept integer[] default '{}')
 returns table (
     slot integer, task uuid, lease uuid, session bigint, number integer, attempt integer, answers integer, running_ms bigint,
@@ -92,8 +93,9 @@ begin
 end $$;
 select plan_by_index('claim_1');
 
--- Renews all leases of a worker. It skips locked rows (the worker's own checkpoint, which renews too,
--- an end, a change of the cap) and returns for each lease: renewed, lost, or held (but not renewed).
+-- Renews all leases of a worker. It skips locked rows (the worker's own checkpoint, which renews
+-- too, an end, a change of the cap) and returns for each lease: renewed, lost, or held (but not
+-- renewed).
 create function renew_1(p_worker uuid, p_leases uuid[]) returns table (lease uuid, what text) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -131,7 +133,8 @@ begin
 end $$;
 select plan_by_index('renew_1');
 
--- A worker's poll, read-only: one query every few seconds that finds everything whose notice was lost.
+-- A worker's poll, read-only: one query every few seconds that finds everything whose notice was
+-- lost.
 create function poll_1(p_worker uuid, p_leases uuid[], p_grace interval)
 returns table (
     queued boolean, expired boolean, due boolean, next_s double precision, peers uuid[], other_pools boolean,

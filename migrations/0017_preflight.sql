@@ -1,5 +1,5 @@
--- preflight: what a task checks before every model call. Is the model's gate open, and is there budget
--- left?
+-- preflight: what a task checks before every model call. Is the model's gate open, and is there
+-- budget left?
 
 create table model_gate (
     model text primary key,

@@ -1,11 +1,11 @@
--- checkpoint, tool result, draft: what a worker stores while a task runs. Checkpoints and tool results
--- take the session's lock, which numbers their events, and then the slot's, the fence: a read without
--- the lock would let a worker that was suspended and resumed commit after its task had been taken
--- over. Both renew the lease, and never shorten it: now() is the start of the transaction, and a
--- renewal may have committed since.
+-- checkpoint, tool result, draft: what a worker stores while a task runs. Checkpoints and tool
+-- results take the session's lock, which numbers their events, and then the slot's, the fence: a
+-- read without the lock would let a worker that was suspended and resumed commit after its task had
+-- been taken over. Both renew the lease, and never shorten it: now() is the start of the
+-- transaction, and a renewal may have committed since.
 
--- Stores turn p_number. Storing the same turn twice under one lease has the effect of storing it once,
--- so a worker that lost its connection before the answer can repeat the call.
+-- Stores turn p_number. Storing the same turn twice under one lease has the effect of storing it
+-- once, so a worker that lost its connection before the answer can repeat the call.
 create function checkpoint_1(
     p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb
 ) returns void language plpgsql as $$
@@ -100,9 +100,9 @@ begin
     return query select * from preflight_1(p_task, p_session, p_model);
 end $$;
 
--- Drafts: the text so far of model answers that are not stored yet, so that a task that is cancelled
--- during an answer keeps it. Workers save them now and then during long calls. A crash may lose them,
--- so the table is unlogged.
+-- Drafts: the text so far of model answers that are not stored yet, so that a task that is
+-- cancelled during an answer keeps it. Workers save them now and then during long calls. A crash
+-- may lose them, so the table is unlogged.
 create unlogged table draft (
     lease uuid primary key,
     task uuid not null,
@@ -119,8 +119,8 @@ comment on column draft.answer is
     'The number of the answer that this is the beginning of. Once that answer is stored, the draft '
     'is obsolete.';
 
--- Saves all drafts of a worker in one call, and deletes those of p_gone. The slot's lock is the fence,
--- as for every write of a worker; a locked slot is about to store the answer or to end.
+-- Saves all drafts of a worker in one call, and deletes those of p_gone. The slot's lock is the
+-- fence, as for every write of a worker; a locked slot is about to store the answer or to end.
 create function save_drafts_1(
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_answers integer[], p_texts text[], p_gone uuid[]
 ) returns void language plpgsql as $$

@@ -1,7 +1,7 @@
 -- end: complete, fail, release and wait, many attempts at a time.
 
--- The attempts that were not ended: lost ones, and busy ones, whose session another transaction holds.
--- An attempt that an earlier call has ended in the same way is neither.
+-- The attempts that were not ended: lost ones, and busy ones, whose session another transaction
+-- holds. An attempt that an earlier call has ended in the same way is neither.
 create function unwritten_ends_1(
     p_places integer[], p_sessions bigint[], p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[],
     out lost uuid[], out busy uuid[]
@@ -26,15 +26,15 @@ begin
     ) e;
 end $$;
 
--- Ends attempts of a worker. details.children is what a waiting task waits for. The answer names the
--- tasks whose lease was lost (nothing was written for them) and says whether deliveries were written.
--- Ending the same attempt twice has the effect of ending it once, so a worker that lost its connection
--- before the answer can repeat the call.
+-- Ends attempts of a worker. details.children is what a waiting task waits for. The answer names
+-- the tasks whose lease was lost (nothing was written for them) and says whether deliveries were
+-- written. Ending the same attempt twice has the effect of ending it once, so a worker that lost
+-- its connection before the answer can repeat the call.
 --
 -- Tasks of one session end on many workers at once. With p_wait false, sessions that are locked by
--- others are skipped and their tasks named busy, unless there is nothing else to do: otherwise large
--- batches would all wait for each other. With p_keep, slots that are still open are not freed but
--- kept, for the caller to fill.
+-- others are skipped and their tasks named busy, unless there is nothing else to do: otherwise
+-- large batches would all wait for each other. With p_keep, slots that are still open are not freed
+-- but kept, for the caller to fill.
 create function end_1(
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[],
     p_wait boolean, p_keep boolean default false,
@@ -113,8 +113,9 @@ begin
 end $$;
 select plan_by_index('end_1');
 
--- Ends attempts and claims the worker's next tasks in one transaction: one commit and one round trip
--- less between two tasks of a slot. p_free is how many more tasks than those the worker could run.
+-- Ends attempts and claims the worker's next tasks in one transaction: one commit and one round
+-- trip less between two tasks of a slot. p_free is how many more tasks than those the worker could
+-- run.
 create function end_and_claim_1(
     p_worker uuid, p_free integer,
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[]

@@ -1,7 +1,7 @@
--- sweep: takes the tasks of dead workers back. Only a worker that has itself renewed twice in a row may
--- sweep: after an outage of the database every lease looks expired. A lost attempt counts as a failure
--- unless it added a turn. A task that has used up its failures, or whose agent must not be resumed,
--- ends.
+-- sweep: takes the tasks of dead workers back. Only a worker that has itself renewed twice in a row
+-- may sweep: after an outage of the database every lease looks expired. A lost attempt counts as a
+-- failure unless it added a turn. A task that has used up its failures, or whose agent must not be
+-- resumed, ends.
 create function sweep_1(p_worker uuid, p_grace interval) returns table (task uuid, ended boolean) language plpgsql as $$
 #variable_conflict use_column
 declare

@@ -1,7 +1,7 @@
--- cancel: ends a task and everything below it. Workers that run one of them lose their leases in the
--- same transaction; the answer names those leases and the tasks that it ended. A task that has ended
--- stays as it is, but its unfinished descendants are cancelled all the same. The partial result of a
--- running task is its draft, if it has one of an answer that was never stored.
+-- cancel: ends a task and everything below it. Workers that run one of them lose their leases in
+-- the same transaction; the answer names those leases and the tasks that it ended. A task that has
+-- ended stays as it is, but its unfinished descendants are cancelled all the same. The partial
+-- result of a running task is its draft, if it has one of an answer that was never stored.
 create function cancel_1(p_task uuid)
 returns table (state text, cancelled boolean, partial_result text, leases uuid[], delivers boolean, ended uuid[]) language plpgsql as $$
 #variable_conflict use_column
@@ -96,8 +96,8 @@ begin
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
-    -- All slots at once and in order, as a change of the cap locks them. Without queue rows no claim
-    -- fills another one.
+    -- All slots at once and in order, as a change of the cap locks them. Without queue rows no
+    -- claim fills another one.
     delete from queue where session = p_session;
     perform from slot where session = p_session order by n for update;
     for unfinished in select id from task where session = p_session and finished_at is null order by number loop

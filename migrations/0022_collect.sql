@@ -34,8 +34,8 @@ begin
 end $$;
 select plan_by_index('collect_1');
 
--- collect of a child, by its parent. The collection and the result of the tool call are stored in one
--- transaction. A call whose result is stored changes nothing.
+-- collect of a child, by its parent. The collection and the result of the tool call are stored in
+-- one transaction. A call whose result is stored changes nothing.
 create function collect_child_1(
     p_session bigint, p_slot integer, p_task uuid, p_lease uuid, p_turn integer, p_number integer, p_result jsonb
 ) returns void language plpgsql as $$
@@ -58,7 +58,8 @@ begin
 end $$;
 select plan_by_index('collect_child_1');
 
--- A page of the full text of an ended task, collected or not: its result, or else its partial result.
+-- A page of the full text of an ended task, collected or not: its result, or else its partial
+-- result.
 create function read_result_1(p_session bigint, p_number integer, p_offset integer, p_limit integer)
 returns table (page text, chars integer) language plpgsql stable as $$
 declare

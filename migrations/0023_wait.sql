@@ -1,5 +1,5 @@
--- wait: one check of a client that waits for tasks to end. The client checks after every notice of its
--- session.
+-- wait: one check of a client that waits for tasks to end. The client checks after every notice of
+-- its session.
 
 -- Takes the oldest unread notifications, a hundred at most: the next wait gets the others. The
 -- session's lock gives each notification to one of many waiting clients, and keeps the lock order.
@@ -60,10 +60,10 @@ begin
     ));
 end $$;
 
--- With p_numbers, waits for those tasks. Without, for the session's active ones (p_active, as the first
--- check found them) and its unread notifications, which become read when they are returned. A
--- cancelled task has no notification, so it is found among p_active. If the condition is not met, no
--- task is returned, unless this is the last check.
+-- With p_numbers, waits for those tasks. Without, for the session's active ones (p_active, as the
+-- first check found them) and its unread notifications, which become read when they are returned. A
+-- cancelled task has no notification, so it is found among p_active. If the condition is not met,
+-- no task is returned, unless this is the last check.
 create function wait_1(p_session bigint, p_numbers integer[], p_active integer[], p_all boolean, p_last boolean)
 returns table (met boolean, active integer[], tasks jsonb) language plpgsql as $$
 #variable_conflict use_column
@@ -123,11 +123,11 @@ begin
 end $$;
 select plan_by_index('wait_1');
 
--- Waits for notifications of these tasks (null: of all that an orchestrator of the session spawned).
--- Returns the tasks that have ended with an unread notification, in order, and those that were
--- cancelled since the first check (p_active), which have no notification. Returned notifications
--- become read. If there is none, no task is returned, unless nothing is left to wait for or this is
--- the last check.
+-- Waits for notifications of these tasks (null: of all that an orchestrator of the session
+-- spawned). Returns the tasks that have ended with an unread notification, in order, and those that
+-- were cancelled since the first check (p_active), which have no notification. Returned
+-- notifications become read. If there is none, no task is returned, unless nothing is left to wait
+-- for or this is the last check.
 create function wait_for_notifications_1(p_session bigint, p_numbers integer[], p_active integer[], p_last boolean)
 returns table (met boolean, active integer[], tasks jsonb) language plpgsql as $$
 #variable_conflict use_column

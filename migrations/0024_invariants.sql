@@ -1,5 +1,5 @@
--- Rows that must never exist. Empty on a healthy system, at every instant. Tests check it after every
--- race, and an operator may query it at any time.
+-- Rows that must never exist. Empty on a healthy system, at every instant. Tests check it after
+-- every race, and an operator may query it at any time.
 create view invariant_violation as
 select 'queued and nowhere, though its session has room' as violation, t.session, t.id as task
 from task t

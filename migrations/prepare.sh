@@ -1,6 +1,7 @@
 #!/bin/sh
-# Renews .sqlx, what queries are checked against when there is no database. `make sqlx` runs it with DATABASE_URL set to an
-# empty database. It applies the migrations with psql, because the program that would apply them cannot be built yet.
+# Renews .sqlx, what queries are checked against when there is no database. `make sqlx` runs it with
+# DATABASE_URL set to an empty database. It applies the migrations with psql, because the program
+# that would apply them cannot be built yet.
 set -eu
 cd "$(dirname "$0")/.."
 for migration in migrations/*.sql; do

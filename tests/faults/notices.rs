@@ -72,8 +72,8 @@ async fn a_cancel_stops_a_running_task_within_a_second_and_frees_its_slot() {
     assert!(stopped_in < 1.0, "stopped in {stopped_in} s");
 }
 
-/// The seconds from a spawn to its claim, and from a cancel to the claim of the next task by the same
-/// worker, which runs one task at a time. By the clock of the database.
+/// The seconds from a spawn to its claim, and from a cancel to the claim of the next task by the
+/// same worker, which runs one task at a time. By the clock of the database.
 async fn start_and_cancel(world: &World) -> (f64, f64) {
     let running = world.spawn_alone(simulation(json!({"then": "hang"}))).await;
     until("it runs", async || world.count("select count(task) from slot").await == 1).await;

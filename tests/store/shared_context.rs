@@ -1,4 +1,5 @@
-//! Shared context: its calls (`calls`), its lifetime (`lifetime`), races, and calls by tasks (`tasks`).
+//! Shared context: its calls (`calls`), its lifetime (`lifetime`), races, and calls by tasks
+//! (`tasks`).
 
 pub mod calls;
 pub mod lifetime;

@@ -9,11 +9,6 @@ impl Depth {
     /// A task without a parent.
     pub const TOP: Self = Self(1);
 
-    /// From the SQL column `depth`, which counts the tasks above. This is the only conversion.
-    pub fn from_column(tasks_above: i16) -> Self {
-        Self(tasks_above.saturating_add(1))
-    }
-
     /// The depth of the children.
     pub fn of_children(self) -> Self {
         Self(self.0.saturating_add(1))

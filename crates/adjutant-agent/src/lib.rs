@@ -1,8 +1,8 @@
 //! The types that all crates share, and the decisions of the agent loop. Nothing here does IO.
 //!
-//! [`next`] is the loop: a pure function from the stored turns to the next step. The worker carries the
-//! step out, stores its result and calls [`next`] again, so that a restart after a crash is the same
-//! code path as the first start.
+//! [`next`] is the loop: a pure function from the stored turns to the next step. The worker carries
+//! the step out, stores its result and calls [`next`] again, so that a restart after a crash is the
+//! same code path as the first start.
 //!
 //! | concern | modules |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Agents that delegate further. A worker runs their calls under the lease of their own task.
 
 use adjutant_agent::{
-    AgentConfig, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, ToolDefinition, ToolUse,
+    AgentConfig, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, ToolDefinition,
+    ToolUse,
 };
 use adjutant_store::{NewDelegation, Operator};
 use serde_json::Value;

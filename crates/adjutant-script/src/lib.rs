@@ -1,8 +1,9 @@
 //! A scripted model server: both wires, with and without streaming, and with injected faults.
 //!
-//! The answer to a request depends only on the request and on how often its turn was requested before.
-//! The turn is the number of answers that the request contains. So a loop that is resumed on another
-//! worker, with its stored conversation, finds its place in the script, however many loops run at once.
+//! The answer to a request depends only on the request and on how often its turn was requested
+//! before. The turn is the number of answers that the request contains. So a loop that is resumed
+//! on another worker, with its stored conversation, finds its place in the script, however many
+//! loops run at once.
 //!
 //! ```no_run
 //! use adjutant_script::{Script, ScriptServer, When, status, text, tool_call};

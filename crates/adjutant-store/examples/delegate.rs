@@ -1,5 +1,5 @@
-//! Delegates a task to the researcher of a running `adjutant up` or `adjutant work`, and waits for what comes back:
-//! `DATABASE_URL=... cargo run --package adjutant-store --example delegate`
+//! Delegates a task to the researcher of a running `adjutant up` or `adjutant work`, and waits for
+//! what comes back: `DATABASE_URL=... cargo run --package adjutant-store --example delegate`
 
 use std::time::Duration;
 

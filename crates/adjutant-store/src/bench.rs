@@ -34,7 +34,7 @@ impl Store {
                  insert into task (
                      id, session, number, root, depth, agent, assignment, state, result, attempt, started_at, finished_at
                  )
-                 select i.id, s.id, i.number, i.id, 0, 'history', repeat(md5(i.id::text), 32),
+                 select i.id, s.id, i.number, i.id, 1, 'history', repeat(md5(i.id::text), 32),
                      'completed', repeat(md5(i.number::text), 32), 1, now(), now()
                  from session s
                  cross join lateral (
@@ -90,7 +90,7 @@ impl Store {
         }
         sqlx::query(
             "insert into yardstick (id, session, number, root, depth, agent, assignment, state)
-             select id, 1, n, id, 0, 'bench', repeat('0123456789abcdef', 64), 'queued'
+             select id, 1, n, id, 1, 'bench', repeat('0123456789abcdef', 64), 'queued'
              from (select gen_random_uuid() as id, n from generate_series(1, $1) n) made",
         )
         .bind(rows)
@@ -181,7 +181,7 @@ impl Bare {
         sqlx::query(
             "with made as (
                  insert into yardstick (id, session, number, root, depth, agent, assignment, state)
-                 values (gen_random_uuid(), 1, 1, gen_random_uuid(), 0, 'bench', $1, 'queued')
+                 values (gen_random_uuid(), 1, 1, gen_random_uuid(), 1, 'bench', $1, 'queued')
                  returning id
              )
              select pg_notify('yardstick', '') from made",

@@ -30,7 +30,8 @@ pub struct CancelledTask {
 }
 
 impl Store {
-    /// As [`Store::cancel`], for whoever knows the task by its number; one that was collected is not found.
+    /// As [`Store::cancel`], for whoever knows the task by its number; one that was collected is
+    /// not found.
     pub async fn cancel_by_number(
         &self,
         session: SessionId,

@@ -7,9 +7,9 @@ use crate::text::storable_json;
 use crate::{Lease, Preflight, Result};
 
 impl Lease {
-    /// Stores the next turn with its event, renews the lease, and runs the preflight of the next call of the turn's model,
-    /// which counts the turn's cost. The model call is never repeated after this. Storing the same turn again stores it
-    /// once.
+    /// Stores the next turn with its event, renews the lease, and runs the preflight of the next
+    /// call of the turn's model, which counts the turn's cost. The model call is never repeated
+    /// after this. Storing the same turn again stores it once.
     pub async fn checkpoint(&mut self, turn: &Turn) -> Result<Preflight> {
         let number = self.answers + 1;
         let body = body(turn);

@@ -27,7 +27,8 @@ impl Lease {
         Ok(children.into_iter().map(|child| child.0).collect())
     }
 
-    /// A child that has ended, with its outcome; it is not collected by that. A collected child is not found.
+    /// A child that has ended, with its outcome; it is not collected by that. A collected child is
+    /// not found.
     pub async fn outcome_of_child(&self, number: TaskNumber) -> Result<(TaskView, Outcome)> {
         let row = self
             .store
@@ -57,7 +58,8 @@ impl Lease {
         Ok((child, outcome))
     }
 
-    /// Hands a child's outcome over, as the result of a call of the last turn: both are stored, or neither.
+    /// Hands a child's outcome over, as the result of a call of the last turn: both are stored, or
+    /// neither.
     pub async fn collect_child(&self, number: TaskNumber, result: &ToolResult) -> Result<()> {
         self.store
             .call(async |connection| {

@@ -65,7 +65,7 @@ impl Worker {
                 running_ms: row.running_ms,
                 parent: row.parent.map(TaskId),
                 root: TaskId(row.root),
-                depth: Depth::from_column(row.depth),
+                depth: Depth(row.depth),
                 traceparent: row.traceparent,
                 created_at: row.created_at,
             },

@@ -4,10 +4,12 @@ use adjutant_agent::{
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::new_tasks::NewTasks;
+use crate::retry_and_continue::CONTINUES;
 use crate::spawn::{Spawn, Spawner};
 use crate::spawn_concurrent::{ConcurrentSpawn, is_plain};
 use crate::text::storable;
@@ -71,7 +73,7 @@ impl Store {
         let delegations = std::slice::from_ref(new);
         if key.is_none() && self.limits.of_tasks().is_none() && is_plain(new) {
             check_delegations(delegations)?;
-            let task = NewTasks::delegated(session, delegations, None)?;
+            let task = NewTasks::delegated(session, delegations)?;
             let store = self.clone();
             let run_batch =
                 move |spawns| Box::pin(store.clone().spawn_concurrent(spawns)) as BoxFuture<_>;
@@ -81,7 +83,43 @@ impl Store {
             }
         }
         let keyed = Keyed { action: KeyedAction::Spawn, key };
-        one(self.delegate_as(session, delegations, operator, keyed, None).await?)
+        one(self.delegate_as(session, delegations, operator, keyed).await?)
+    }
+
+    /// Like [`Store::delegate`], but creates nothing if the inheritance policy of the agent is
+    /// strict, which turns missing skills or tool conflicts into errors. The caller then checks
+    /// what the agent would inherit, and calls [`Store::delegate`].
+    pub async fn delegate_unless_strict(
+        &self,
+        session: SessionId,
+        new: &NewDelegation,
+        operator: &Operator,
+        key: Option<IdempotencyKey<'_>>,
+    ) -> Result<Option<Spawned>> {
+        let delegations = std::slice::from_ref(new);
+        let tasks = check_delegations(delegations)?;
+        let rows = NewTasks::delegated(session, delegations)?;
+        let rows = rows.with_option("unless_strict", &Value::Bool(true));
+        let keyed = Keyed { action: KeyedAction::Spawn, key };
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by: None, keyed };
+        Ok(spawn.call(self, &tasks).await?.pop())
+    }
+
+    /// Creates a task that continues the conversation of an ended one.
+    pub(crate) async fn delegate_continuation(
+        &self,
+        session: SessionId,
+        new: &NewDelegation,
+        operator: &Operator,
+        keyed: Keyed<'_>,
+        continues: TaskId,
+    ) -> Result<Spawned> {
+        let delegations = std::slice::from_ref(new);
+        let tasks = check_delegations(delegations)?;
+        let rows = NewTasks::delegated(session, delegations)?;
+        let rows = rows.with_option(CONTINUES, &Value::String(continues.to_string()));
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by: None, keyed };
+        one(spawn.call(self, &tasks).await?)
     }
 
     /// Creates tasks for agents of the session, all or none, in one round trip.
@@ -93,19 +131,18 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
         let keyed = Keyed { action: KeyedAction::Batch, key };
-        self.delegate_as(session, delegations, operator, keyed, None).await
+        self.delegate_as(session, delegations, operator, keyed).await
     }
 
-    pub(crate) async fn delegate_as(
+    async fn delegate_as(
         &self,
         session: SessionId,
         delegations: &[NewDelegation],
         operator: &Operator,
         keyed: Keyed<'_>,
-        continues: Option<TaskId>,
     ) -> Result<Vec<Spawned>> {
         let tasks = check_delegations(delegations)?;
-        let rows = NewTasks::delegated(session, delegations, continues)?;
+        let rows = NewTasks::delegated(session, delegations)?;
         Spawn { tasks: rows, operator: Some(operator), by: None, keyed }.call(self, &tasks).await
     }
 }
@@ -120,7 +157,7 @@ impl Lease {
         operator: &Operator,
     ) -> Result<Vec<Spawned>> {
         let tasks = check_delegations(delegations)?;
-        let rows = NewTasks::delegated(self.session, delegations, None)?;
+        let rows = NewTasks::delegated(self.session, delegations)?;
         let call = format!("{}:{}", self.answers, storable(call.to_owned()));
         let by = Some(Spawner { lease: self, call: Some(call) });
         let keyed = Keyed { action: KeyedAction::Spawn, key: None };

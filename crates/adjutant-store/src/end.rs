@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::text::storable;
 use crate::{Await, Error, Lease, NotifyTarget, Result, Store};
 
-/// How an attempt ends: decided, not yet written. Writing it again is harmless, so a worker that lost its connection
-/// keeps it until the database has answered.
+/// How an attempt ends: decided, not yet written. Writing it again is harmless, so a worker that
+/// lost its connection keeps it until the database has answered.
 #[derive(Debug)]
 pub struct Ending {
     pub(crate) store: Store,
@@ -33,7 +33,8 @@ impl Lease {
         self.end(End::Completed { result: storable(result), summary: summary.map(storable) })
     }
 
-    /// Ends the task without one. Its last stored text is kept as the partial result, unless another is given.
+    /// Ends the task without one. Its last stored text is kept as the partial result, unless
+    /// another is given.
     pub fn fail(
         self,
         failure: FailureKind,
@@ -98,12 +99,14 @@ impl Unwritten {
 }
 
 impl Store {
-    /// Writes many endings at once, and answers for which tasks the lease was lost; nothing was written for those.
+    /// Writes many endings at once, and answers for which tasks the lease was lost; nothing was
+    /// written for those.
     pub async fn end(&self, endings: &[Ending]) -> Result<Vec<TaskId>> {
         Ok(self.write(endings, true).await?.lost)
     }
 
-    /// As [`Store::end`], but what others are busy with is left for a next time, unless there is nothing else.
+    /// As [`Store::end`], but what others are busy with is left for a next time, unless there is
+    /// nothing else.
     pub async fn end_some(&self, endings: &[Ending]) -> Result<Unwritten> {
         self.write(endings, false).await
     }
@@ -135,8 +138,8 @@ impl Store {
         Ok(Unwritten { lost: tasks(unwritten.lost), busy: tasks(unwritten.busy) })
     }
 
-    /// Those who wait for a time, and those who watch. A worker's endings are written over any of its connections, and it
-    /// hears of watchers where its leases write.
+    /// Those who wait for a time, and those who watch. A worker's endings are written over any of
+    /// its connections, and it hears of watchers where its leases write.
     pub(crate) fn tell_of(&self, endings: &[Ending]) {
         for ending in endings {
             match ending.session {
@@ -150,15 +153,16 @@ impl Store {
     }
 }
 
-/// What these endings tell webhooks is to be sent by the worker whose they are, unless another is quicker.
+/// What these endings tell webhooks is to be sent by the worker whose they are, unless another is
+/// quicker.
 pub(crate) fn wake_deliverers(endings: &[Ending]) {
     if let Some(ending) = endings.first() {
         ending.store.wake_deliverer();
     }
 }
 
-/// Endings as `end_1` reads them: parallel arrays, because most have nothing but a result, and a result need not be wrapped
-/// into JSON to be unwrapped again.
+/// Endings as `end_1` reads them: parallel arrays, because most have nothing but a result, and a
+/// result need not be wrapped into JSON to be unwrapped again.
 pub(crate) struct Rows<'a> {
     pub(crate) slots: Vec<i32>,
     pub(crate) tasks: Vec<Uuid>,

@@ -11,8 +11,8 @@ pub struct EndAndClaim {
 }
 
 impl Worker {
-    /// Writes endings as [`Store::end_some`](crate::Store::end_some) does, and takes tasks in their place, and up to `free`
-    /// more: in one transaction.
+    /// Writes endings as [`Store::end_some`](crate::Store::end_some) does, and takes tasks in their
+    /// place, and up to `free` more: in one transaction.
     pub async fn end_and_claim(&self, endings: &[Ending], free: u16) -> Result<EndAndClaim> {
         let ends = Rows::of(endings);
         let rows = self.calls.call(async |connection| {
@@ -67,7 +67,7 @@ impl Worker {
                     running_ms: row.running_ms.ok_or_else(missing)?,
                     parent: row.parent.map(TaskId),
                     root: TaskId(row.root.ok_or_else(missing)?),
-                    depth: Depth::from_column(row.depth.ok_or_else(missing)?),
+                    depth: Depth(row.depth.ok_or_else(missing)?),
                     traceparent: row.traceparent,
                     created_at: row.created_at.ok_or_else(missing)?,
                 },

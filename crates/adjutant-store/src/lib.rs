@@ -1,5 +1,5 @@
-//! The durable state of Adjutant in PostgreSQL. Every task is a row, every verb is one function, and
-//! all SQL of the program is here or in `migrations/`.
+//! The durable state of Adjutant in PostgreSQL. Every task is a row, every verb is one function,
+//! and all SQL of the program is here or in `migrations/`.
 //!
 //! # States of a task
 //!
@@ -20,8 +20,8 @@
 //!
 //! # Invariants
 //!
-//! They hold at every instant, whichever process dies. Each has a test in `tests/`, and the SQL view
-//! `invariant_violation` lists the rows that break one.
+//! They hold at every instant, whichever process dies. Each has a test in `tests/`, and the SQL
+//! view `invariant_violation` lists the rows that break one.
 //!
 //! - At most as many tasks run as there are open slots.
 //! - A spawn that was answered is never lost. Its task reaches exactly one terminal state and then
@@ -62,7 +62,6 @@ mod claim;
 mod collect;
 mod connection_pool;
 mod delegate;
-mod delegate_unless_strict;
 mod draft;
 mod end;
 mod end_and_claim;
@@ -125,7 +124,6 @@ pub use cap::Slots;
 pub use claim::{Assignment, Claim};
 pub use collect::Collected;
 pub use delegate::{NewDelegation, Operator};
-pub use delegate_unless_strict::Delegated;
 pub use draft::Draft;
 pub use end::{Ending, Unwritten};
 pub use end_and_claim::EndAndClaim;

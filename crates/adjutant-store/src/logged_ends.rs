@@ -86,7 +86,7 @@ impl Row {
             number: TaskNumber(self.number),
             agent: self.agent,
             label: self.label,
-            depth: Depth::from_column(self.depth),
+            depth: Depth(self.depth),
             metadata: Map::new(),
             outcome,
             turns_used: self.turns_used,

@@ -1,6 +1,7 @@
-//! New tasks as the columns of the SQL type `new_tasks`: element n of every column belongs to task n.
+//! New tasks as the columns of the SQL type `new_tasks`: element n of every column belongs to task
+//! n.
 
-use adjutant_agent::{AgentConfig, AgentExtras, Budget, OnWorkerLoss, SessionId, TaskId, Webhook};
+use adjutant_agent::{AgentConfig, AgentExtras, Budget, OnWorkerLoss, SessionId, Webhook};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -51,18 +52,21 @@ impl<'a> NewTasks<'a> {
         Ok(columns)
     }
 
-    /// Tasks for agents, which may continue the conversation of an ended task.
-    pub(crate) fn delegated(
-        session: SessionId,
-        delegations: &[NewDelegation],
-        continues: Option<TaskId>,
-    ) -> Result<Self> {
+    /// Tasks for agents.
+    pub(crate) fn delegated(session: SessionId, delegations: &[NewDelegation]) -> Result<Self> {
         let mut columns = Self::default();
         for new in delegations {
-            let options = Options { continues, ..Options::of_delegation(new) };
-            columns.push(session, &new.task, options)?;
+            columns.push(session, &new.task, Options::of_delegation(new))?;
         }
         Ok(columns)
+    }
+
+    /// Sets an option of every task.
+    pub(crate) fn with_option(mut self, name: &str, value: &Value) -> Self {
+        for options in &mut self.options {
+            options.get_or_insert_with(|| Value::Object(Map::new()))[name] = value.clone();
+        }
+        self
     }
 
     /// Adds the tasks of another batch behind these.
@@ -128,8 +132,6 @@ struct Options<'a> {
     equipment: Option<&'a AgentExtras>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     given: Option<GivenConfig<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    continues: Option<TaskId>,
 }
 
 /// A configuration that takes the place of the agent's.
@@ -167,7 +169,7 @@ impl<'a> Options<'a> {
             label: label.as_deref(),
             metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
             delay_s: delay.map(|delay| delay.as_secs_f64()).filter(|delay| *delay > 0.0),
-            depends_on: depends_on.iter().map(Dependency::to_sql).collect(),
+            depends_on: depends_on.iter().copied().map(Dependency::to_sql).collect(),
             queue: *queue,
             max_failures: Some(*max_failures).filter(|most| *most != DEFAULT_MAX_FAILURES),
             traceparent: traceparent.as_deref(),
@@ -222,17 +224,15 @@ fn is_false(value: &bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use adjutant_agent::TaskId;
+
     use super::*;
 
     #[test]
     fn a_task_without_options_sends_none() {
         let task = NewTask { agent: "a".to_owned(), ..NewTask::default() };
-        let columns = NewTasks::delegated(
-            SessionId(1),
-            &[NewDelegation { task, ..NewDelegation::default() }],
-            None,
-        );
-        assert_eq!(columns.unwrap().options, [None]);
+        let new = NewDelegation { task, ..NewDelegation::default() };
+        assert_eq!(NewTasks::delegated(SessionId(1), &[new]).unwrap().options, [None]);
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let quota = Quota { max_executions: Some(1), ..Quota::default() };
         let task = NewTask { id: Some(id), quota: Some(quota), ..NewTask::default() };
         let new = NewDelegation { task, ..NewDelegation::default() };
-        let columns = NewTasks::delegated(SessionId(1), &[new], None).unwrap();
+        let columns = NewTasks::delegated(SessionId(1), &[new]).unwrap();
         assert_eq!(columns.ids, [id.0]);
         let expected = serde_json::json!({"quota": {"max_executions": 1}});
         assert_eq!(columns.options, [Some(expected)]);

@@ -7,7 +7,8 @@ use crate::{Result, Store};
 /// The start of the refusal of a task for which a quota leaves nothing.
 pub const QUOTA_EXCEEDED: &str = "Resource quota exceeded";
 
-/// What all tasks of one dialect in a session may use together; a field without a value sets no limit.
+/// What all tasks of one dialect in a session may use together; a field without a value sets no
+/// limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quota {
@@ -26,8 +27,8 @@ impl Quota {
         (self != Self::default()).then_some(self)
     }
 
-    /// The refusal after a task has ended, given the tokens of all tasks until then. The number of tasks and their time are
-    /// checked before a task is stored.
+    /// The refusal after a task has ended, given the tokens of all tasks until then. The number of
+    /// tasks and their time are checked before a task is stored.
     pub fn check_tokens(&self, used: i64) -> std::result::Result<(), String> {
         match self.max_total_tokens {
             Some(most) if used > most => {
@@ -39,7 +40,8 @@ impl Quota {
 }
 
 impl Store {
-    /// The tokens that the tasks of a dialect in a session had used, all together, when the last of them ended at this time.
+    /// The tokens that the tasks of a dialect in a session had used, all together, when the last of
+    /// them ended at this time.
     pub async fn tokens_until(
         &self,
         session: SessionId,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 const RETRY_OF: &str = "retry_of";
-const CONTINUES: &str = "continues";
+pub(crate) const CONTINUES: &str = "continues";
 
 /// The task that a retry or a continuation comes from, as it was spawned.
 struct Origin {
@@ -66,7 +66,7 @@ impl Store {
             new.config = Some(as_spawned(Value::Object(origin.task.config))?);
         }
         let keyed = Keyed { action: KeyedAction::Continue, key };
-        one(self.delegate_as(session, &[new], operator, keyed, Some(origin.id)).await?)
+        self.delegate_continuation(session, &new, operator, keyed, origin.id).await
     }
 
     /// The conversations of the tasks that a task with this configuration continues, oldest first.

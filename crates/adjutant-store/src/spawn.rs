@@ -92,22 +92,24 @@ pub enum Dependency {
 }
 
 /// A created task. It is durable when this is returned.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Spawned {
     pub id: TaskId,
     pub number: TaskNumber,
     pub state: TaskState,
     /// The number of the tenant's tasks before it, while it is queued.
     pub queue_position: Option<i32>,
+    /// The longest that it may run: the call's limit, the agent's or the operator's.
+    pub timeout_s: Option<f64>,
 }
 
 impl Dependency {
     /// A task's number, or a negative place in the batch: -1 is its first task.
-    pub(crate) fn to_sql(&self) -> i32 {
+    pub(crate) fn to_sql(self) -> i32 {
         match self {
             Self::Task(number) => number.0,
             // `check_batch` has made sure that it is below MAX_BATCH.
-            Self::InBatch(place) => i32::try_from(*place).map_or(0, |place| -place - 1),
+            Self::InBatch(place) => i32::try_from(place).map_or(0, |place| -place - 1),
         }
     }
 }
@@ -136,7 +138,7 @@ impl Store {
         Spawn { tasks: rows, operator: None, by: None, keyed }.call(self, &checked).await
     }
 
-    pub(crate) fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
+    fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
         let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
         let pools: BTreeSet<_> =
             tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
@@ -194,7 +196,7 @@ impl Spawn<'_> {
         let created = store
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position
+                    r#"select id as "id!", number as "number!", state as "state!", queue_position, timeout_s
                        from spawn_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
                                $7::jsonb[], $8::integer[], $9::text[], $10::jsonb[])::new_tasks,
@@ -238,6 +240,7 @@ impl Spawn<'_> {
                     number: TaskNumber(row.number),
                     state: crate::status::known(&row.state)?,
                     queue_position: row.queue_position,
+                    timeout_s: row.timeout_s,
                 })
             })
             .collect()

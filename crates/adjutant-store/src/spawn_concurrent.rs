@@ -76,7 +76,7 @@ impl Store {
         let created = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select place as "place!", id as "id!", number as "number!", queue_position
+                    r#"select place as "place!", id as "id!", number as "number!", queue_position, timeout_s
                        from spawn_concurrent_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
                                $7::jsonb[], null, null, null)::new_tasks,
@@ -104,6 +104,7 @@ impl Store {
                     number: TaskNumber(task.number),
                     state: TaskState::Queued,
                     queue_position: task.queue_position,
+                    timeout_s: task.timeout_s,
                 });
             }
         }

@@ -13,8 +13,8 @@ pub struct Swept {
 }
 
 impl Worker {
-    /// Takes back tasks whose lease ran out longer than `grace` ago. Does nothing until this worker has renewed twice in a
-    /// row: after an outage of the database everyone's lease looks expired.
+    /// Takes back tasks whose lease ran out longer than `grace` ago. Does nothing until this worker
+    /// has renewed twice in a row: after an outage of the database everyone's lease looks expired.
     pub async fn sweep(&self, grace: Duration) -> Result<Vec<Swept>> {
         let rows = self
             .calls

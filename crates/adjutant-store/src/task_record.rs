@@ -127,7 +127,7 @@ impl Store {
         Ok(TaskRecord {
             entry: row.entry.0,
             root: TaskId(row.root),
-            depth: Depth::from_column(row.depth),
+            depth: Depth(row.depth),
             metadata: row.metadata,
             config: row.config,
             timeout_s: row.timeout_s,

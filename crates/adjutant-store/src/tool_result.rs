@@ -5,8 +5,9 @@ use crate::text::storable_json;
 use crate::{Lease, Result};
 
 impl Lease {
-    /// Stores what a call of `tool` in the last turn gave, with its event, and renews the lease. The first result of a call
-    /// stays. Without a name the tool is one that the agent does not have.
+    /// Stores what a call of `tool` in the last turn gave, with its event, and renews the lease.
+    /// The first result of a call stays. Without a name the tool is one that the agent does not
+    /// have.
     pub async fn tool_result(&self, tool: Option<&str>, result: &ToolResult) -> Result<()> {
         self.store
             .call(async |connection| {

@@ -101,7 +101,8 @@ fn without_a_home_folder_the_error_names_the_data_directory_flag() -> Result<()>
     Ok(())
 }
 
-/// Runs a script with a small file system at `$1`; `$0` is adjutant. `None` if it cannot be mounted.
+/// Runs a script with a small file system at `$1`; `$0` is adjutant. `None` if it cannot be
+/// mounted.
 fn on_a_small_disk(megabytes: u32, script: &str) -> Result<Option<String>> {
     let dir = TempDir::new()?;
     let root = is_root()?;

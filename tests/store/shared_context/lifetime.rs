@@ -1,4 +1,5 @@
-//! What outlives what, who may read and write, what is logged, and the extensions: rows SC.12 to SC.20.
+//! What outlives what, who may read and write, what is logged, and the extensions: rows SC.12 to
+//! SC.20.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -81,24 +81,21 @@ async fn launch(
     let key = CallKey::of(call, Tools::NAME)?;
     let key = key.as_ref().map(CallKey::as_ref);
     let store = context.store;
-    let (number, timeout_s) =
+    let spawned =
         match store.delegate_unless_strict(session.id, &delegation, &operator, key).await? {
-            Some(delegated) => {
-                warn_of_missing(session, &missing_skills);
-                (delegated.spawned.number, delegated.timeout_s)
-            }
+            Some(spawned) => spawned,
             None => {
                 check_inheritance(context, session, &delegation, &operator, &missing_skills)
                     .await?;
-                let spawned = store.delegate(session.id, &delegation, &operator, key).await?;
-                let task = store.task_details(session.id, spawned.number).await?;
-                (spawned.number, task.details.and_then(|details| details.timeout_s))
+                store.delegate(session.id, &delegation, &operator, key).await?
             }
         };
+    warn_of_missing(session, &missing_skills);
     if !new.background {
-        return Ok(Started::Waiting(number));
+        return Ok(Started::Waiting(spawned.number));
     }
-    let launched = Launched { number, category: &new.category, timeout_s };
+    let launched =
+        Launched { number: spawned.number, category: &new.category, timeout_s: spawned.timeout_s };
     Ok(Started::Answered(launched.answer(&missing_skills)))
 }
 
@@ -130,7 +127,6 @@ async fn check_inheritance(
         let start: String = name.chars().take(64).collect();
         return Err(Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into());
     }
-    warn_of_missing(session, missing_skills);
     spec.parent = Some(context.store.session_details(session.tenant, session.name).await?.parent);
     spec.resolve()?;
     Ok(())

@@ -1,6 +1,8 @@
 //! The answers of the source's tool: an object with the outcome.
 
-use adjutant_agent::{Depth, EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, Truncation};
+use adjutant_agent::{
+    Depth, EndedTask, FailureKind, Length, Outcome, SUBAGENT, TaskNumber, Truncation,
+};
 use serde_json::{Map, Value, json};
 
 use super::Settings;

@@ -31,7 +31,8 @@ pub fn assistant(text: &str) -> Value {
 
 impl Client {
     pub fn of(server: &ScriptServer) -> Self {
-        // The client wants one even for plain HTTP; another test of the process may have been faster.
+        // The client wants one even for plain HTTP; another test of the process may have been
+        // faster.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { http: reqwest::Client::new(), url: server.url() }
     }

@@ -265,8 +265,8 @@ async fn next_text(text: &mut Option<TextWatch>) -> std::sync::Arc<LiveText> {
     }
 }
 
-/// A text of a task: the id with which it can be read, its size, and the text itself if payloads are
-/// logged.
+/// A text of a task: the id with which it can be read, its size, and the text itself if payloads
+/// are logged.
 #[derive(Debug, Serialize)]
 struct TextData<'a> {
     id: TaskId,

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{Limits, Tool, ToolCall};
 
 /// A tool that is an async function of the embedding program. Its definition has the name, the
-/// schema and the replay rule. Its limits are a minute and 64 KiB unless [`RustTool::within`] sets others.
+/// schema and the replay rule. Its limits are a minute and 64 KiB unless [`RustTool::within`] sets
+/// others.
 ///
 /// ```
 /// use adjutant_agent::{Replay, ToolDefinition};

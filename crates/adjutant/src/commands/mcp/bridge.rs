@@ -110,8 +110,8 @@ impl Bridge {
         }
     }
 
-    /// Forgets the request of the current tokio task. Invalid messages share the id null, so a later
-    /// message may have replaced its entry.
+    /// Forgets the request of the current tokio task. Invalid messages share the id null, so a
+    /// later message may have replaced its entry.
     fn finish(&self, message: &Message) {
         let (mut in_flight, id) = (lock(&self.in_flight), message.id());
         if in_flight.get(&id).is_some_and(|request| request.id() == tokio::task::id()) {
