@@ -279,8 +279,11 @@ async fn an_answer_that_was_delivered_is_not_reported_by_a_later_wait_of_ecs() {
         let orchestrator = BlockingOrchestrator::of(dialect, Wire::Http).await;
         assert_eq!(text(&orchestrator.call_with_result(call, "Found.").await), "Found.");
         let path = format!("/v1/sessions/{SESSION}/tools/subagent_wait?dialect=ecs");
-        let news = orchestrator.server.post(&path, r#"{"timeout": 0}"#).await.ok(200);
-        assert!(news.as_str().unwrap().starts_with("There is nothing to wait for"), "{news}");
+        let notifications = orchestrator.server.post(&path, r#"{"timeout": 0}"#).await.ok(200);
+        assert!(
+            notifications.as_str().unwrap().starts_with("There is nothing to wait for"),
+            "{notifications}"
+        );
     }
 }
 

@@ -42,9 +42,9 @@ fn comment_marks(text: &Text) -> &'static [&'static str] {
         (Some("rs"), _) => &["//", "-- "],
         (Some("c" | "js" | "ts" | "mjs"), _) => &["//"],
         (Some("sql"), _) => &["--"],
-        (Some("toml" | "sh" | "py" | "yml" | "yaml"), _) | (_, Some("Makefile" | "Dockerfile")) => {
-            &["#"]
-        }
+        // Settings of adjutant.example.toml are commented out without a space.
+        (Some("toml"), _) => &["# "],
+        (Some("sh" | "py" | "yml" | "yaml"), _) | (_, Some("Makefile" | "Dockerfile")) => &["#"],
         _ => &[],
     }
 }

@@ -150,7 +150,7 @@ async fn a_checkpoint_clears_the_next_call_with_its_own_turn_counted() {
 
 /// Whatever the session has behind it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clearance_reads_no_task_that_has_ended_outside_its_tree() {
+async fn a_preflight_reads_no_task_that_has_ended_outside_its_tree() {
     let world = World::new().await;
     let session = world.session_with(|session| session.budget = BUDGET).await;
     let worker = world.worker().await;

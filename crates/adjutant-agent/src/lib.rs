@@ -4,15 +4,16 @@
 //! the step out, stores its result and calls [`next`] again, so that a restart after a crash is the
 //! same code path as the first start.
 //!
-//! | concern | modules |
-//! |---|---|
-//! | a task | `ids`, `outcome`, `task_view`, `ended_task`, `earlier_task`, `event`, `wait_mode` |
-//! | an agent | `definition` (checked input), `agent_config` (what a task runs with), `inheritance`, `skill`, `permissions`, `delegation`, `budget` |
-//! | the loop | `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`, `pending_call`, `tools_used`, `envelope` |
-//! | texts for models | `prompts`, `prompt_placeholders`, `shared_context_tool` |
-//! | tool arguments | `fields`, `action_forms`, `context_call`, `names`, `idempotency_key`, `tokens` |
-//! | answers to clients | `error_code`, `truncation`, `timestamp`, `word_enum` |
-//! | webhooks | `webhook`, `network_policy` |
+//! - **a task**: `ids`, `outcome`, `task_view`, `ended_task`, `earlier_task`, `event`, `wait_mode`
+//! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
+//!   `inheritance`, `skill`, `permissions`, `delegation`, `budget`
+//! - **the loop**: `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`,
+//!   `pending_call`, `tools_used`, `envelope`
+//! - **texts for models**: `prompts`, `prompt_placeholders`, `shared_context_tool`
+//! - **tool arguments**: `fields`, `action_forms`, `context_call`, `names`, `idempotency_key`,
+//!   `tokens`
+//! - **answers to clients**: `error_code`, `truncation`, `timestamp`, `word_enum`
+//! - **webhooks**: `webhook`, `network_policy`
 
 mod action_forms;
 mod agent_config;

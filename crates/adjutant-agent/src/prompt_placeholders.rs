@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_are_told_of_wherever_there_are_any() {
+    fn a_prompt_names_the_skills_of_its_agent() {
         assert_eq!(shown("You research.", false, &[]), "You research.");
         assert_eq!(
             shown("You research.", false, &[skill()]),

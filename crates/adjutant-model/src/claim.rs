@@ -3,7 +3,7 @@
 
 use super::guard::Guard;
 use super::protocol::Protocol;
-use super::rows::{Fault, Held, Holder, Slot, SlotId, World};
+use super::rows::{Fault, HeldLease, Holder, Slot, SlotId, World};
 use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
 /// The snapshot of the first statement: the free slots, and how many of them to lock. Besides the
@@ -164,6 +164,6 @@ pub fn fill(protocol: &Protocol, world: &mut World, actor: Actor, tx: &Tx) {
         }
         let slot = Slot { holder: Some(holder), ..*world.slots[n].seen_by(actor) };
         world.slots[n].write(actor, slot);
-        world.held[actor].push(Held { task, lease, turns: row.turns });
+        world.held[actor].push(HeldLease { task, lease, turns: row.turns });
     }
 }

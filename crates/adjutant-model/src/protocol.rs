@@ -4,7 +4,7 @@ use super::claim;
 use super::ends;
 use super::guard::Guard;
 use super::properties;
-use super::rows::{Budget, Held, Holder, Lease, Row, Slot, State, Task, TaskId, World};
+use super::rows::{Budget, HeldLease, Holder, Lease, Row, Slot, State, Task, TaskId, World};
 use super::statements;
 use super::transaction::{Actor, End, Step, Tx, Verb};
 use stateright::{Model, Property};
@@ -126,7 +126,11 @@ impl Protocol {
     }
 
     /// The actions of a worker on a task that it believes it holds.
-    fn worker_verbs(&self, world: &World, Held { task, lease, turns }: Held) -> Vec<Verb> {
+    fn worker_verbs(
+        &self,
+        world: &World,
+        HeldLease { task, lease, turns }: HeldLease,
+    ) -> Vec<Verb> {
         let state_of = |it: TaskId| world.tasks[it].committed.state;
         let mut verbs = vec![];
         if let Some(child) = self.children(task).find(|&child| state_of(child) == State::Absent) {

@@ -160,7 +160,7 @@ impl Entry {
 
 /// A lease that a worker believes it holds. It may be wrong, which is why there is a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
+pub struct HeldLease {
     pub task: TaskId,
     pub lease: Lease,
     /// The last turn that it knows to be stored.
@@ -207,7 +207,7 @@ pub struct World {
     pub cap_change: Row<()>,
     /// Last lease given for each task.
     pub leases: Vec<Lease>,
-    pub held: Vec<Vec<Held>>,
+    pub held: Vec<Vec<HeldLease>>,
     pub txs: Vec<Option<Tx>>,
     pub answered: Vec<bool>,
     pub budget: Budget,

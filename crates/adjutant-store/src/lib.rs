@@ -33,18 +33,20 @@
 //!
 //! # Modules
 //!
-//! | concern | modules |
-//! |---|---|
-//! | spawn | `delegate`, `spawn`, `batch`, `quota`, `children`, `retry_and_continue`, `idempotency` |
-//! | claim and run | `worker`, `claim`, `lease`, `renew`, `record_starts`, `preflight`, `gate`, `checkpoint`, `tool_result`, `shared_context`, `draft` |
-//! | end | `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep` |
-//! | notify and poll | `worker_notifier`, `event_notifier`, `listen`, `poll` |
-//! | read | `status`, `wait_for_ends`, `collect`, `read_result`, `events`, `history`, `task_record`, `stored_turns`, `turn_history`, `logged_ends` |
-//! | sessions and agents | `session`, `session_details`, `session_archive`, `session_webhook`, `agents`, `tools` |
-//! | tenants | `tenant`, `keys`, `stats` |
-//! | webhooks | `webhook_delivery`, `webhook_delivery_log`, `webhook_secrets` |
-//! | operation | `cap`, `fleet`, `health`, `schema`, `maintenance`, `invariants`, `bench` |
-//! | infrastructure | `store`, `connection_pool`, `batcher`, `text`, `error` |
+//! - **spawn**: `delegate`, `spawn`, `spawn_concurrent`, `new_tasks`, `batch`, `quota`,
+//!   `children`, `retry_and_continue`, `idempotency`
+//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `preflight`, `gate`,
+//!   `checkpoint`, `tool_result`, `shared_context`, `draft`
+//! - **end**: `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep`
+//! - **notify and poll**: `worker_notifier`, `event_notifier`, `listen`, `poll`
+//! - **read**: `status`, `wait_for_ends`, `collect`, `read_result`, `events`, `history`,
+//!   `task_record`, `stored_turns`, `turn_history`, `logged_ends`
+//! - **sessions and agents**: `session`, `session_details`, `session_archive`, `session_webhook`,
+//!   `agents`, `tools`
+//! - **tenants**: `tenant`, `keys`, `stats`
+//! - **webhooks**: `webhook_delivery`, `webhook_delivery_log`, `webhook_secrets`
+//! - **operation**: `cap`, `fleet`, `health`, `schema`, `maintenance`, `invariants`, `bench`
+//! - **infrastructure**: `store`, `connection_pool`, `batcher`, `json`, `text`, `error`
 //!
 //! Servers and clients use [`Store`]. A worker registers as a [`Worker`], claims [`Lease`]s, and
 //! writes through them. The method that ends an attempt consumes the lease and returns an

@@ -32,10 +32,10 @@ async fn row_2_3_a_call_in_the_foreground_answers_the_final_text() {
     );
     claim.lease.complete("Written.".to_owned(), None).write().await.unwrap();
     assert_eq!(call.await.unwrap(), json!("Written."));
-    let news = orchestrator.call("subagent_wait", json!({"timeout": 0})).await;
+    let notifications = orchestrator.call("subagent_wait", json!({"timeout": 0})).await;
     assert!(
-        news.as_str().unwrap().starts_with("There is nothing to wait for"),
-        "who was answered is not told again: {news}"
+        notifications.as_str().unwrap().starts_with("There is nothing to wait for"),
+        "who was answered is not told again: {notifications}"
     );
 }
 
@@ -80,10 +80,10 @@ async fn a_call_over_the_longest_wait_returns_a_handle_and_continues() {
     );
     orchestrator.claim().await.lease.complete("Written.".to_owned(), None).write().await.unwrap();
     assert_eq!(orchestrator.result("t_01").await["inline_content"], "Written.");
-    let news = orchestrator.call("subagent_wait", json!({})).await;
+    let notifications = orchestrator.call("subagent_wait", json!({})).await;
     assert!(
-        news.as_str().unwrap().contains("- t_01 succeeded."),
-        "it has become a background session: {news}"
+        notifications.as_str().unwrap().contains("- t_01 succeeded."),
+        "it has become a background session: {notifications}"
     );
 }
 

@@ -9,5 +9,5 @@ mod errors;
 mod faults;
 mod many;
 mod openai;
-mod reading;
 mod records;
+mod script_files;
