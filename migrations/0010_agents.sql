@@ -140,6 +140,11 @@ begin
     ));
 end $$;
 
+-- The longest that a task may run. A configuration is free-form JSON: what is no number is no limit.
+create function time_limit_1(p_config jsonb) returns double precision language sql immutable as $$
+    select case jsonb_typeof(p_config -> 'timeout_s') when 'number' then (p_config -> 'timeout_s')::double precision end
+$$;
+
 -- Whether an agent's inheritance policy turns missing skills or tool conflicts into errors. Only
 -- the caller can check these, before the spawn.
 create function is_strict_1(p_config jsonb) returns boolean language sql immutable as $$

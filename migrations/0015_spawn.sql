@@ -127,7 +127,7 @@ returns table (id uuid, number integer, state text, queue_position integer, time
 #variable_conflict use_column
 begin
     return query
-    select c.id, c.number, c.state::text, null::integer, (c.config ->> 'timeout_s')::double precision
+    select c.id, c.number, c.state::text, null::integer, time_limit_1(c.config)
     from task c
     where c.parent = p_by.task and c.call = p_by.call
     order by c.number;
@@ -191,12 +191,12 @@ begin
         return query
         select
             e.id, (s.next_number + e.place - 1)::integer, 'queued', least(1000, p_ahead + e.place - 1)::integer,
-            (e.config ->> 'timeout_s')::double precision
+            time_limit_1(e.config)
         from unnest(t.ids, t.configs) with ordinality e (id, config, place);
         return;
     end if;
     return query
-    select c.id, c.number, c.state::text, p.place, (c.config ->> 'timeout_s')::double precision
+    select c.id, c.number, c.state::text, p.place, time_limit_1(c.config)
     from task c
     left join queue_positions_1(s.id, t.ids) p on p.task = c.id
     where c.session = s.id and c.number >= s.next_number and c.number < s.next_number + cardinality(t.ids)
@@ -375,7 +375,7 @@ begin
         perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     end if;
     return query
-    select e.place, e.id, e.number, e.position, (e.config ->> 'timeout_s')::double precision
+    select e.place, e.id, e.number, e.position, time_limit_1(e.config)
     from unnest(places, t.ids, numbers, positions, t.configs) e (place, id, number, position, config);
 end $$;
 select plan_by_index('spawn_concurrent_1');

@@ -156,7 +156,7 @@ async fn a_preflight_reads_no_task_that_has_ended_outside_its_tree() {
     let worker = world.worker().await;
     sqlx::query(
         "insert into task (id, session, number, root, depth, agent, assignment, state, result, finished_at)
-         select id, $1, 1000 + n, id, 0, 'a', '', 'completed', '', now()
+         select id, $1, 1000 + n, id, 1, 'a', '', 'completed', '', now()
          from (select gen_random_uuid() as id, n from generate_series(1, 20000) n offset 0) t",
     )
     .bind(session.0)

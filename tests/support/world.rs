@@ -186,6 +186,22 @@ impl World {
         .await;
     }
 
+    /// Starts calls that wait for tasks, and returns when `count` of them have begun to poll. They
+    /// wait for a lock in the middle of their poll until then. (The last query of an idle connection
+    /// would not do: the connection may serve other calls since.)
+    pub async fn until_polling<T>(&self, count: i64, start: impl AsyncFnOnce() -> T) -> T {
+        let tasks = self.hold("lock table task in access exclusive mode").await;
+        let started = start().await;
+        until("a wait polls", async || {
+            let polls = "select count(*) from pg_stat_activity
+                where datname = current_database() and wait_event_type = 'Lock' and query like '%wait_1(%'";
+            self.count(polls).await >= count
+        })
+        .await;
+        tasks.commit().await.unwrap();
+        started
+    }
+
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.sql).await.unwrap()
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::dialects::spec::over_every_wire;
 use crate::support::orchestrator::{Orchestrator, assert_has, assert_lacks, ids};
-use crate::support::world::{race, until};
+use crate::support::world::race;
 
 over_every_wire! {
     row_g_12_a_cancelled_task_wakes_and_leaves_no_notification,
@@ -31,23 +31,13 @@ fn waiting(orchestrator: &Orchestrator, arguments: Value) -> tokio::task::JoinHa
     })
 }
 
-/// Waits until the wait has polled at least once.
-async fn until_it_polls(orchestrator: &Orchestrator) {
-    until("the waiter looks", async || {
-        let looks = "select count(*) from pg_stat_activity where datname = current_database() and query like '%wait_1%'
-            and query not like '%pg_stat_activity%' and state = 'idle'";
-        orchestrator.world.count(looks).await > 0
-    })
-    .await;
-}
-
 async fn row_g_12_a_cancelled_task_wakes_and_leaves_no_notification(orchestrator: Orchestrator) {
     orchestrator.spawn("x").await;
     orchestrator.spawn("y").await;
     for arguments in [json!({"action": "wait"}), json!({"action": "wait", "task_ids": ["t_01"]})] {
         let task = arguments["task_ids"][0].as_str().unwrap_or("t_02").to_owned();
-        let waiter = waiting(&orchestrator, arguments);
-        until_it_polls(&orchestrator).await;
+        let start = async || waiting(&orchestrator, arguments);
+        let waiter = orchestrator.world.until_polling(1, start).await;
         orchestrator.call(json!({"action": "cancel", "task_id": task})).await;
         let answer = waiter.await.unwrap();
         assert_eq!((ids(&answer), &answer["timed_out"]), (vec![task.as_str()], &json!(false)));
@@ -121,12 +111,12 @@ async fn row_g_13_all_waits_for_every_one(orchestrator: Orchestrator) {
     for _ in 0..3 {
         orchestrator.spawn("x").await;
     }
-    let named = waiting(
-        &orchestrator,
-        json!({"action": "wait", "mode": "all", "task_ids": ["t_01", "t_02"]}),
-    );
-    let unnamed = waiting(&orchestrator, json!({"action": "wait", "mode": "all"}));
-    until_it_polls(&orchestrator).await;
+    let start = async || {
+        let named = json!({"action": "wait", "mode": "all", "task_ids": ["t_01", "t_02"]});
+        let unnamed = json!({"action": "wait", "mode": "all"});
+        (waiting(&orchestrator, named), waiting(&orchestrator, unnamed))
+    };
+    let (named, unnamed) = orchestrator.world.until_polling(2, start).await;
     orchestrator.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
     assert_eq!(ids(&orchestrator.wait(json!({"task_ids": ["t_01", "t_02"]})).await), ["t_01"]);
     assert!(!named.is_finished() && !unnamed.is_finished());
@@ -140,8 +130,8 @@ async fn row_g_13_all_waits_for_every_one(orchestrator: Orchestrator) {
 
 async fn row_g_13_it_wakes_when_a_task_ends(orchestrator: Orchestrator) {
     orchestrator.spawn("x").await;
-    let waiter = waiting(&orchestrator, json!({"action": "wait"}));
-    until_it_polls(&orchestrator).await;
+    let start = async || waiting(&orchestrator, json!({"action": "wait"}));
+    let waiter = orchestrator.world.until_polling(1, start).await;
     assert!(!waiter.is_finished());
     orchestrator.claim().await.lease.complete("done".to_owned(), None).write().await.unwrap();
     let answer = waiter.await.unwrap();

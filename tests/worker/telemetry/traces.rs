@@ -153,7 +153,7 @@ async fn a_failure_is_an_error_in_its_span_and_in_the_log() {
         .collect();
     kinds.sort();
     let expected = [
-        ("chat gpt-test", "final"),
+        ("chat gpt-test", "permanent"),
         ("execute_tool read_file", "tool_error"),
         ("invoke_agent researcher", "model"),
     ];

@@ -80,11 +80,11 @@ async fn the_end_of_a_task_is_delivered_signed_and_as_stored() {
     let data = &body["data"];
     assert_eq!(
         (&data["state"], &data["failure"], &data["error"]),
-        (&json!("failed"), &json!("internal"), &json!("It was to fail"))
+        (&json!("failed"), &json!("internal"), &json!("Simulated failure"))
     );
     assert_eq!((&data["partial_result"], data.get("result")), (&json!("turn 2"), None));
     let said = worker.stderr();
-    for secret in [secret.as_str(), "hook-of-ends", "started_us", "It was to fail", "nightly"] {
+    for secret in [secret.as_str(), "hook-of-ends", "started_us", "Simulated failure", "nightly"] {
         assert!(!said.contains(secret), "{secret} is in the log");
     }
 }
