@@ -140,7 +140,8 @@ begin
     ));
 end $$;
 
--- The longest that a task may run. A configuration is free-form JSON: what is no number is no limit.
+-- The longest that a task may run. A configuration is free-form JSON: what is no number is no
+-- limit.
 create function time_limit_1(p_config jsonb) returns double precision language sql immutable as $$
     select case jsonb_typeof(p_config -> 'timeout_s') when 'number' then (p_config -> 'timeout_s')::double precision end
 $$;

@@ -187,8 +187,8 @@ impl World {
     }
 
     /// Starts calls that wait for tasks, and returns when `count` of them have begun to poll. They
-    /// wait for a lock in the middle of their poll until then. (The last query of an idle connection
-    /// would not do: the connection may serve other calls since.)
+    /// wait for a lock in the middle of their poll until then. (The last query of an idle
+    /// connection would not do: the connection may serve other calls since.)
     pub async fn until_polling<T>(&self, count: i64, start: impl AsyncFnOnce() -> T) -> T {
         let tasks = self.hold("lock table task in access exclusive mode").await;
         let started = start().await;
