@@ -146,9 +146,9 @@ begin
     return resolved;
 end $$;
 
--- After the creation of tasks with a snapshot, a dependency or a delay, or behind other tasks of
--- their session: copies what a snapshot shows, settles dependencies, and admits what may run.
-create function admit_new_1(s session, t new_tasks, p_parent task) returns void language plpgsql as $$
+-- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows, and
+-- settles the dependencies.
+create function settle_new_1(s session, t new_tasks, p_parent task) returns void language plpgsql as $$
 declare
     waiting uuid[] := array(select id from task where id = any(t.ids) and state = 'waiting' order by number);
     overlays bigint[] := array(
@@ -162,9 +162,8 @@ begin
         perform record_dependencies_1(s, t, p_parent.id);
         perform settle_1(waiting);
     end if;
-    perform admit_1(array[s.id]);
 end $$;
-select plan_by_index('admit_new_1');
+select plan_by_index('settle_new_1');
 
 -- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded
 -- by the depth of their tree only; they enter the queue behind the session's other tasks.
@@ -263,8 +262,11 @@ begin
             ahead := queue_length_1(s.tenant, t.pools[1], t.priorities[1]);
         end if;
         perform create_tasks_1(t, above, p_by.call, room);
+        if is_special then
+            perform settle_new_1(s, t, above);
+        end if;
         if room is null then
-            perform admit_new_1(s, t, above);
+            perform admit_1(array[s.id]);
         end if;
         if cardinality(p_notices) > 0 then
             perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
