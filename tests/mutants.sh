@@ -10,9 +10,11 @@ run() {
     cargo nextest run --profile mutants --package adjutant --test adjutant --color never \
         --filterset "not (test(/^cli::private_postgres::/) | test(/^cli::operator_commands::/) | test(/^faults::/) | test(/^mutants::/)) & ($1)"
 }
-# The races that are placed come first: they say what broke. The random driver is for the rest.
+# The store's tests come first: they are fast and catch most. The random driver is for the rest.
 try() {
-    run 'not test(/^store::driver::/)' && run 'test(/^store::driver::/)'
+    run 'test(/^store::/) & not test(/^store::driver::/)' \
+        && run 'not test(/^store::/)' \
+        && run 'test(/^store::driver::/)'
 }
 # A test that fails by itself catches nothing.
 if ! run 'not test(/^store::driver::/)' >&2; then
