@@ -20,7 +20,8 @@ begin
     join numbered on numbered.id = given.session;
 end $$;
 
--- Writes the next event of a running task. Needs the session's lock and the slot's.
+-- Writes the next event of a running task. The first one of an attempt records its start too: a
+-- second call needs the slot as the first one left it. Needs the session's lock and the slot's.
 create function record_event_1(held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean)
 returns void language plpgsql as $$
 begin

@@ -85,10 +85,8 @@ begin
             attempt = coalesce(g.attempt, t.attempt),
             failures = coalesce((g.detail ->> 'failures')::smallint, case when g.answers > g.answers_at_claim then 0 else t.failures end),
             started_at = coalesce(t.started_at, g.claimed_at),
-            answers = coalesce(g.answers, t.answers),
-            turns_used = coalesce(g.turns_used, t.turns_used),
-            input_tokens = coalesce(g.input_tokens, t.input_tokens),
-            output_tokens = coalesce(g.output_tokens, t.output_tokens),
+            answers = coalesce(g.answers, t.answers), turns_used = coalesce(g.turns_used, t.turns_used),
+            input_tokens = coalesce(g.input_tokens, t.input_tokens), output_tokens = coalesce(g.output_tokens, t.output_tokens),
             cost_nanousd = coalesce(g.cost_nanousd, t.cost_nanousd),
             running_ms = t.running_ms + greatest(0, extract(epoch from now() - g.claimed_at) * 1000)::bigint
         from given g

@@ -99,14 +99,12 @@ select plan_by_index('claim_1');
 create function renew_1(p_worker uuid, p_leases uuid[]) returns table (lease uuid, what text) language plpgsql as $$
 #variable_conflict use_column
 declare
-    w worker;
     renewed uuid[];
 begin
     perform commit_lazily_1();
     update worker
     set renewals = case when renewed_at >= now() - worker.lease then renewals + 1 else 1 end, renewed_at = now()
-    where id = p_worker
-    returning * into w;
+    where id = p_worker;
     if not found then
         raise exception 'worker % is not registered', p_worker;
     end if;
