@@ -146,8 +146,8 @@ begin
     return resolved;
 end $$;
 
--- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows, and
--- settles the dependencies.
+-- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows,
+-- and settles the dependencies.
 create function settle_new_1(s session, t new_tasks, p_parent task) returns void language plpgsql as $$
 declare
     waiting uuid[] := array(select id from task where id = any(t.ids) and state = 'waiting' order by number);
