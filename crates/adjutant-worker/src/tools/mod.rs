@@ -21,6 +21,7 @@ mod toolbox;
 #[cfg(test)]
 mod tests;
 
+pub use builtin::{BUILT_IN_TOOLS, BuiltInTool, Enabled};
 pub use config::{
     FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig,
 };

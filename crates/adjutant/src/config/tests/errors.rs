@@ -170,7 +170,7 @@ fn an_invalid_agent_is_an_error() {
         ),
         (
             agent("system_prompt = 'p'\ntools = ['read_file']\n"),
-            "adjutant.toml:6:10: agents.a.tools: the tool read_file needs a folder: set tools.files.root",
+            "adjutant.toml:6:10: agents.a.tools: the tool read_file is disabled: set tools.files.root",
         ),
         (
             agent("system_prompt = 'p'\nmax_turns = 0\n"),
