@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use adjutant_agent::{SHARED_CONTEXT, SUBAGENT};
-use adjutant_worker::tools::{BUILT_IN_TOOLS, Enabled, ToolsConfig};
+use adjutant_worker::tools::{
+    BUILT_IN_TOOLS, Enabled, ToolsConfig, check_characters, check_http_tool_name,
+};
 
 use super::assemble::{conflict, deserialize_node, entries, node, section};
-use super::problem::{Findings, Location};
+use super::problem::Findings;
 use super::schema::{CALL_SECONDS, Kind, Setting, at_least, dotted, settings};
 use super::suggest::suggestion;
 use super::tree::{Node, Table};
@@ -41,9 +43,6 @@ pub const SETTINGS: &[Setting] = settings! {
     "tools.mcp.*.allow" => Kind::TextList,
     "tools.mcp.*.deny" => Kind::TextList,
 };
-
-/// The longest tool name that model providers accept.
-const MAX_TOOL_NAME: usize = 64;
 
 /// The tools that are known before any MCP server has listed its tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -146,18 +145,15 @@ pub fn names(table: &Table, findings: &mut Findings) -> ToolNames {
     let built_in = BUILT_IN_TOOLS.iter().filter(|tool| is_enabled(tool.enabled, table));
     names.tools.extend(built_in.map(|tool| tool.name.to_owned()));
     for (name, node) in entries(table, "tools.http") {
-        let dotted_name = dotted("tools.http", name);
-        let is_built_in = BUILT_IN_TOOLS.iter().any(|tool| tool.name == name);
-        if is_built_in || name == SHARED_CONTEXT || name == SUBAGENT {
-            let text = "this is the name of a built-in tool; choose another";
-            findings.error(&node.key, dotted_name, text);
-        } else {
-            check_name(name, &node.key, &dotted_name, findings);
-            names.tools.insert(name.clone());
+        if let Err(why) = check_http_tool_name(name) {
+            findings.error(&node.key, dotted("tools.http", name), why);
         }
+        names.tools.insert(name.clone());
     }
     for (name, node) in entries(table, "tools.mcp") {
-        check_name(name, &node.key, &dotted("tools.mcp", name), findings);
+        if let Err(why) = check_characters(name) {
+            findings.error(&node.key, dotted("tools.mcp", name), why);
+        }
         names.servers.insert(name.clone());
     }
     names
@@ -168,14 +164,6 @@ fn is_enabled(enabled: Enabled, table: &Table) -> bool {
         Enabled::Always => true,
         Enabled::Unless(setting) => node(table, setting).is_none_or(Node::is_true),
         Enabled::If(setting) => node(table, setting).is_some(),
-    }
-}
-
-fn check_name(name: &str, location: &Location, dotted_name: &str, findings: &mut Findings) {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(allowed) {
-        let text = "a tool name has 1 to 64 characters: letters, digits, _ and -";
-        findings.error(location, dotted_name, text);
     }
 }
 

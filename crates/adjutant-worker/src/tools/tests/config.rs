@@ -111,13 +111,13 @@ async fn a_tool_that_cannot_be_built_is_refused_at_the_start_by_its_name() {
         ),
         (
             "[http.fetch]\ndescription = ''\nurl = 'http://example.com'".into(),
-            "another tool has this name",
+            "tools.http.fetch: this is the name of a built-in tool",
         ),
         (
-            "[http.subagent]\ndescription = ''\nurl = 'http://example.com'".into(),
-            "this name is reserved",
+            "[http.AgentTool]\ndescription = ''\nurl = 'http://example.com'".into(),
+            "tools.http.AgentTool: this name is reserved",
         ),
-        ("[http.'a b']\ndescription = ''\nurl = 'http://example.com'".into(), "1 to 64 letters"),
+        ("[http.'a b']\ndescription = ''\nurl = 'http://example.com'".into(), "1 to 64 characters"),
         (
             "[files]\nroot = '/no/such/folder'".into(),
             "tools.files.root: /no/such/folder: There is nothing",

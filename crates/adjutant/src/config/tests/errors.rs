@@ -128,6 +128,10 @@ fn missing_and_conflicting_settings_of_models_and_tools_are_errors() {
             "adjutant.toml:1:13: tools.http.fetch: this is the name of a built-in tool; choose another",
         ),
         (
+            "[tools.http.AgentTool]\nurl = 'http://x'\ndescription = 'x'\n",
+            "adjutant.toml:1:13: tools.http.AgentTool: this name is reserved for a tool of Adjutant; choose another",
+        ),
+        (
             "[tools.http.\"a b\"]\nurl = 'http://x'\ndescription = 'x'\n",
             "adjutant.toml:1:13: tools.http.\"a b\": a tool name has 1 to 64 characters: letters, digits, _ and -",
         ),
