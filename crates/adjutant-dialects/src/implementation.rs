@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use crate::context::{Context, SessionRef, Started};
 use crate::error::bug;
 use crate::nested::BlockingTool;
-use crate::{Answer, Result, ToolCall};
+use crate::{Answer, Result, Setting, ToolCall};
 use adjutant_store::{LoggedEnd, Store, TaskView};
 
-/// What a dialect provides: the boundary between its folder and everything else.
+/// What a dialect provides: the boundary between its folder and everything else. The folder
+/// implements it for a type that is called `Tools`.
 pub(crate) trait Implementation {
     const NAME: &'static str;
     /// The tools with which an orchestrator delegates. A child never gets them by a list of tools.
@@ -16,6 +17,8 @@ pub(crate) trait Implementation {
     const SESSION_ARGUMENT: &'static str = "session_id";
     /// The MCP instructions of the server.
     const INSTRUCTIONS: &'static str;
+    /// The dialect's settings in the config file, which are the fields of its type `Settings`.
+    const SETTINGS: &'static [Setting] = &[];
 
     /// A call whose arguments are valid.
     type Call: Send + Sync;

@@ -22,14 +22,13 @@ use crate::blocking::ended_task;
 use crate::error::bug;
 use crate::idempotency::CallKey;
 use crate::implementation::{Implementation, Rejected, check_tool};
-use crate::{Answer, Context, Error, NoSettings, Result, SessionRef, Setting, Started, ToolCall};
+use crate::{Answer, Context, Error, NoSettings, Result, SessionRef, Started, ToolCall};
 
 use call::{Call, Dispatch};
 use snapshot::SnapshotSummary;
 use tool::DISPATCH_SUBAGENT;
 
 pub type Settings = NoSettings;
-pub(crate) const SETTINGS: &[Setting] = &[];
 
 pub(crate) struct Tools;
 

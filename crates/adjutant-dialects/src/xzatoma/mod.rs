@@ -19,13 +19,12 @@ use serde_json::{Value, json};
 pub use call::Call;
 pub use settings::Settings;
 
-pub(crate) use settings::SETTINGS;
 
 use crate::blocking::{UnnamedTask, ended_task};
 use crate::implementation::{EndLog, Implementation, Rejected, check_tool};
 use crate::nested::BlockingTool;
 use crate::parent::Parent;
-use crate::{Answer, Context, Error, Result, SessionRef, Started, ToolCall};
+use crate::{Answer, Context, Error, Result, SessionRef, Setting, Started, ToolCall};
 
 use call::Wrong;
 use events::Event;
@@ -41,6 +40,7 @@ impl Implementation for Tools {
     const NAME: &'static str = NAME;
     const DELEGATION_TOOLS: &'static [&'static str] = &[SUBAGENT];
     const INSTRUCTIONS: &'static str = crate::task_handle::INSTRUCTIONS;
+    const SETTINGS: &'static [Setting] = settings::SETTINGS;
 
     type Call = Call;
 
