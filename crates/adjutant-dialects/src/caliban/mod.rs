@@ -65,7 +65,7 @@ impl Implementation for Tools {
         };
         let task = UnnamedTask {
             agent: "agent-tool",
-            spec: new.spec(&tools, model),
+            config: new.agent_config(&tools, model),
             assignment: new.prompt.clone(),
             label: None,
             metadata: new.metadata(&tools),

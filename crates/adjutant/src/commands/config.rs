@@ -176,13 +176,14 @@ fn as_text(config: &Config) -> String {
     }
     for agent in config.agents.values() {
         let definition = &agent.definition;
-        let spec = &definition.config;
-        let model = if spec.model.is_empty() { "the session's model" } else { &spec.model };
+        let agent_config = &definition.config;
+        let model =
+            if agent_config.model.is_empty() { "the session's model" } else { &agent_config.model };
         lines.push(format!(
             "agent   {}: {model}, {} turns, {} ({})",
             definition.name,
-            spec.max_turns,
-            list("tools", &spec.tools),
+            agent_config.max_turns,
+            list("tools", &agent_config.tools),
             agent.source
         ));
     }
