@@ -51,8 +51,8 @@ pub(crate) trait Implementation {
         parsed: &Self::Call,
     ) -> Result<Started>;
 
-    /// The answer to a call that is refused; none if the refusal is the answer of the wire instead
-    /// of the tool's.
+    /// The answer to a call that is refused; none if the refusal is the answer of the transport
+    /// instead of the tool's.
     fn refused(call: &Self::Call, refusal: &Refusal) -> Option<Answer>;
 
     /// The answer to a call whose task has ended.
@@ -102,7 +102,7 @@ pub(crate) type EndLog = Box<dyn Fn() + Send>;
 pub(crate) enum Rejected {
     /// The tool's own answer says so.
     Answer(Answer),
-    /// No tool can say so; the wire does.
+    /// No tool can say so; the transport does.
     Refusal(Refusal),
 }
 

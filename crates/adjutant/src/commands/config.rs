@@ -24,7 +24,7 @@ enum Action {
     Example(Example),
 }
 
-/// Print the effective config and all errors in it
+/// Print a summary of the config and all errors in it
 ///
 /// Reads the file, the environment and the agents' files as every other command does, but starts
 /// nothing. The exit code is 1 if there is an error.
