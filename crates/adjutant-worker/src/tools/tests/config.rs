@@ -1,9 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::Replay;
 
 use super::config;
-use crate::tools::{McpEndpoint, Toolbox, ToolsConfig};
+use crate::tools::{BUILT_IN_TOOLS, McpEndpoint, Toolbox, ToolsConfig};
 
 #[test]
 fn the_contracts_example_is_understood() {
@@ -132,6 +133,16 @@ async fn a_tool_that_cannot_be_built_is_refused_at_the_start_by_its_name() {
         let error = Toolbox::start(&config(&text), Vec::new()).err().unwrap().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+}
+
+#[tokio::test]
+async fn every_built_in_tool_is_registered_by_its_name() {
+    let tools = Toolbox::start(&config("[files]\nroot = '.'"), Vec::new()).unwrap();
+    let registered: BTreeSet<String> =
+        tools.all_definitions().into_iter().map(|tool| tool.name).collect();
+    let built_in: BTreeSet<String> =
+        BUILT_IN_TOOLS.iter().map(|tool| tool.name.to_owned()).collect();
+    assert_eq!(registered, built_in);
 }
 
 #[test]

@@ -177,6 +177,10 @@ fn an_invalid_agent_is_an_error() {
             "adjutant.toml:6:10: agents.a.tools: the tool read_file is disabled: set tools.files.root",
         ),
         (
+            agent("system_prompt = 'p'\ntools = ['fetch']\n[tools.fetch]\nenabled = false\n"),
+            "adjutant.toml:6:10: agents.a.tools: the tool fetch is disabled: tools.fetch.enabled is false",
+        ),
+        (
             agent("system_prompt = 'p'\nmax_turns = 0\n"),
             "adjutant.toml:6:13: agents.a.max_turns: must be at least 1, not 0",
         ),
