@@ -299,6 +299,22 @@ fn a_task_of_the_history_is_found_by_its_id_in_a_session() -> Result<()> {
 }
 
 #[test]
+fn more_tasks_than_a_page_has_are_requested_page_by_page() -> Result<()> {
+    let page = |tasks: usize, next: Option<&str>| {
+        let tasks = vec![json!({"id": "u", "task_id": "t_01", "session_id": "s"}); tasks];
+        says(200, json!({"tasks": tasks, "next_cursor": next}))
+    };
+    let server = CannedServer::new([page(500, Some("c")), page(100, Some("d"))]);
+    let output = adjutant(&server.url(), &["tasks", "--json", "--limit", "600"]).output()?;
+    assert_eq!(code(&output), Some(0), "{output:?}");
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&output))?;
+    assert_eq!(answer["tasks"].as_array().map(Vec::len), Some(600));
+    assert_eq!(answer["next_cursor"], "d");
+    server.assert_requests(&["GET /v1/tasks?limit=500", "GET /v1/tasks?cursor=c&limit=100"]);
+    Ok(())
+}
+
+#[test]
 fn a_session_is_deleted_only_after_a_confirmation() -> Result<()> {
     let server = CannedServer::new([Reply::Json(204, String::new())]);
     let output = adjutant(&server.url(), &["sessions", "delete", "a/b"]).output()?;

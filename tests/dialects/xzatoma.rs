@@ -33,7 +33,7 @@ fn refused(error: &str) -> Value {
 /// The delegation that a server creates for a call.
 pub fn delegation(arguments: &Value, tools: &[String], model: &str) -> NewDelegation {
     let Ok(Call::New(new)) = Call::parse(arguments) else { panic!("{arguments}") };
-    let spec = new.spec(tools, model.to_owned(), &Settings::default()).unwrap();
+    let agent_config = new.agent_config(tools, model.to_owned(), &Settings::default()).unwrap();
     let task = NewTask {
         agent: "subagent".to_owned(),
         assignment: new.task_prompt.clone(),
@@ -41,7 +41,7 @@ pub fn delegation(arguments: &Value, tools: &[String], model: &str) -> NewDelega
         metadata: new.metadata(),
         ..NewTask::default()
     };
-    NewDelegation { task, config: Some(spec), any_length: true, ..NewDelegation::default() }
+    NewDelegation { task, config: Some(agent_config), any_length: true, ..NewDelegation::default() }
 }
 
 /// A model call of this kind that took 10 tokens in and 2 out.

@@ -180,9 +180,10 @@ async fn a_task_keeps_the_agent_that_it_was_spawned_with() {
     world.store.delegate(session, &new, &operator, None).await.unwrap();
     world.store.define(session, &agent("a", "newer"), Redefinition::Replace).await.unwrap();
     let claim = world.claim_one(&worker).await;
-    let spec: AgentConfig = serde_json::from_value(claim.assignment.config.clone()).unwrap();
+    let agent_config: AgentConfig =
+        serde_json::from_value(claim.assignment.config.clone()).unwrap();
     assert_eq!(
-        spec,
+        agent_config,
         AgentConfig {
             model: "session's".to_owned(),
             timeout_s: Some(60.0),

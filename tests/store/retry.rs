@@ -150,7 +150,7 @@ async fn a_retry_does_not_wait_for_failed_dependencies() {
     world.drain(&world.worker().await).await;
 }
 
-async fn spec_of(world: &World, spawned: &Spawned) -> AgentConfig {
+async fn agent_config_of(world: &World, spawned: &Spawned) -> AgentConfig {
     let config: Value = sqlx::query_scalar("select config from task where id = $1")
         .bind(spawned.id.0)
         .fetch_one(&world.sql)
@@ -185,12 +185,15 @@ async fn a_continued_task_keeps_its_agent_unless_one_is_named() {
     let more = NewDelegation { timeout_s: Some(3.0), budget, ..going_on("More.") };
     let then =
         world.store.continue_task(session, first.number, &more, &operator, None).await.unwrap();
-    let spec = spec_of(&world, &then).await;
-    assert_eq!((spec.system_prompt.as_str(), spec.model.as_str()), ("As it was.", "main"));
-    assert_eq!((spec.timeout_s, spec.budget), (Some(3.0), budget));
+    let agent_config = agent_config_of(&world, &then).await;
+    assert_eq!(
+        (agent_config.system_prompt.as_str(), agent_config.model.as_str()),
+        ("As it was.", "main")
+    );
+    assert_eq!((agent_config.timeout_s, agent_config.budget), (Some(3.0), budget));
     let named =
         world.store.continue_task(session, first.number, &new, &operator, None).await.unwrap();
-    assert_eq!(spec_of(&world, &named).await.system_prompt, "As it is now.");
+    assert_eq!(agent_config_of(&world, &named).await.system_prompt, "As it is now.");
     let entry = world.store.task("tenant", named.id).await.unwrap().entry;
     assert_eq!(
         (entry.continues, entry.agent_version, entry.task.agent.as_str()),

@@ -93,10 +93,10 @@ impl BlockingOrchestrator {
     pub async fn child_of(&self, arguments: Value) -> AgentConfig {
         let call = self.start_call(arguments);
         let claim = self.claim().await;
-        let spec = AgentConfig::deserialize(&claim.assignment.config).unwrap();
+        let agent_config = AgentConfig::deserialize(&claim.assignment.config).unwrap();
         claim.lease.complete("done".to_owned(), None).write().await.unwrap();
         call.await.unwrap();
-        spec
+        agent_config
     }
 
     pub async fn tasks(&self) -> i64 {

@@ -1,4 +1,4 @@
-//! A client that calls the tools of one dialect in one session, over any wire to the service.
+//! A client that calls the tools of one dialect in one session, over any transport to the service.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub enum Wire {
     McpStdio,
 }
 
-/// The answer to a tool call, in the same form for every wire.
+/// The answer to a tool call, in the same form for every transport.
 #[derive(Debug, PartialEq)]
 pub struct Reply {
     pub status: u16,

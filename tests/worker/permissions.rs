@@ -12,7 +12,7 @@ fn permissions(deny: &[&str]) -> Permissions {
     Permissions { allow: None, deny: deny.iter().map(|pattern| (*pattern).to_owned()).collect() }
 }
 
-async fn spec(world: &World, number: i32) -> AgentConfig {
+async fn agent_config(world: &World, number: i32) -> AgentConfig {
     let config: Value = sqlx::query_scalar("select config from task where number = $1")
         .bind(number)
         .fetch_one(&world.sql)
@@ -32,11 +32,11 @@ async fn forbid(world: &World, session: SessionId, change: Option<Permissions>) 
 }
 
 fn with_tools() -> NewTask {
-    let spec = AgentConfig {
+    let agent_config = AgentConfig {
         tools: vec!["fetch".to_owned(), "lookup".to_owned()],
         ..AgentConfig::default()
     };
-    let Value::Object(config) = serde_json::to_value(spec).unwrap() else { panic!() };
+    let Value::Object(config) = serde_json::to_value(agent_config).unwrap() else { panic!() };
     NewTask {
         agent: "anybody".to_owned(),
         config,
@@ -55,20 +55,20 @@ async fn every_task_has_the_permissions_of_its_session_as_they_are_when_it_is_sp
     let claim = world.claim_one(&worker).await;
     let child = claim.lease.spawn(&[with_tools()], None).await.unwrap();
     assert_eq!(
-        spec(&world, child[0].number.0).await.allowed_tools().collect::<Vec<_>>(),
+        agent_config(&world, child[0].number.0).await.allowed_tools().collect::<Vec<_>>(),
         ["fetch"],
         "a child"
     );
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     forbid(&world, session, Some(permissions(&["fetch"]))).await;
     assert_eq!(
-        spec(&world, first.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        agent_config(&world, first.number.0).await.allowed_tools().collect::<Vec<_>>(),
         ["fetch"],
         "it keeps what it was spawned with"
     );
     let retry = world.store.retry_task("tenant", first.id, None).await.unwrap();
     assert_eq!(
-        spec(&world, retry.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        agent_config(&world, retry.number.0).await.allowed_tools().collect::<Vec<_>>(),
         ["lookup"],
         "a retry"
     );
@@ -78,14 +78,14 @@ async fn every_task_has_the_permissions_of_its_session_as_they_are_when_it_is_sp
         .await
         .unwrap();
     assert_eq!(
-        spec(&world, on.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        agent_config(&world, on.number.0).await.allowed_tools().collect::<Vec<_>>(),
         ["lookup"],
         "what continues it"
     );
     forbid(&world, session, None).await;
     let free = world.store.retry_task("tenant", first.id, None).await.unwrap();
     assert_eq!(
-        spec(&world, free.number.0).await.allowed_tools().collect::<Vec<_>>(),
+        agent_config(&world, free.number.0).await.allowed_tools().collect::<Vec<_>>(),
         ["fetch", "lookup"]
     );
 }
@@ -159,6 +159,9 @@ async fn an_agent_without_a_policy_inherits_nothing() {
     };
     let session = world.session_with(|session| session.parent = parent).await;
     let task = world.spawn_one(session, with_tools()).await;
-    assert_eq!(spec(&world, task.number.0).await.parent, None);
-    assert_eq!(spec(&world, task.number.0).await.resolve().unwrap().config.system_prompt, "");
+    assert_eq!(agent_config(&world, task.number.0).await.parent, None);
+    assert_eq!(
+        agent_config(&world, task.number.0).await.resolve().unwrap().config.system_prompt,
+        ""
+    );
 }

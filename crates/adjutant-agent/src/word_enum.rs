@@ -20,6 +20,8 @@ macro_rules! word_enum {
 
         impl $name {
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
+            /// The words, in the same order.
+            pub const WORDS: &[&str] = &[$($word,)+];
 
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -41,7 +43,7 @@ macro_rules! word_enum {
                 Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or_else(|| $crate::UnknownWord {
                     kind: stringify!($name),
                     word: word.to_owned(),
-                    expected: Self::ALL.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", "),
+                    expected: Self::WORDS.join(", "),
                 })
             }
         }
@@ -53,10 +55,9 @@ macro_rules! word_schema {
     ($name:ident) => {
         impl utoipa::PartialSchema for $name {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                let words = Self::ALL.iter().map(|word| word.as_str());
                 utoipa::openapi::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::Type::String)
-                    .enum_values(Some(words))
+                    .enum_values(Some(Self::WORDS.iter().copied()))
                     .into()
             }
         }

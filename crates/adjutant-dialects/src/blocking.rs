@@ -16,7 +16,7 @@ use crate::{Answer, Dialect, Error, OnClientCancel, Result, ToolCall};
 pub(crate) struct UnnamedTask {
     /// The agent name of the task.
     pub(crate) agent: &'static str,
-    pub(crate) spec: AgentConfig,
+    pub(crate) config: AgentConfig,
     pub(crate) assignment: String,
     pub(crate) label: Option<String>,
     pub(crate) metadata: Map<String, Value>,
@@ -63,7 +63,7 @@ impl Context<'_> {
         };
         let new = NewDelegation {
             task,
-            config: Some(new.spec),
+            config: Some(new.config),
             any_length: true,
             ..NewDelegation::default()
         };

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use crate::context::{Context, SessionRef, Started};
 use crate::error::bug;
 use crate::nested::BlockingTool;
-use crate::{Answer, Result, ToolCall};
+use crate::{Answer, Result, Setting, ToolCall};
 use adjutant_store::{LoggedEnd, Store, TaskView};
 
-/// What a dialect provides: the boundary between its folder and everything else.
+/// What a dialect provides: the boundary between its folder and everything else. The folder
+/// implements it for a type that is called `Tools`.
 pub(crate) trait Implementation {
     const NAME: &'static str;
     /// The tools with which an orchestrator delegates. A child never gets them by a list of tools.
@@ -16,6 +17,8 @@ pub(crate) trait Implementation {
     const SESSION_ARGUMENT: &'static str = "session_id";
     /// The MCP instructions of the server.
     const INSTRUCTIONS: &'static str;
+    /// The dialect's settings in the config file, which are the fields of its type `Settings`.
+    const SETTINGS: &'static [Setting] = &[];
 
     /// A call whose arguments are valid.
     type Call: Send + Sync;
@@ -48,8 +51,8 @@ pub(crate) trait Implementation {
         parsed: &Self::Call,
     ) -> Result<Started>;
 
-    /// The answer to a call that is refused; none if the refusal is the answer of the wire instead
-    /// of the tool's.
+    /// The answer to a call that is refused; none if the refusal is the answer of the transport
+    /// instead of the tool's.
     fn refused(call: &Self::Call, refusal: &Refusal) -> Option<Answer>;
 
     /// The answer to a call whose task has ended.
@@ -99,7 +102,7 @@ pub(crate) type EndLog = Box<dyn Fn() + Send>;
 pub(crate) enum Rejected {
     /// The tool's own answer says so.
     Answer(Answer),
-    /// No tool can say so; the wire does.
+    /// No tool can say so; the transport does.
     Refusal(Refusal),
 }
 

@@ -1,10 +1,15 @@
-//! The tools of five sources. A dialect parses the arguments of its tools, spawns tasks and renders
-//! answers in the words of its source. It has no queue, no state and no loop of its own: everything
-//! is stored by `adjutant-store`.
+//! The dialects: each is the tools of one source. A dialect parses the arguments of its tools,
+//! spawns tasks and renders answers in the words of its source. It has no queue, no state and no
+//! loop of its own: everything is stored by `adjutant-store`.
 //!
-//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. The
-//! trait [`Implementation`] is the whole boundary between a folder and the rest. To add a dialect,
-//! add a folder whose type implements the trait, its `mod` line below, and its line in `dialects!`.
+//! Each dialect is a folder with its tool schemas, parsing, execution, rendering and settings. To
+//! add one, add its `mod` line and its line in `dialects!` below, and a folder that has:
+//!
+//! - a type `Tools` that implements the trait [`Implementation`];
+//! - a public type `Settings`, which is deserialized from the dialect's table in the config file
+//!   and has a default: [`NoSettings`] if there are none. Their names and types are also in
+//!   `Implementation::SETTINGS`.
+//!
 //! The server and the worker, the config file, MCP and the OpenAPI document find it there.
 //!
 //! A server calls tools through [`ParsedCall`] and lends a [`Context`]: the store, the operator's

@@ -75,7 +75,7 @@ impl ParsedCall {
     }
 }
 
-/// Sessions, keys and rates are not the tool's subject: the wire reports them.
+/// Sessions, keys and rates are not the tool's subject: the transport reports them.
 fn is_for_the_tool(code: ErrorCode) -> bool {
     !matches!(
         code,

@@ -181,6 +181,6 @@ macro_rules! dialects {
         }
 
         /// The settings of the folders, by their dotted names.
-        const FOLDER_SETTINGS: &[&[Setting]] = &[$($module::SETTINGS,)+];
+        const FOLDER_SETTINGS: &[&[Setting]] = &[$(<$module::Tools as Implementation>::SETTINGS,)+];
     };
 }

@@ -68,7 +68,7 @@ adjutant_agent::word_enum! {
 
 const SHARED: &[Setting] = &[
     Setting::new("dialects.longest_wait_s", SettingKind::Number { least: 0.1, most: 45.0 }),
-    Setting::new("dialects.on_client_cancel", SettingKind::Word(&["cancel", "continue"])),
+    Setting::new("dialects.on_client_cancel", SettingKind::Word(OnClientCancel::WORDS)),
 ];
 
 /// Every setting of the section `[dialects]`.

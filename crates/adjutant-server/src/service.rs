@@ -27,7 +27,7 @@ impl SessionWatch for Watch {
     }
 }
 
-/// Answers tool calls, whichever wire they came over.
+/// Answers tool calls, whichever transport they came over.
 #[derive(Debug, Clone)]
 pub struct ToolService {
     pub(crate) store: Store,

@@ -8,7 +8,7 @@
 //!           v                                        on a connection of its own
 //!  poll ──> end_and_claim ──────────> backend ──────> attempt
 //!  every    writes ends, then         apalis runs     runs the handler and
-//!  1-4 s    claims new tasks          claimed tasks   decides how it ends
+//!  2-4 s    claims new tasks          claimed tasks   decides how it ends
 //!           ^                                            │
 //!           └────────────────────────────────────────────┘
 //! ```
@@ -20,7 +20,8 @@
 //!   worker may take the task over.
 //! - An outcome that was reached is kept in memory until the database has stored it or has reported
 //!   the lease as lost.
-//! - Notifications are hints. Without them everything still happens, at the next poll.
+//! - Notifications are hints. Without them everything still happens, at the next poll, and the
+//!   polls are 0.5 to 1 s apart.
 //!
 //! # Main types
 //!

@@ -299,14 +299,18 @@ async fn row_2_32_skills_of_the_call_follow_those_of_the_agent_and_change_no_oth
         json!(["cooking"]),
         "what nobody has is gone without, and said"
     );
-    let spec: AgentConfig = serde_json::from_value(orchestrator.config("t_01").await).unwrap();
-    let spec = spec.resolve().unwrap().config;
-    assert_eq!(spec.tools, ["fetch", "shared_context"]);
+    let agent_config: AgentConfig =
+        serde_json::from_value(orchestrator.config("t_01").await).unwrap();
+    let agent_config = agent_config.resolve().unwrap().config;
+    assert_eq!(agent_config.tools, ["fetch", "shared_context"]);
     let at = |text: &str| {
-        spec.system_prompt.find(text).unwrap_or_else(|| panic!("{text}: {}", spec.system_prompt))
+        agent_config
+            .system_prompt
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}: {}", agent_config.system_prompt))
     };
-    assert!(at("### web-search") < at("### sql"), "{}", spec.system_prompt);
-    assert_eq!(spec.system_prompt.matches("Search twice.").count(), 1);
+    assert!(at("### web-search") < at("### sql"), "{}", agent_config.system_prompt);
+    assert_eq!(agent_config.system_prompt.matches("Search twice.").count(), 1);
     orchestrator.launch("researcher").await;
     assert_eq!(
         orchestrator.config("t_02").await["skills"].as_array().unwrap().len(),

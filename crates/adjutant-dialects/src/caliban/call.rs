@@ -49,7 +49,7 @@ impl Call {
 impl Delegation {
     /// The child's configuration. It gets the tools of its parent, or those of its list that the
     /// parent has; the answer names the others. `model` must exist.
-    pub fn spec(&self, parent_tools: &[String], model: String) -> AgentConfig {
+    pub fn agent_config(&self, parent_tools: &[String], model: String) -> AgentConfig {
         let tools = match &self.tool_allowlist {
             None => parent_tools.to_vec(),
             Some(list) => list.iter().filter(|name| parent_tools.contains(name)).cloned().collect(),

@@ -15,13 +15,12 @@ use serde_json::{Value, json};
 use crate::blocking::{UnnamedTask, ended_task};
 use crate::implementation::{Implementation, Rejected, check_tool};
 use crate::parent::Parent;
-use crate::{Answer, Context, NoSettings, Result, SessionRef, Setting, Started, ToolCall};
+use crate::{Answer, Context, NoSettings, Result, SessionRef, Started, ToolCall};
 
 use call::Call;
 use tool::AGENT_TOOL;
 
 pub type Settings = NoSettings;
-pub(crate) const SETTINGS: &[Setting] = &[];
 
 pub(crate) struct Tools;
 
@@ -66,7 +65,7 @@ impl Implementation for Tools {
         };
         let task = UnnamedTask {
             agent: "agent-tool",
-            spec: new.spec(&tools, model),
+            config: new.agent_config(&tools, model),
             assignment: new.prompt.clone(),
             label: None,
             metadata: new.metadata(&tools),

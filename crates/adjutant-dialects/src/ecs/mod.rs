@@ -18,10 +18,8 @@ use adjutant_store::TaskView;
 pub use call::Call;
 pub use settings::Settings;
 
-pub(crate) use settings::SETTINGS;
-
 use crate::implementation::{Implementation, Rejected, check_tool};
-use crate::{Answer, Context, Result, SessionRef, Started, ToolCall};
+use crate::{Answer, Context, Result, SessionRef, Setting, Started, ToolCall};
 
 use call::{CANCEL, RESULT, STATUS, WAIT};
 use prompt::{Categories, orchestrator_prompt};
@@ -34,6 +32,7 @@ impl Implementation for Tools {
     /// `session_id` is the source's word for a task.
     const SESSION_ARGUMENT: &'static str = "adjutant_session_id";
     const INSTRUCTIONS: &'static str = "Delegates work to agents that run on their own and survive restarts. subagent waits for its task, or with background lets it work beside you; a call that takes longer than 45 seconds answers with a session_id. subagent_wait tells which sessions have ended, subagent_result reads their results. Delegate what takes several steps or can run beside your own work.";
+    const SETTINGS: &'static [Setting] = settings::SETTINGS;
 
     type Call = Call;
 

@@ -120,15 +120,15 @@ async fn check_inheritance(
     missing_skills: &[String],
 ) -> Result<()> {
     let agent = context.store.agent_for(session.id, &new.task.agent, operator).await?;
-    let mut spec = new.equipment.add_to(agent.definition.config);
-    let policy = spec.inheritance.clone().unwrap_or_default();
+    let mut config = new.equipment.add_to(agent.definition.config);
+    let policy = config.inheritance.clone().unwrap_or_default();
     if let (Some(name), MissingSkill::Error) = (missing_skills.first(), policy.missing_skill_policy)
     {
         let start: String = name.chars().take(64).collect();
         return Err(Refusal::invalid("load_skills", format_args!("Missing skill '{start}'")).into());
     }
-    spec.parent = Some(context.store.session_details(session.tenant, session.name).await?.parent);
-    spec.resolve()?;
+    config.parent = Some(context.store.session_details(session.tenant, session.name).await?.parent);
+    config.resolve()?;
     Ok(())
 }
 

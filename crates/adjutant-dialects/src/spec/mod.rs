@@ -33,12 +33,10 @@ pub(crate) use request::ParsedRequest;
 
 use crate::implementation::{Implementation, Rejected};
 use crate::{
-    Answer, Context, NoSettings, ParsedCall, Request, Result, SessionRef, Setting, Started,
-    ToolCall,
+    Answer, Context, NoSettings, ParsedCall, Request, Result, SessionRef, Started, ToolCall,
 };
 
 pub type Settings = NoSettings;
-pub(crate) const SETTINGS: &[Setting] = &[];
 
 pub(crate) struct Tools;
 

@@ -66,12 +66,12 @@ pub fn page(call: &ReadCall, text: &str, next_offset: Option<i64>, result_chars:
 
 /// An agent in the answer of `list_agents`, without its prompt.
 pub fn agent(definition: &AgentDefinition, default_model: &str, max_turns_ceiling: i32) -> Value {
-    let spec = &definition.config;
+    let config = &definition.config;
     json!({
         "name": definition.name,
         "description": definition.description,
-        "model": if spec.model.is_empty() { default_model } else { &spec.model },
-        "max_turns": spec.max_turns.min(max_turns_ceiling),
-        "tools": spec.tools,
+        "model": if config.model.is_empty() { default_model } else { &config.model },
+        "max_turns": config.max_turns.min(max_turns_ceiling),
+        "tools": config.tools,
     })
 }

@@ -103,7 +103,7 @@ impl ParsedRequest {
     }
 }
 
-/// The key of a call that can have one, from its arguments or from the wire.
+/// The key of a call that can have one, from its arguments or from the transport.
 fn key(call: &ToolCall, parsed: &SubagentCall) -> Result<Option<CallKey>, Refusal> {
     let argument = match parsed {
         SubagentCall::Spawn(spawn) => &spawn.idempotency_key,

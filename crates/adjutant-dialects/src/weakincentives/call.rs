@@ -148,7 +148,7 @@ impl Dispatch {
 
     /// The child's configuration: the agent with every tool of its parent, and the dispatch in its
     /// prompt.
-    pub(super) fn spec(
+    pub(super) fn agent_config(
         &self,
         agent: AgentConfig,
         parent_tools: Vec<String>,

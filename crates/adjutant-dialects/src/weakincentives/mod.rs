@@ -22,14 +22,13 @@ use crate::blocking::ended_task;
 use crate::error::bug;
 use crate::idempotency::CallKey;
 use crate::implementation::{Implementation, Rejected, check_tool};
-use crate::{Answer, Context, Error, NoSettings, Result, SessionRef, Setting, Started, ToolCall};
+use crate::{Answer, Context, Error, NoSettings, Result, SessionRef, Started, ToolCall};
 
 use call::{Call, Dispatch};
 use snapshot::SnapshotSummary;
 use tool::DISPATCH_SUBAGENT;
 
 pub type Settings = NoSettings;
-pub(crate) const SETTINGS: &[Setting] = &[];
 
 pub(crate) struct Tools;
 
@@ -72,7 +71,7 @@ impl Implementation for Tools {
         let key = CallKey::of(call, Self::NAME)?;
         let agent = prompt(context, session, new).await?;
         let on_worker_loss = agent.definition.on_worker_loss;
-        let spec = spec(context, session, new, agent.definition.config).await?;
+        let config = agent_config(context, session, new, agent.definition.config).await?;
         let task = NewTask {
             agent: new.agent(),
             agent_version: agent.version,
@@ -88,7 +87,7 @@ impl Implementation for Tools {
         let key = key.as_ref().map(CallKey::as_ref);
         let new = NewDelegation {
             task,
-            config: Some(spec),
+            config: Some(config),
             any_length: true,
             ..NewDelegation::default()
         };
@@ -164,7 +163,7 @@ fn start(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-async fn spec(
+async fn agent_config(
     context: &Context<'_>,
     session: &SessionRef<'_>,
     new: &Dispatch,
@@ -173,5 +172,5 @@ async fn spec(
     let parent = context.parent(session).await?;
     let model = if agent.model.is_empty() { parent.model } else { agent.model.clone() };
     let snapshot = SnapshotSummary::of(context, session.id).await?;
-    Ok(new.spec(agent, parent.tools, model, &snapshot))
+    Ok(new.agent_config(agent, parent.tools, model, &snapshot))
 }

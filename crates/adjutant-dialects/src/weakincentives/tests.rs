@@ -131,9 +131,13 @@ fn the_prompt_of_a_child_has_its_step_its_snapshot_and_its_deliverables() {
     let key = |key: &str, tokens| SnapshotKey { key: key.to_owned(), value_size_tokens: tokens };
     let snapshot =
         SnapshotSummary { keys: vec![key("plan", 12), key("scope", 3)], total_size_tokens: 15 };
-    let spec =
-        granted(&arguments).spec(agent, vec!["fetch".to_owned()], "main".to_owned(), &snapshot);
-    let prompt = &spec.system_prompt;
+    let config = granted(&arguments).agent_config(
+        agent,
+        vec!["fetch".to_owned()],
+        "main".to_owned(),
+        &snapshot,
+    );
+    let prompt = &config.system_prompt;
     assert!(prompt.starts_with("You read.\n\nYou work on step step-3 of a plan.\n\n"), "{prompt}");
     assert!(
         prompt.contains("a snapshot (version 1)") && prompt.contains("- report.md\n- notes.txt\n"),
@@ -142,8 +146,8 @@ fn the_prompt_of_a_child_has_its_step_its_snapshot_and_its_deliverables() {
     let summary =
         "Its keys are 2, with 15 tokens in total:\n- plan (12 tokens)\n- scope (3 tokens)\n";
     assert!(prompt.contains(summary), "{prompt}");
-    assert!(spec.private_context, "findings belong into its answer");
-    assert_eq!((spec.tools, spec.model.as_str()), (vec!["fetch".to_owned()], "main"));
+    assert!(config.private_context, "findings belong into its answer");
+    assert_eq!((config.tools, config.model.as_str()), (vec!["fetch".to_owned()], "main"));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn max_turns(fields: &mut Fields) -> Result<Option<i32>, Wrong> {
 
 impl Delegation {
     /// The child's configuration. `model` must exist.
-    pub fn spec(
+    pub fn agent_config(
         &self,
         parent_tools: &[String],
         model: String,

@@ -42,11 +42,11 @@ pub enum Event {
 
 impl Event {
     /// The spawn of a subagent. The operator's ceiling limits its turns.
-    pub fn of_spawn(spec: &AgentConfig, depth: Depth, ceiling: i32) -> Self {
+    pub fn of_spawn(config: &AgentConfig, depth: Depth, ceiling: i32) -> Self {
         Self::Spawn {
             depth,
-            max_turns: spec.max_turns.min(ceiling),
-            allowed_tools: spec.tools.clone(),
+            max_turns: config.max_turns.min(ceiling),
+            allowed_tools: config.tools.clone(),
         }
     }
 

@@ -19,13 +19,11 @@ use serde_json::{Value, json};
 pub use call::Call;
 pub use settings::Settings;
 
-pub(crate) use settings::SETTINGS;
-
 use crate::blocking::{UnnamedTask, ended_task};
 use crate::implementation::{EndLog, Implementation, Rejected, check_tool};
 use crate::nested::BlockingTool;
 use crate::parent::Parent;
-use crate::{Answer, Context, Error, Result, SessionRef, Started, ToolCall};
+use crate::{Answer, Context, Error, Result, SessionRef, Setting, Started, ToolCall};
 
 use call::Wrong;
 use events::Event;
@@ -41,6 +39,7 @@ impl Implementation for Tools {
     const NAME: &'static str = NAME;
     const DELEGATION_TOOLS: &'static [&'static str] = &[SUBAGENT];
     const INSTRUCTIONS: &'static str = crate::task_handle::INSTRUCTIONS;
+    const SETTINGS: &'static [Setting] = settings::SETTINGS;
 
     type Call = Call;
 
@@ -75,11 +74,11 @@ impl Implementation for Tools {
         };
         let settings = &context.policy.dialects.xzatoma;
         let Parent { tools, model } = context.parent(session).await?;
-        let spec = new.spec(&tools, model, settings).map_err(Refusal::from)?;
-        let event = Event::of_spawn(&spec, Depth::TOP, context.policy.operator.max_turns_ceiling);
+        let config = new.agent_config(&tools, model, settings).map_err(Refusal::from)?;
+        let event = Event::of_spawn(&config, Depth::TOP, context.policy.operator.max_turns_ceiling);
         let task = UnnamedTask {
             agent: AGENT,
-            spec,
+            config,
             assignment: new.task_prompt.clone(),
             label: Some(new.label.clone()),
             metadata: new.metadata(),

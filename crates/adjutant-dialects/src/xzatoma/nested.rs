@@ -44,7 +44,8 @@ impl BlockingTool for NestedTool {
         let refused = |wrong: Wrong| answers::refused(&wrong, Some(&new.label));
         let settings = &parent.settings.xzatoma;
         let tools: Vec<String> = parent.agent.allowed_tools().map(str::to_owned).collect();
-        let spec = new.spec(&tools, parent.agent.model.clone(), settings).map_err(refused)?;
+        let model = parent.agent.model.clone();
+        let config = new.agent_config(&tools, model, settings).map_err(refused)?;
         let task = NewTask {
             id: Some(TaskId::new()),
             agent: AGENT.to_owned(),
@@ -57,7 +58,7 @@ impl BlockingTool for NestedTool {
         };
         let delegation = NewDelegation {
             task,
-            config: Some(spec),
+            config: Some(config),
             any_length: true,
             ..NewDelegation::default()
         };
@@ -66,8 +67,8 @@ impl BlockingTool for NestedTool {
 
     fn log_spawned(&self, child: &PlannedChild, parent: &NestedParent<'_>) {
         let depth = parent.depth.of_children();
-        let Some(spec) = &child.delegation.config else { return };
-        let event = Event::of_spawn(spec, depth, parent.operator.max_turns_ceiling);
+        let Some(config) = &child.delegation.config else { return };
+        let event = Event::of_spawn(config, depth, parent.operator.max_turns_ceiling);
         log(&event, label_of(child), parent);
     }
 

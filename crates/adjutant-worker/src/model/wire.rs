@@ -1,33 +1,30 @@
 //! The wire formats that model servers speak.
 //!
 //! To add one: write its module below this folder, declare it here, and add its variant to [`Wire`]
-//! and to [`Wire::format`]. Everything else is generic over [`WireFormat`].
+//! and to [`Wire::format`]. Everything else is generic over [`WireFormat`], and the config file
+//! takes the word from [`Wire::WORDS`].
 
 mod anthropic;
 mod openai;
 
 use adjutant_agent::{Request, ToolDefinition};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::parameters::Parameters;
 use super::partial_answer::PartialAnswer;
 use super::{CallError, Secret, TokenLimit};
 
-/// The wire format of a model's server, as the config names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wire {
-    Anthropic,
-    OpenAi,
+adjutant_agent::word_enum! {
+    /// The wire format of a model's server, by its word in the config, in traces and in stored
+    /// answers.
+    Wire {
+        OpenAi = "openai",
+        Anthropic = "anthropic",
+    }
 }
 
 impl Wire {
-    pub fn as_str(self) -> &'static str {
-        self.format().name()
-    }
-
     pub(super) fn format(self) -> &'static dyn WireFormat {
         match self {
             Self::Anthropic => &anthropic::Anthropic,
@@ -38,9 +35,6 @@ impl Wire {
 
 /// How requests and responses of one wire look.
 pub(super) trait WireFormat: Sync {
-    /// The name in the config, in traces and in stored answers.
-    fn name(&self) -> &'static str;
-
     /// The base URL of the vendor, for models without a `base_url`.
     fn default_base_url(&self) -> &'static str;
 
@@ -61,6 +55,11 @@ pub(super) trait WireFormat: Sync {
     ) -> Value;
 
     /// Adds one event of a streamed response. Passes new text to `on_text`.
+    ///
+    /// Sets `answer.started` at the first event of an answer, even if that has no content: a stream
+    /// without it counts as cut off, and the call is repeated. Sets what [`Self::is_complete`]
+    /// reads, by default `answer.finished`, at the event that ends the answer. Events after
+    /// `answer.finished` are ignored. An error of the server is the error of the call.
     fn add_event(
         &self,
         answer: &mut PartialAnswer,
@@ -69,6 +68,9 @@ pub(super) trait WireFormat: Sync {
     ) -> Result<(), CallError>;
 
     /// Adds a response that was not streamed. Passes its text to `on_text`.
+    ///
+    /// Sets what [`Self::is_complete`] reads: `answer.finished`, or `answer.stop` if the wire
+    /// accepts that. The caller sets `answer.started`.
     fn add_whole(
         &self,
         answer: &mut PartialAnswer,
@@ -76,7 +78,7 @@ pub(super) trait WireFormat: Sync {
         on_text: &mut dyn FnMut(&str),
     ) -> Result<(), CallError>;
 
-    /// Whether a stream that ended here is complete.
+    /// Whether a response that ended here is complete.
     fn is_complete(&self, answer: &PartialAnswer) -> bool {
         answer.finished
     }

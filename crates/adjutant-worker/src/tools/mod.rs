@@ -21,9 +21,11 @@ mod toolbox;
 #[cfg(test)]
 mod tests;
 
+pub use builtin::{BUILT_IN_TOOLS, BuiltInTool, Enabled};
 pub use config::{
     FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig,
 };
+pub use names::{check_characters, check_http_tool_name};
 pub use registry::Catalogue;
 pub use rust_tool::{RustCall, RustTool};
 pub use tool::{Limits, Tool, ToolCall};

@@ -2,27 +2,46 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use adjutant_agent::SHARED_CONTEXT;
+use adjutant_dialects::Dialect;
+
+use super::BUILT_IN_TOOLS;
+
 /// The longest name that vendors accept.
 const MAX_LEN: usize = 64;
 
-/// Names that MCP tools and HTTP tools cannot have.
-const RESERVED: [&str; 8] = [
-    "shared_context",
-    "subagent",
-    "subagent_status",
-    "subagent_result",
-    "subagent_wait",
-    "subagent_cancel",
-    "dispatch_subagent",
-    "AgentTool",
-];
-
-pub(super) fn is_valid(name: &str) -> bool {
-    (1..=MAX_LEN).contains(&name.len()) && name.chars().all(is_allowed)
+/// Refuses a name that an HTTP tool cannot have: one that is not valid, reserved, or the name of a
+/// built-in tool, even if that tool is disabled.
+pub fn check_http_tool_name(name: &str) -> Result<(), &'static str> {
+    check_name(name)?;
+    if BUILT_IN_TOOLS.iter().any(|tool| tool.name == name) {
+        return Err("this is the name of a built-in tool; choose another");
+    }
+    Ok(())
 }
 
-pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+/// Refuses a name that is not valid or reserved.
+pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
+    check_characters(name)?;
+    if is_reserved(name) {
+        return Err("this name is reserved for a tool of Adjutant; choose another");
+    }
+    Ok(())
+}
+
+/// Refuses a name that some vendor would refuse.
+pub fn check_characters(name: &str) -> Result<(), &'static str> {
+    if (1..=MAX_LEN).contains(&name.len()) && name.chars().all(is_allowed) {
+        return Ok(());
+    }
+    Err("a tool name has 1 to 64 characters: letters, digits, _ and -")
+}
+
+/// Whether the name belongs to `shared_context` or to a delegation tool of some dialect. MCP tools
+/// and HTTP tools cannot have it.
+fn is_reserved(name: &str) -> bool {
+    let delegates = |dialect: &Dialect| dialect.delegation_tools().contains(&name);
+    name == SHARED_CONTEXT || Dialect::ALL.iter().any(delegates)
 }
 
 fn is_allowed(character: char) -> bool {
@@ -118,14 +137,11 @@ mod tests {
             ("", ""),
         ];
         let names = assign(&BTreeSet::from(["fetch"]), &served);
-        assert!(names.iter().all(|name| is_valid(name)), "{names:?}");
+        assert!(names.iter().all(|name| check_characters(name).is_ok()), "{names:?}");
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), served.len());
-        assert!(
-            !is_valid("")
-                && !is_valid("a b")
-                && !is_valid("a\n")
-                && !is_valid(&long)
-                && is_valid("a-B_9")
-        );
+        for name in ["", "a b", "a\n", &long] {
+            assert!(check_characters(name).is_err(), "{name:?}");
+        }
+        assert_eq!(check_characters("a-B_9"), Ok(()));
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl Toolbox {
         for (name, config) in &config.http {
             fixed.push(Arc::new(HttpTool::new(name, config, &http)?));
         }
-        check_names(&fixed)?;
+        check_names(&fixed, config)?;
         let servers: Vec<_> = config
             .mcp
             .iter()
@@ -145,20 +146,18 @@ pub(super) fn effect_unknown(tool: &dyn Tool) -> &'static str {
     }
 }
 
-fn check_names(tools: &[Arc<dyn Tool>]) -> Result<(), ToolConfigError> {
-    let mut taken = std::collections::HashSet::new();
+fn check_names(tools: &[Arc<dyn Tool>], config: &ToolsConfig) -> Result<(), ToolConfigError> {
+    for name in config.http.keys() {
+        names::check_http_tool_name(name)
+            .map_err(|why| ToolConfigError::new(format!("http.{name}"), why))?;
+    }
+    let mut taken = HashSet::new();
     for tool in tools {
         let name = &tool.definition().name;
-        let why = if !names::is_valid(name) {
-            "a tool's name has 1 to 64 letters, digits, `_` and `-`"
-        } else if names::is_reserved(name) {
-            "this name is reserved for a tool of Adjutant"
-        } else if !taken.insert(name) {
-            "another tool has this name"
-        } else {
-            continue;
-        };
-        return Err(ToolConfigError::new(name, why));
+        names::check_name(name).map_err(|why| ToolConfigError::new(name, why))?;
+        if !taken.insert(name) {
+            return Err(ToolConfigError::new(name, "another tool has this name"));
+        }
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ enum Action {
     Example(Example),
 }
 
-/// Print the effective config and all errors in it
+/// Print a summary of the config and all errors in it
 ///
 /// Reads the file, the environment and the agents' files as every other command does, but starts
 /// nothing. The exit code is 1 if there is an error.
@@ -176,13 +176,14 @@ fn as_text(config: &Config) -> String {
     }
     for agent in config.agents.values() {
         let definition = &agent.definition;
-        let spec = &definition.config;
-        let model = if spec.model.is_empty() { "the session's model" } else { &spec.model };
+        let agent_config = &definition.config;
+        let model =
+            if agent_config.model.is_empty() { "the session's model" } else { &agent_config.model };
         lines.push(format!(
             "agent   {}: {model}, {} turns, {} ({})",
             definition.name,
-            spec.max_turns,
-            list("tools", &spec.tools),
+            agent_config.max_turns,
+            list("tools", &agent_config.tools),
             agent.source
         ));
     }

@@ -16,6 +16,9 @@ use crate::moment::{age, as_rfc3339, parse_time};
 use crate::output::print_line;
 use crate::table::{Column, OutputStyle, items, table, text};
 
+/// The most tasks that the server returns in one page.
+const MAX_PAGE: usize = 500;
+
 /// Search the history of tasks, newest first; show or retry a task
 ///
 /// The history contains every task of every session, including collected ones, until its session is
@@ -151,13 +154,12 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let client = arguments.server.client()?;
     let mut query = arguments.filter.query();
     query.extend(arguments.cursor.map(|cursor| ("cursor", cursor)));
-    if client.format() == OutputFormat::Json {
-        query.push(("limit", arguments.limit.to_string()));
-        print_line(&client.get(&["v1", "tasks"], query).await?.text)?;
-        return Ok(Exit::Done.into());
-    }
     let TaskPage { tasks, next_cursor } =
         find(&client, query, usize::from(arguments.limit)).await?;
+    if client.format() == OutputFormat::Json {
+        print_line(&json!({"tasks": tasks, "next_cursor": next_cursor}).to_string())?;
+        return Ok(Exit::Done.into());
+    }
     if tasks.is_empty() {
         eprintln!("adjutant: no tasks found");
     } else {
@@ -184,7 +186,7 @@ async fn find(
     let mut tasks: Vec<Value> = Vec::new();
     loop {
         let mut page = query.clone();
-        page.push(("limit", (max_tasks - tasks.len()).to_string()));
+        page.push(("limit", (max_tasks - tasks.len()).min(MAX_PAGE).to_string()));
         let answer = client.get(&["v1", "tasks"], page).await?;
         tasks.extend(items(&answer.value, "tasks").iter().cloned());
         let next_cursor = Some(text(&answer.value, "next_cursor")).filter(|next| !next.is_empty());

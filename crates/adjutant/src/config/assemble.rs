@@ -73,6 +73,12 @@ pub fn section<'a>(table: &'a Table, path: &str) -> Option<&'a Table> {
     path.split('.').try_fold(table, |table, part| table.get(part)?.as_table())
 }
 
+/// The value at a dotted path.
+pub fn node<'a>(table: &'a Table, path: &str) -> Option<&'a Node> {
+    let (table_path, setting) = path.rsplit_once('.')?;
+    section(table, table_path)?.get(setting)
+}
+
 /// The names and values of the table at a dotted path; nothing if it does not exist.
 pub fn entries<'a>(table: &'a Table, path: &str) -> impl Iterator<Item = (&'a String, &'a Node)> {
     section(table, path).into_iter().flatten()

@@ -3,7 +3,7 @@
 
 use super::problem::{Findings, Location};
 use super::schema::{Kind, all_settings, dotted, kind_of, names_in};
-use super::suggest::{nearest, suggestion};
+use super::suggest::{choice, nearest, suggestion};
 use super::tree::{Node, Table, Value, read_toml_value};
 
 /// The whole config, without the settings that have errors.
@@ -226,10 +226,10 @@ fn one_of(words: &'static [&'static str], text: String) -> Result<String, String
     if words.contains(&text.as_str()) {
         return Ok(text);
     }
-    let all: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    let all = choice(words);
     Err(match nearest(&text, words.iter().copied()) {
-        Some(near) => format!("must be {}; did you mean {near:?}?", all.join(" or ")),
-        None => format!("must be {}", all.join(" or ")),
+        Some(near) => format!("must be {all}; did you mean {near:?}?"),
+        None => format!("must be {all}"),
     })
 }
 

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use adjutant_dialects::{DialectSettings, SettingKind, SettingRole};
 
-use super::assemble::{deserialize, section};
+use super::assemble::{deserialize, node, section};
 use super::problem::Findings;
 use super::schema::{Kind, Setting};
-use super::tree::{Node, Table};
+use super::tree::Table;
 
 static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
     let settings = adjutant_dialects::settings();
@@ -52,9 +52,4 @@ pub fn cap(table: &Table, findings: &mut Findings) -> Option<i32> {
         findings.error(&node.location, name, text);
     }
     i32::try_from(cap).ok()
-}
-
-fn node<'a>(table: &'a Table, name: &str) -> Option<&'a Node> {
-    let (table_name, setting) = name.rsplit_once('.')?;
-    section(table, table_name)?.get(setting)
 }

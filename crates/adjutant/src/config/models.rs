@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use adjutant_worker::model::ModelConfig;
+use adjutant_worker::model::{ModelConfig, Wire};
 
 use super::assemble::{conflict, deserialize_node, entries};
 use super::problem::Findings;
 use super::schema::{Kind, Setting, at_least, dotted, settings};
-use super::suggest::suggestion;
+use super::suggest::{choice, suggestion};
 use super::tree::Table;
 
 /// In USD per million tokens.
@@ -16,7 +16,7 @@ const PRICE: Kind = Kind::Number { min: 0.0, max: 1e6 };
 pub const SETTINGS: &[Setting] = settings! {
     "default_model" => Kind::Text,
     "model_aliases" => Kind::TextTable,
-    "models.*.wire" => Kind::OneOf(&["openai", "anthropic"]),
+    "models.*.wire" => Kind::OneOf(Wire::WORDS),
     "models.*.base_url" => Kind::Url,
     "models.*.api_key_env" => Kind::Text,
     "models.*.api_key_file" => Kind::Path,
@@ -104,7 +104,7 @@ pub fn read(table: &Table, findings: &mut Findings) -> BTreeMap<String, ModelCon
         }
         conflict(model, &dotted_name, ["api_key_env", "api_key_file"], findings);
         if !model.contains_key("wire") {
-            let text = "is required: \"openai\" or \"anthropic\"";
+            let text = format!("is required: {}", choice(Wire::WORDS));
             findings.missing(&node.key, dotted(&dotted_name, "wire"), text);
             continue;
         }

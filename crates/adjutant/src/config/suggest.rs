@@ -32,6 +32,12 @@ pub fn suggestion<'a>(
     }
 }
 
+/// The allowed words of a setting, quoted.
+pub fn choice(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    quoted.join(" or ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

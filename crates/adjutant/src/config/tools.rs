@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use adjutant_agent::{SHARED_CONTEXT, SUBAGENT};
-use adjutant_worker::tools::ToolsConfig;
+use adjutant_worker::tools::{
+    BUILT_IN_TOOLS, Enabled, ToolsConfig, check_characters, check_http_tool_name,
+};
 
-use super::assemble::{conflict, deserialize_node, entries, section};
-use super::problem::{Findings, Location};
+use super::assemble::{conflict, deserialize_node, entries, node, section};
+use super::problem::Findings;
 use super::schema::{CALL_SECONDS, Kind, Setting, at_least, dotted, settings};
 use super::suggest::suggestion;
 use super::tree::{Node, Table};
@@ -42,15 +44,6 @@ pub const SETTINGS: &[Setting] = settings! {
     "tools.mcp.*.deny" => Kind::TextList,
 };
 
-/// The longest tool name that model providers accept.
-const MAX_TOOL_NAME: usize = 64;
-
-/// Built-in tools that need no setting.
-const BUILT_IN: [&str; 2] = [SHARED_CONTEXT, "fetch"];
-
-/// Built-in tools that need `tools.files.root`.
-const OF_FILES: [&str; 3] = ["read_file", "list_files", "search_files"];
-
 /// The tools that are known before any MCP server has listed its tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
@@ -73,13 +66,24 @@ impl ToolNames {
     pub fn find(&self, name: &str) -> ToolLookup {
         if self.tools.contains(name) {
             ToolLookup::Known
-        } else if OF_FILES.contains(&name) && self.servers.is_empty() {
-            ToolLookup::Unknown(format!("the tool {name} needs a folder: set tools.files.root"))
         } else if self.servers.is_empty() {
-            let names: Vec<&str> = self.tools.iter().map(String::as_str).collect();
-            ToolLookup::Unknown(format!("unknown tool {name:?}; {}", suggestion(name, names)))
+            ToolLookup::Unknown(self.why_unknown(name))
         } else {
             ToolLookup::Possible
+        }
+    }
+
+    fn why_unknown(&self, name: &str) -> String {
+        let built_in = BUILT_IN_TOOLS.iter().find(|tool| tool.name == name);
+        match built_in.map(|tool| tool.enabled) {
+            Some(Enabled::If(setting)) => format!("the tool {name} is disabled: set {setting}"),
+            Some(Enabled::Unless(setting)) => {
+                format!("the tool {name} is disabled: {setting} is false")
+            }
+            Some(Enabled::Always) | None => {
+                let names: Vec<&str> = self.tools.iter().map(String::as_str).collect();
+                format!("unknown tool {name:?}; {}", suggestion(name, names))
+            }
         }
     }
 
@@ -137,39 +141,29 @@ impl ToolNames {
 
 pub fn names(table: &Table, findings: &mut Findings) -> ToolNames {
     let mut names = ToolNames::default();
-    names.tools.extend(BUILT_IN.iter().map(|name| (*name).to_owned()));
-    let fetch = section(table, "tools.fetch").and_then(|fetch| fetch.get("enabled"));
-    if fetch.is_some_and(|enabled| !enabled.is_true()) {
-        names.tools.remove("fetch");
-    }
-    if section(table, "tools.files").is_some_and(|files| files.contains_key("root")) {
-        names.tools.extend(OF_FILES.iter().map(|name| (*name).to_owned()));
-    }
+    names.tools.insert(SHARED_CONTEXT.to_owned());
+    let built_in = BUILT_IN_TOOLS.iter().filter(|tool| is_enabled(tool.enabled, table));
+    names.tools.extend(built_in.map(|tool| tool.name.to_owned()));
     for (name, node) in entries(table, "tools.http") {
-        let dotted_name = dotted("tools.http", name);
-        if BUILT_IN.contains(&name.as_str())
-            || OF_FILES.contains(&name.as_str())
-            || name == SUBAGENT
-        {
-            let text = "this is the name of a built-in tool; choose another";
-            findings.error(&node.key, dotted_name, text);
-        } else {
-            check_name(name, &node.key, &dotted_name, findings);
-            names.tools.insert(name.clone());
+        if let Err(why) = check_http_tool_name(name) {
+            findings.error(&node.key, dotted("tools.http", name), why);
         }
+        names.tools.insert(name.clone());
     }
     for (name, node) in entries(table, "tools.mcp") {
-        check_name(name, &node.key, &dotted("tools.mcp", name), findings);
+        if let Err(why) = check_characters(name) {
+            findings.error(&node.key, dotted("tools.mcp", name), why);
+        }
         names.servers.insert(name.clone());
     }
     names
 }
 
-fn check_name(name: &str, location: &Location, dotted_name: &str, findings: &mut Findings) {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(allowed) {
-        let text = "a tool name has 1 to 64 characters: letters, digits, _ and -";
-        findings.error(location, dotted_name, text);
+fn is_enabled(enabled: Enabled, table: &Table) -> bool {
+    match enabled {
+        Enabled::Always => true,
+        Enabled::Unless(setting) => node(table, setting).is_none_or(Node::is_true),
+        Enabled::If(setting) => node(table, setting).is_some(),
     }
 }
 

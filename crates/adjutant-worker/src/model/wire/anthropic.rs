@@ -12,15 +12,9 @@ use crate::model::parameters::Parameters;
 use crate::model::partial_answer::{Content, PartialAnswer};
 use crate::model::{CallError, Secret, TokenLimit};
 
-const NAME: &str = "anthropic";
-
 pub(super) struct Anthropic;
 
 impl WireFormat for Anthropic {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn default_base_url(&self) -> &'static str {
         "https://api.anthropic.com"
     }

@@ -15,10 +15,6 @@ use crate::model::{CallError, Secret, TokenLimit};
 pub(super) struct OpenAi;
 
 impl WireFormat for OpenAi {
-    fn name(&self) -> &'static str {
-        "openai"
-    }
-
     fn default_base_url(&self) -> &'static str {
         "https://api.openai.com/v1"
     }

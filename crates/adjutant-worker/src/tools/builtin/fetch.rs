@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use adjutant_agent::{NetworkPolicy, Replay, ToolDefinition};
 use futures::future::BoxFuture;
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, LOCATION};
@@ -7,9 +9,19 @@ use serde_json::json;
 use super::arguments::Arguments;
 use super::html;
 use crate::tools::http_client::{Body, HttpClients, content_type, describe};
-use crate::tools::{FetchConfig, Limits, Tool, ToolCall};
+use crate::tools::{FetchConfig, Limits, Tool, ToolCall, ToolConfigError, ToolsConfig};
+
+pub(super) const NAME: &str = "fetch";
 
 const MAX_REDIRECTS: usize = 5;
+
+pub(super) fn tool(
+    config: &ToolsConfig,
+    http: &HttpClients,
+) -> Result<Option<Arc<dyn Tool>>, ToolConfigError> {
+    let tool = || -> Arc<dyn Tool> { Arc::new(Fetch::new(&config.fetch, http)) };
+    Ok(config.fetch.enabled.then(tool))
+}
 
 /// `fetch`: gets a web page as text.
 pub(in crate::tools) struct Fetch {
@@ -25,7 +37,7 @@ impl Fetch {
         let policy = NetworkPolicy::of(config.allow_private);
         Self {
             definition: ToolDefinition {
-                name: "fetch".to_owned(),
+                name: NAME.to_owned(),
                 description:
                     "Gets a web page or another text from the internet by its URL. HTML comes as plain text; \
                               text, JSON and XML come as they are; other types are refused."

@@ -1,9 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use adjutant_agent::Replay;
 
 use super::config;
-use crate::tools::{McpEndpoint, Toolbox, ToolsConfig};
+use crate::tools::{BUILT_IN_TOOLS, McpEndpoint, Toolbox, ToolsConfig};
 
 #[test]
 fn the_contracts_example_is_understood() {
@@ -111,13 +112,13 @@ async fn a_tool_that_cannot_be_built_is_refused_at_the_start_by_its_name() {
         ),
         (
             "[http.fetch]\ndescription = ''\nurl = 'http://example.com'".into(),
-            "another tool has this name",
+            "tools.http.fetch: this is the name of a built-in tool",
         ),
         (
-            "[http.subagent]\ndescription = ''\nurl = 'http://example.com'".into(),
-            "this name is reserved",
+            "[http.AgentTool]\ndescription = ''\nurl = 'http://example.com'".into(),
+            "tools.http.AgentTool: this name is reserved",
         ),
-        ("[http.'a b']\ndescription = ''\nurl = 'http://example.com'".into(), "1 to 64 letters"),
+        ("[http.'a b']\ndescription = ''\nurl = 'http://example.com'".into(), "1 to 64 characters"),
         (
             "[files]\nroot = '/no/such/folder'".into(),
             "tools.files.root: /no/such/folder: There is nothing",
@@ -132,6 +133,16 @@ async fn a_tool_that_cannot_be_built_is_refused_at_the_start_by_its_name() {
         let error = Toolbox::start(&config(&text), Vec::new()).err().unwrap().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+}
+
+#[tokio::test]
+async fn every_built_in_tool_is_registered_by_its_name() {
+    let tools = Toolbox::start(&config("[files]\nroot = '.'"), Vec::new()).unwrap();
+    let registered: BTreeSet<String> =
+        tools.all_definitions().into_iter().map(|tool| tool.name).collect();
+    let built_in: BTreeSet<String> =
+        BUILT_IN_TOOLS.iter().map(|tool| tool.name.to_owned()).collect();
+    assert_eq!(registered, built_in);
 }
 
 #[test]

@@ -265,12 +265,12 @@ fn name(pace: Pace, loops: usize) -> String {
 }
 
 fn task(name: &str, id: &str) -> NewTask {
-    let spec = AgentConfig {
+    let agent_config = AgentConfig {
         system_prompt: SYSTEM_PROMPT.to_owned(),
         model: model::NAME.to_owned(),
         ..AgentConfig::default()
     };
-    let config: Map<String, Value> = serde_json::to_value(spec)
+    let config: Map<String, Value> = serde_json::to_value(agent_config)
         .ok()
         .and_then(|value| value.as_object().cloned())
         .unwrap_or_default();

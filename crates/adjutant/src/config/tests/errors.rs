@@ -128,6 +128,10 @@ fn missing_and_conflicting_settings_of_models_and_tools_are_errors() {
             "adjutant.toml:1:13: tools.http.fetch: this is the name of a built-in tool; choose another",
         ),
         (
+            "[tools.http.AgentTool]\nurl = 'http://x'\ndescription = 'x'\n",
+            "adjutant.toml:1:13: tools.http.AgentTool: this name is reserved for a tool of Adjutant; choose another",
+        ),
+        (
             "[tools.http.\"a b\"]\nurl = 'http://x'\ndescription = 'x'\n",
             "adjutant.toml:1:13: tools.http.\"a b\": a tool name has 1 to 64 characters: letters, digits, _ and -",
         ),
@@ -170,7 +174,11 @@ fn an_invalid_agent_is_an_error() {
         ),
         (
             agent("system_prompt = 'p'\ntools = ['read_file']\n"),
-            "adjutant.toml:6:10: agents.a.tools: the tool read_file needs a folder: set tools.files.root",
+            "adjutant.toml:6:10: agents.a.tools: the tool read_file is disabled: set tools.files.root",
+        ),
+        (
+            agent("system_prompt = 'p'\ntools = ['fetch']\n[tools.fetch]\nenabled = false\n"),
+            "adjutant.toml:6:10: agents.a.tools: the tool fetch is disabled: tools.fetch.enabled is false",
         ),
         (
             agent("system_prompt = 'p'\nmax_turns = 0\n"),

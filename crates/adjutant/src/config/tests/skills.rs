@@ -29,12 +29,12 @@ fn skills_come_from_tables_and_from_folders_and_agents_get_their_texts() {
         (pdf.description.as_str(), pdf.instructions.as_str()),
         ("Fills forms", "# Forms\n\nFill them.")
     );
-    let spec = &config.agents["reader"].definition.config;
+    let agent_config = &config.agents["reader"].definition.config;
     assert_eq!(
-        spec.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(),
+        agent_config.skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>(),
         ["sql", "pdf-forms"]
     );
-    assert_eq!(spec.skills[0].instructions, "Count first.");
+    assert_eq!(agent_config.skills[0].instructions, "Count first.");
     assert_eq!(config.skills["plain"].definition.tools, ["fetch"]);
     assert!(
         dir.warnings()

@@ -3,7 +3,7 @@ use adjutant_agent::{
 };
 use serde_json::{Value, json};
 
-use super::NAME;
+use crate::model::Wire;
 use crate::model::parameters::{Parameters, ToolOffer};
 
 /// Cache breakpoints in the conversation. With those of the system prompt and the tools there are
@@ -97,7 +97,7 @@ fn block(block: &Block) -> Option<Value> {
     match block {
         Block::Text { text: content } => has_text(content).then(|| text(content)),
         Block::ToolUse(call) => Some(tool_use(call)),
-        Block::Opaque { wire, value } => (wire == NAME).then(|| value.clone()),
+        Block::Opaque { wire, value } => (wire == Wire::Anthropic.as_str()).then(|| value.clone()),
     }
 }
 

@@ -1,10 +1,10 @@
 use adjutant_agent::StopReason;
 use serde_json::Value;
 
-use crate::model::CallError;
 use crate::model::error::from_body;
 use crate::model::partial_answer::{Content, Part, PartialAnswer, PartialToolCall};
 use crate::model::price::TokenCounts;
+use crate::model::{CallError, Wire};
 
 /// Adds one event of a stream. Ignores unknown events, as the vendor asks clients to do.
 pub(super) fn add_event(
@@ -88,9 +88,11 @@ fn start(
                 arguments,
             })
         }
-        Some(_) => {
-            Content::Opaque { wire: super::NAME, value: block.clone(), input: String::new() }
-        }
+        Some(_) => Content::Opaque {
+            wire: Wire::Anthropic.as_str(),
+            value: block.clone(),
+            input: String::new(),
+        },
         None => return Ok(()),
     };
     answer.reserve(block.to_string().len())?;

@@ -13,25 +13,45 @@ use adjutant_agent::{Replay, ToolDefinition};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use crate::tools::{FilesConfig, Tool, ToolCall};
+use crate::tools::http_client::HttpClients;
+use crate::tools::{Tool, ToolCall, ToolConfigError, ToolsConfig};
 use root::Root;
 
-pub(super) fn tools(config: &FilesConfig) -> Result<Vec<Arc<dyn Tool>>, String> {
-    let root = Arc::new(Root::new(&config.root, config.max_bytes)?);
-    let tool = |name: &str, description: &str, input_schema: Value, run: Run| -> Arc<dyn Tool> {
-        let definition = ToolDefinition {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            input_schema,
-            replay: Replay::Safe,
-        };
-        Arc::new(FileTool { definition, root: root.clone(), run })
-    };
-    Ok(vec![
-        tool("read_file", read::DESCRIPTION, read::input_schema(), read::read),
-        tool("list_files", list::DESCRIPTION, list::input_schema(), list::list),
-        tool("search_files", search::DESCRIPTION, search::input_schema(), search::search),
-    ])
+pub(super) const READ_FILE: &str = "read_file";
+pub(super) const LIST_FILES: &str = "list_files";
+pub(super) const SEARCH_FILES: &str = "search_files";
+
+type NewTool = Result<Option<Arc<dyn Tool>>, ToolConfigError>;
+
+pub(super) fn read_file(config: &ToolsConfig, _: &HttpClients) -> NewTool {
+    let (description, input_schema) = (read::DESCRIPTION, read::input_schema());
+    file_tool(config, definition(READ_FILE, description, input_schema), read::read)
+}
+
+pub(super) fn list_files(config: &ToolsConfig, _: &HttpClients) -> NewTool {
+    let (description, input_schema) = (list::DESCRIPTION, list::input_schema());
+    file_tool(config, definition(LIST_FILES, description, input_schema), list::list)
+}
+
+pub(super) fn search_files(config: &ToolsConfig, _: &HttpClients) -> NewTool {
+    let (description, input_schema) = (search::DESCRIPTION, search::input_schema());
+    file_tool(config, definition(SEARCH_FILES, description, input_schema), search::search)
+}
+
+fn definition(name: &str, description: &str, input_schema: Value) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema,
+        replay: Replay::Safe,
+    }
+}
+
+fn file_tool(config: &ToolsConfig, definition: ToolDefinition, run: Run) -> NewTool {
+    let Some(config) = &config.files else { return Ok(None) };
+    let root = Root::new(&config.root, config.max_bytes)
+        .map_err(|why| ToolConfigError::new("files.root", why))?;
+    Ok(Some(Arc::new(FileTool { definition, root: Arc::new(root), run })))
 }
 
 type Run = fn(&Root, &Value) -> Result<String, String>;
