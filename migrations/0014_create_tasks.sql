@@ -32,63 +32,59 @@ end $$;
 
 -- Gives each task the configuration that it keeps: of the agent that it names (the session's own,
 -- or else the config file's, or else a free-form agent, if the operator allows these), or of the
--- "config" in its options. A task whose agent is unknown has no configuration afterwards.
-create function resolve_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
+-- "config" in its options. p_models are the models of the sessions. A task whose agent is unknown
+-- gets no configuration.
+create function resolve_agents_1(
+    p_sessions bigint[], p_models text[], p_agents text[], p_options jsonb[], p_operator jsonb,
+    out agent_versions integer[], out loss_rules text[], out configs jsonb[]
+) language plpgsql as $$
+#variable_conflict use_column
 begin
-    with given as materialized (
+    with combinations as materialized (
         -- Equal tasks are resolved once: most tasks of a call are for the same few agents.
-        select
-            e.*, s.model, own.session as own_session,
-            min(e.place) over (partition by e.agent, e.options, s.model, own.session) as first
-        from unnest(t.sessions, t.agents, t.options) with ordinality e (session, agent, options, place)
-        join session s on s.id = e.session
+        select e.agent, e.options, e.model, own.session as own_session, array_agg(e.place) as places
+        from unnest(p_sessions, p_agents, p_options, p_models) with ordinality e (session, agent, options, model, place)
         left join lateral (
             select a.session from agent a where a.session = e.session and a.name = e.agent limit 1
         ) own on true
+        group by 1, 2, 3, 4
     ), resolved as materialized (
         select
-            g.place, a.version, a.loss_rule,
-            resolve_config_1(a.config, coalesce(g.options, '{}'), g.model, p_operator) as config
-        from given g
+            c.places, a.version, a.loss_rule,
+            resolve_config_1(a.config, coalesce(c.options, '{}'), c.model, p_operator) as config
+        from combinations c
         left join lateral (
             select a.*
             from agent a
-            where a.session = g.own_session and a.name = g.agent
+            where a.session = c.own_session and a.name = c.agent
             order by a.version desc
             limit 1
         ) own on true
         left join lateral (
             select a.*
             from agent a
-            where a.session is null and a.name = g.agent and g.own_session is null
+            where a.session is null and a.name = c.agent and c.own_session is null
             order by a.version desc
             limit 1
         ) listed on listed.gone_at is null
         cross join lateral (
-            select coalesce(own.definition, listed.definition, free_form_agent_1(p_operator, g.agent)) as definition
+            select coalesce(own.definition, listed.definition, free_form_agent_1(p_operator, c.agent)) as definition
         ) d
         cross join lateral (
             select
                 d.definition -> 'config' as config,
                 d.definition ->> 'on_worker_loss' as loss_rule,
                 coalesce(own.version, listed.version, 0) as version
-            where not coalesce(g.options ? 'config', false)
+            where not coalesce(c.options ? 'config', false)
             union all
-            select g.options -> 'config', g.options ->> 'on_worker_loss', (g.options ->> 'agent_version')::integer
-            where g.options ? 'config'
+            select c.options -> 'config', c.options ->> 'on_worker_loss', (c.options ->> 'agent_version')::integer
+            where c.options ? 'config'
         ) a
-        where g.place = g.first
     )
     select array_agg(o.version), array_agg(o.loss_rule), array_agg(o.config)
-    into t.agent_versions, t.loss_rules, t.configs
-    from (
-        select r.* from given g join resolved r on r.place = g.first order by g.place
-    ) o;
-    return t;
+    into agent_versions, loss_rules, configs
+    from (select r.* from resolved r cross join unnest(r.places) p (place) order by p.place) o;
 end $$;
-select plan_by_index('resolve_agents_1');
--- A batch of 1000 different tasks would compare a million pairs otherwise.
-alter function resolve_agents_1 set enable_hashjoin = on;
 
 -- Inserts tasks with their events, and numbers them: nothing else inserts into task. The first
 -- p_room tasks of each session enter the queue at once; the caller knows that its window has room
@@ -142,4 +138,3 @@ begin
     select array_agg(g.number order by g.place) into numbers from given g;
     return numbers;
 end $$;
-select plan_by_index('create_tasks_1');

@@ -84,7 +84,6 @@ begin
     end if;
     return case when span = 0 then s.max_active end;
 end $$;
-select plan_by_index('check_room_1');
 
 -- Checks that new tasks keep within the limits of their tenant. Needs the tenant's lock.
 create function check_tenant_tasks_1(p_tenant text, p_max_active bigint, p_max_queued bigint, p_can_wait boolean)
@@ -132,18 +131,22 @@ begin
     where c.parent = p_by.task and c.call = p_by.call
     order by c.number;
 end $$;
-select plan_by_index('children_of_call_1');
 
 -- Resolves the agents of tasks of one session, and refuses unknown ones.
-create function resolve_known_agents_1(t new_tasks, p_operator jsonb) returns new_tasks language plpgsql as $$
+create function resolve_known_agents_1(
+    s session, p_agents text[], p_options jsonb[], p_operator jsonb,
+    out agent_versions integer[], out loss_rules text[], out configs jsonb[]
+) language plpgsql as $$
 declare
-    resolved new_tasks := resolve_agents_1(t, p_operator);
-    unknown integer := array_position(resolved.configs, null);
+    places integer[] := array[cardinality(p_agents)];
+    unknown integer;
 begin
+    select r.* into agent_versions, loss_rules, configs
+    from resolve_agents_1(array_fill(s.id, places), array_fill(s.model, places), p_agents, p_options, p_operator) r;
+    unknown := array_position(configs, null);
     if unknown is not null then
-        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
+        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', p_agents[unknown]));
     end if;
-    return resolved;
 end $$;
 
 -- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows,
@@ -163,43 +166,46 @@ begin
         perform settle_1(waiting);
     end if;
 end $$;
-select plan_by_index('settle_new_1');
 
 -- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded
 -- by the depth of their tree only; they enter the queue behind the session's other tasks.
-create function check_spawn_1(s session, p_parent task, t new_tasks, p_can_wait boolean) returns integer language plpgsql as $$
+create function check_spawn_1(s session, p_depth smallint, p_options jsonb, p_wanted integer, p_can_wait boolean)
+returns integer language plpgsql as $$
 begin
     if s.archived_at is not null then
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
-    elsif p_parent.depth >= 10 then
+    elsif p_depth >= 10 then
         perform refuse('INVALID_ARGUMENT', 'depth: a tree of tasks is at most 10 deep');
     end if;
-    if t.options[1] ? 'quota' then
-        perform check_quota_1(s, t.options[1]);
+    if p_options ? 'quota' then
+        perform check_quota_1(s, p_options);
     end if;
-    return case when p_parent.id is null then check_room_1(s, cardinality(t.ids), p_can_wait) end;
+    return case when p_depth is null then check_room_1(s, p_wanted, p_can_wait) end;
 end $$;
 
--- The answer of a spawn; s is the session before it. With p_ahead the tasks are the last of their
--- queue, behind this many others.
-create function spawn_answer_1(s session, t new_tasks, p_ahead integer)
+-- The answer of a spawn. With p_ahead the tasks are the last of their queue, behind this many
+-- others.
+create function spawn_answer_1(t new_tasks, p_numbers integer[], p_ahead integer)
 returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 begin
-    if p_ahead is not null then
+    if p_ahead is null then
         return query
-        select
-            e.id, (s.next_number + e.place - 1)::integer, 'queued', least(1000, p_ahead + e.place - 1)::integer,
-            time_limit_1(e.config)
-        from unnest(t.ids, t.configs) with ordinality e (id, config, place);
+        select c.id, c.number, c.state::text, p.place, time_limit_1(c.config)
+        from task c
+        left join queue_positions_1(t.sessions[1], t.ids) p on p.task = c.id
+        where c.session = t.sessions[1] and c.number = any(p_numbers)
+        order by c.number;
         return;
     end if;
-    return query
-    select c.id, c.number, c.state::text, p.place, time_limit_1(c.config)
-    from task c
-    left join queue_positions_1(s.id, t.ids) p on p.task = c.id
-    where c.session = s.id and c.number >= s.next_number and c.number < s.next_number + cardinality(t.ids)
-    order by c.number;
+    state := 'queued';
+    for place in 1..cardinality(t.ids) loop
+        id := t.ids[place];
+        number := p_numbers[place];
+        queue_position := least(1000, p_ahead + place - 1);
+        timeout_s := time_limit_1(t.configs[place]);
+        return next;
+    end loop;
 end $$;
 alter function spawn_answer_1 set enable_hashjoin = on;
 
@@ -220,6 +226,7 @@ declare
     is_special boolean;
     room integer;
     ahead integer;
+    numbers integer[];
     -- A parent's keys are separate from the orchestrator's.
     own_key text := coalesce(p_by.task || '/', '') || p_key.key;
     answer jsonb;
@@ -249,9 +256,9 @@ begin
             coalesce(bool_or(o.options ?| array['delay_s', 'depends_on', 'snapshot']), false)
         into can_wait, is_special
         from unnest(t.options) o (options);
-        room := check_spawn_1(s, above, t, can_wait);
+        room := check_spawn_1(s, above.depth, t.options[1], cardinality(t.ids), can_wait);
         if t.configs is null then
-            t := resolve_known_agents_1(t, p_operator);
+            select r.* into t.agent_versions, t.loss_rules, t.configs from resolve_known_agents_1(s, t.agents, t.options, p_operator) r;
             if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
                 return;
             end if;
@@ -261,7 +268,7 @@ begin
         elsif room is not null and t.pools[1] = all(t.pools) and t.priorities[1] = all(t.priorities) then
             ahead := queue_length_1(s.tenant, t.pools[1], t.priorities[1]);
         end if;
-        perform create_tasks_1(t, above, p_by.call, room);
+        numbers := create_tasks_1(t, above, p_by.call, room);
         if is_special then
             perform settle_new_1(s, t, above);
         end if;
@@ -275,10 +282,10 @@ begin
             perform check_tenant_tasks_1(s.tenant, p_limits[1], p_limits[2], can_wait);
         end if;
         if own_key is null then
-            return query select a.* from spawn_answer_1(s, t, ahead) a;
+            return query select a.* from spawn_answer_1(t, numbers, ahead) a;
             return;
         end if;
-        answer := (select jsonb_agg(a order by a.number) from spawn_answer_1(s, t, ahead) a);
+        answer := (select jsonb_agg(a order by a.number) from spawn_answer_1(t, numbers, ahead) a);
         perform store_answer_1(s.id, p_key.action, own_key, p_key.body, answer);
     end if;
     return query
@@ -288,17 +295,20 @@ begin
 end $$;
 select plan_by_index('spawn_1');
 
--- The places of tasks that can be created now: in sessions that p_locked names, with room for them.
--- As in check_room_1, at most all tasks since the oldest unfinished one are unfinished. If fewer
--- tasks are unfinished than may be active, all that could be admitted have been, and none is before
--- these.
-create function places_with_room_1(t new_tasks, p_locked bigint[]) returns integer[] language plpgsql as $$
+-- The places of tasks that can be created now, their tenants and models: in sessions that p_locked
+-- names, with room for them. As in check_room_1, at most all tasks since the oldest unfinished one
+-- are unfinished. If fewer tasks are unfinished than may be active, all that could be admitted have
+-- been, and none is before these.
+create function places_with_room_1(
+    p_sessions bigint[], p_locked bigint[], out places integer[], out tenants text[], out models text[]
+) language plpgsql as $$
 begin
-    return array(
-        select f.place::integer
+    select array_agg(f.place::integer), array_agg(f.tenant), array_agg(f.model) into places, tenants, models
+    from (
+        select f.place, s.tenant, s.model
         from (
             select e.session, e.place, row_number() over (partition by e.session order by e.place) as k
-            from unnest(t.sessions) with ordinality e (session, place)
+            from unnest(p_sessions) with ordinality e (session, place)
             where e.session = any(p_locked)
         ) f
         join session s on s.id = f.session
@@ -310,22 +320,27 @@ begin
             limit 1
         ), 0)
         order by f.place
-    );
+    ) f;
 end $$;
-select plan_by_index('places_with_room_1');
 
 -- How many tasks of the same tenant will be before each of these when they are queued.
-create function positions_at_back_1(t new_tasks) returns integer[] language plpgsql as $$
+create function positions_at_back_1(p_tenants text[], p_pools text[], p_priorities smallint[]) returns integer[] language plpgsql as $$
+declare
+    ahead integer;
 begin
+    -- Most servers serve one tenant, one pool and one priority at a time.
+    if p_tenants[1] = all(p_tenants) and p_pools[1] = all(p_pools) and p_priorities[1] = all(p_priorities) then
+        ahead := queue_length_1(p_tenants[1], p_pools[1], p_priorities[1]);
+        return array(select least(1000, ahead + n) from generate_series(0, cardinality(p_pools) - 1) n);
+    end if;
     return array(
         with given as materialized (
             select
-                e.*, s.tenant,
+                e.*,
                 count(*) over (
-                    partition by s.tenant, e.pool order by e.priority desc, e.place rows unbounded preceding
+                    partition by e.tenant, e.pool order by e.priority desc, e.place rows unbounded preceding
                 ) - 1 as before
-            from unnest(t.sessions, t.pools, t.priorities) with ordinality e (session, pool, priority, place)
-            join session s on s.id = e.session
+            from unnest(p_tenants, p_pools, p_priorities) with ordinality e (tenant, pool, priority, place)
         ), ahead as materialized (
             select o.*, queue_length_1(o.tenant, o.pool, o.priority) as tasks
             from (select distinct g.tenant, g.pool, g.priority from given g) o
@@ -336,7 +351,6 @@ begin
         order by g.place
     );
 end $$;
-select plan_by_index('positions_at_back_1');
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
 -- more than one of them. Only plain tasks are created: without dependencies and delay, for a known
@@ -346,38 +360,42 @@ create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text
 returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 declare
-    places integer[];
+    fit record;
     known integer[];
     positions integer[];
     numbers integer[];
 begin
     perform commit_durably_1();
-    places := places_with_room_1(t, array(
+    fit := places_with_room_1(t.sessions, array(
         select s.id
         from session s
         where s.id = any(t.sessions) and s.archived_at is null
         order by s.id
         for no key update skip locked
     ));
-    if cardinality(places) < cardinality(t.ids) then
-        t := pick_tasks_1(t, places);
+    if fit.places is null then
+        return;
+    elsif cardinality(fit.places) < cardinality(t.ids) then
+        t := pick_tasks_1(t, fit.places);
     end if;
-    t := resolve_agents_1(t, p_operator);
+    select r.* into t.agent_versions, t.loss_rules, t.configs
+    from resolve_agents_1(t.sessions, fit.models, t.agents, t.options, p_operator) r;
     if array_position(t.configs, null) is not null then
         known := array(select e.k::integer from unnest(t.configs) with ordinality e (config, k) where e.config is not null);
+        if cardinality(known) = 0 then
+            return;
+        end if;
         t := pick_tasks_1(t, known);
-        places := array(select places[k] from unnest(known) k);
+        fit.places := array(select fit.places[k] from unnest(known) k);
+        fit.tenants := array(select fit.tenants[k] from unnest(known) k);
     end if;
-    if t.ids is null then
-        return;
-    end if;
-    positions := positions_at_back_1(t);
+    positions := positions_at_back_1(fit.tenants, t.pools, t.priorities);
     numbers := create_tasks_1(t, null, null, cardinality(t.ids));
     if cardinality(p_notices) > 0 then
         perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     end if;
     return query
     select e.place, e.id, e.number, e.position, time_limit_1(e.config)
-    from unnest(places, t.ids, numbers, positions, t.configs) e (place, id, number, position, config);
+    from unnest(fit.places, t.ids, numbers, positions, t.configs) e (place, id, number, position, config);
 end $$;
 select plan_by_index('spawn_concurrent_1');

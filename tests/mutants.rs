@@ -230,7 +230,7 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[(
             "spawn_1",
             "    if own_key is not null then\n        answer",
-            "    if t.configs is null then t := resolve_known_agents_1(t, p_operator); end if;
+            "    if not exists (select from agent_1(s.id, t.agents[1])) then perform refuse('AGENT_NOT_FOUND', ''); end if;
              if own_key is not null then\n        answer",
         )],
     },

@@ -20,7 +20,7 @@ mod webhooks;
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use adjutant_agent::ErrorCode;
 use adjutant_dialects::{Answer, Dialect, ParsedCall, ToolCall};
@@ -104,8 +104,9 @@ pub(crate) struct Shared {
     authenticator: Authenticator,
     request_limiter: Option<RateLimiter<String>>,
     status_limiter: Option<RateLimiter<(String, String)>>,
-    /// The body of `/openapi.json`.
-    openapi: String,
+    /// The body of `/openapi.json`. It is built at the first request: building it takes memory
+    /// that the process would keep.
+    openapi: OnceLock<String>,
 }
 
 impl Shared {
@@ -114,7 +115,7 @@ impl Shared {
             authenticator: Authenticator::new(service.store.clone(), address),
             request_limiter: settings.tenant_requests_per_s.map(RateLimiter::new),
             status_limiter: settings.session_status_per_s.map(RateLimiter::new),
-            openapi: openapi::document(&service.policy).to_string(),
+            openapi: OnceLock::new(),
             service,
             settings,
         }

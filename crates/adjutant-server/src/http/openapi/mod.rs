@@ -56,7 +56,8 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     _: SameOrigin,
 ) -> ([(HeaderName, &'static str); 1], String) {
-    ([(CONTENT_TYPE, "application/json")], shared.openapi.clone())
+    let body = shared.openapi.get_or_init(|| document(&shared.service.policy).to_string());
+    ([(CONTENT_TYPE, "application/json")], body.clone())
 }
 
 /// Paths that need no key.

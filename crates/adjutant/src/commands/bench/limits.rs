@@ -29,13 +29,13 @@ pub fn pgbench(postgres: &PrivatePostgres) -> anyhow::Result<PathBuf> {
 /// Tasks per second, one at a time: a claim with SKIP LOCKED and an update that finishes the task,
 /// in two transactions, without a cap.
 pub async fn naive(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
-    store.fill_yardstick(i64::try_from(seconds * 8_000)?).await?;
+    store.fill_yardstick(i64::try_from(seconds * 30_000)?).await?;
     run(pgbench, url, include_str!("naive.sql"), seconds, &clients()).await
 }
 
 /// Like [`naive`], with 50 tasks per transaction.
 pub async fn batch(pgbench: &Path, store: &Store, url: &str, seconds: u64) -> anyhow::Result<f64> {
-    store.fill_yardstick(i64::try_from(seconds * 50_000)?).await?;
+    store.fill_yardstick(i64::try_from(seconds * 100_000)?).await?;
     Ok(BATCH * run(pgbench, url, include_str!("batch.sql"), seconds, &clients()).await?)
 }
 
