@@ -1,7 +1,8 @@
 //! `adjutant work` as a process.
 
 use std::ops::{Deref, DerefMut};
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
 use adjutant_agent::WorkerId;
 
@@ -47,6 +48,13 @@ impl WorkerProcess {
     /// As [`WorkerProcess::on`], but it dies or stops at a fault point: `before_end:kill`.
     pub fn with_fault(url: &str, fault: &str) -> Self {
         Self::start(simulate(url).env("ADJUTANT_FAULT", fault))
+    }
+
+    /// Runs a worker until a fault point kills it, which may be before it has said that it is ready.
+    pub async fn run_until_it_kills_itself(command: &mut Command) {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let exited = tokio::task::spawn_blocking(move || { child }.wait());
+        assert_eq!(exited.await.unwrap().unwrap().signal(), Some(9), "{command:?}");
     }
 
     /// Kills it while it holds a lease.

@@ -152,9 +152,8 @@ async fn grows_whatever_dies(wire: &str, cap: i32) {
     let faults = ["delegated:kill:2", "parking:kill:2", "after_end:kill:5", "tool_stored:kill:4"];
     for fault in faults {
         let mut work = fleet.work();
-        let mut doomed =
-            WorkerProcess::start(work.env("ADJUTANT_FAULT", fault).args(["--concurrency", "2"]));
-        doomed.killed_itself().await;
+        work.env("ADJUTANT_FAULT", fault).args(["--concurrency", "2"]);
+        WorkerProcess::run_until_it_kills_itself(&mut work).await;
     }
     let _last = fleet.worker();
     fleet.done(root).await;

@@ -15,7 +15,8 @@ use crate::worker::delegation::agents::{
 fn hands(script: Script) -> Script {
     script
         .on(When::assignment("Be quick"))
-        .then(text("Quick."))
+        // Late enough for its parent to wait for it.
+        .then(text("Quick.").delay(Duration::from_secs(1)))
         .on(When::assignment("Be slow"))
         .then(tool_call("held", json!({})))
         .then(text("Slow."))
