@@ -50,7 +50,8 @@ impl WorkerProcess {
         Self::start(simulate(url).env("ADJUTANT_FAULT", fault))
     }
 
-    /// Runs a worker until a fault point kills it, which may be before it has said that it is ready.
+    /// Runs a worker until a fault point kills it, which may be before it has said that it is
+    /// ready.
     pub async fn run_until_it_kills_itself(command: &mut Command) {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let exited = tokio::task::spawn_blocking(move || { child }.wait());
