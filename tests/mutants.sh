@@ -7,7 +7,7 @@ here=$(dirname "$0")
 [ $# -gt 0 ] || set -- $(sed -n 's/.*name: "\([a-z_]*\)".*/\1/p' "$here/mutants.rs")
 export ADJUTANT_DRIVER_SECONDS="${ADJUTANT_DRIVER_SECONDS:-30}" RUST_BACKTRACE=0
 run() {
-    cargo nextest run --profile mutants --package adjutant --test adjutant --color never \
+    cargo nextest run --profile mutants --retries 0 --package adjutant --test adjutant --color never \
         --filterset "not (test(/^cli::private_postgres::/) | test(/^cli::operator_commands::/) | test(/^faults::/) | test(/^mutants::/)) & ($1)"
 }
 # The store's tests come first: they are fast and catch most. The random driver is for the rest.
