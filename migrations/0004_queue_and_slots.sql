@@ -19,6 +19,8 @@ with (
     autovacuum_vacuum_cost_delay = 0, vacuum_index_cleanup = on, vacuum_truncate = off
 );
 create unique index queue_order on queue (pool, priority desc, entry);
+-- For what one tenant has in a queue: its length, positions, its share of the cap.
+create index queue_by_tenant on queue (pool, tenant, priority desc, entry);
 
 comment on table queue is
     'Tasks that may be claimed now. Delayed tasks and those outside their session''s window are '
