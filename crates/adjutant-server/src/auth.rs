@@ -13,17 +13,22 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use chrono::{DateTime, Utc};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::client_address::{Network, Peer, client_address};
 use crate::rate_limit::RateLimiter;
 use crate::{Caller, Error, Result, Scope};
 
 /// How long a valid key is cached. A revoked key works for as long.
 const KEY_TTL: Duration = Duration::from_secs(5);
 
-/// How many wrong keys an address may try per second. Each costs a query, and guessing must be
-/// slow.
+/// How many wrong keys an address may try per second. Each costs a query.
 const WRONG_KEYS_PER_S: f64 = 10.0;
+
+/// How many keys from addresses beyond that rate are looked up at a time. The others wait: a valid
+/// key among them is delayed, but never refused, and guesses take no connections from other calls.
+const SUSPECT_LOOKUPS: usize = 2;
 
 /// How long the absence of keys is cached.
 const NO_KEYS_TTL: Duration = Duration::from_secs(2);
@@ -36,10 +41,6 @@ const MAX_CACHED: usize = 10_000;
 
 const DEFAULT_TENANT: &str = "default";
 
-/// The IP address of the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Peer(pub(crate) IpAddr);
-
 /// Finds the caller of a request by its API key.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
@@ -49,19 +50,23 @@ pub(crate) struct Authenticator {
     /// By secret. The map hashes with a random key, so that timing reveals nothing about other
     /// keys.
     cache: Mutex<HashMap<String, (Caller, Instant)>>,
-    wrong_keys: RateLimiter<Peer>,
+    wrong_keys: RateLimiter<IpAddr>,
+    suspect_lookups: Semaphore,
+    trusted_proxies: Vec<Network>,
     /// Stays true once there was a key.
     has_keys: AtomicBool,
     no_keys_since: Mutex<Option<Instant>>,
 }
 
 impl Authenticator {
-    pub(crate) fn new(store: Store, address: SocketAddr) -> Self {
+    pub(crate) fn new(store: Store, address: SocketAddr, trusted_proxies: Vec<Network>) -> Self {
         Self {
             store,
             is_loopback: is_loopback(address.ip()),
             cache: Mutex::default(),
             wrong_keys: RateLimiter::new(WRONG_KEYS_PER_S),
+            suspect_lookups: Semaphore::new(SUSPECT_LOOKUPS),
+            trusted_proxies,
             has_keys: AtomicBool::new(false),
             no_keys_since: Mutex::default(),
         }
@@ -70,7 +75,7 @@ impl Authenticator {
     /// The caller of a request.
     pub(crate) async fn caller(&self, parts: &Parts) -> Result<Caller> {
         match bearer(&parts.headers)? {
-            Some(secret) => self.authenticate(secret, parts.extensions.get().copied()).await,
+            Some(secret) => self.authenticate(secret, self.client_address(parts)).await,
             None if self.is_open().await? => {
                 refuse_cross_site(&parts.uri, &parts.headers)?;
                 Ok(default_caller())
@@ -84,7 +89,13 @@ impl Authenticator {
         if self.is_open().await? { refuse_cross_site(uri, headers) } else { Ok(()) }
     }
 
-    async fn authenticate(&self, secret: &str, peer: Option<Peer>) -> Result<Caller> {
+    /// The address of a request's client, behind proxies that the operator trusts.
+    fn client_address(&self, parts: &Parts) -> Option<IpAddr> {
+        let Peer(peer) = *parts.extensions.get()?;
+        Some(client_address(peer, &parts.headers, &self.trusted_proxies))
+    }
+
+    async fn authenticate(&self, secret: &str, address: Option<IpAddr>) -> Result<Caller> {
         let now = Instant::now();
         let is_known = match self.lock().get(secret) {
             Some((caller, until)) if now < *until => return Ok(caller.clone()),
@@ -94,16 +105,22 @@ impl Authenticator {
         if !secret.starts_with("adj_") || secret.len() > MAX_KEY_BYTES {
             return Err(unknown());
         }
-        // A key that was valid before is not limited by wrong guesses from the same address.
-        if let Some(peer) = peer.filter(|_| !is_known) {
-            self.wrong_keys.check(&peer).map_err(Error::RateLimited)?;
-        }
+        let limited = address.and_then(|address| self.wrong_keys.check(&address).err());
+        // A key that was valid before is no guess.
+        let _turn = match limited.filter(|_| !is_known) {
+            // The semaphore is never closed.
+            Some(_) => self.suspect_lookups.acquire().await.ok(),
+            None => None,
+        };
         let Some(key) = self.store.key(secret).await? else {
             self.lock().remove(secret);
+            if let Some(limited) = limited {
+                return Err(Error::RateLimited(limited));
+            }
             // Concurrent guesses may all have passed the check; charging each makes the next ones
             // wait.
-            if let Some(peer) = peer {
-                self.wrong_keys.charge(peer);
+            if let Some(address) = address {
+                self.wrong_keys.charge(address);
             }
             return Err(unknown());
         };

@@ -8,6 +8,7 @@
 mod auth;
 mod call_log;
 mod caller;
+mod client_address;
 mod error;
 mod http;
 mod hub;
@@ -18,6 +19,7 @@ mod strict_json;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};
 pub use caller::{Caller, Scope};
+pub use client_address::Network;
 pub use error::Error;
 pub use http::{EventStreams, HttpServer, HttpSettings, StreamLimits, event_routes};
 pub use hub::{Hub, Subscription, TextWatch, Watch};

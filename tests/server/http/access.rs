@@ -75,6 +75,63 @@ async fn guesses_of_keys_are_rate_limited_and_valid_keys_are_not() {
     get(&good).await.ok(200);
 }
 
+/// A key that the server has not seen yet is among the guesses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_valid_key_is_never_refused_for_wrong_keys_from_its_address() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    let key = |name: &str| NewKey {
+        tenant: "a".to_owned(),
+        name: name.to_owned(),
+        scopes: vec!["read".to_owned()],
+        expires_at: None,
+    };
+    let get = async |secret: &str| {
+        let headers = [format!("Authorization: Bearer {secret}")];
+        server.request("GET", "/v1/sessions", &[&headers[0]], "").await
+    };
+    let guesses: Vec<String> = (0..300).map(|nth| format!("adj_{nth:064}")).collect();
+    let flood = async {
+        let answers = guesses.iter().map(|guess| get(guess));
+        futures::future::join_all(answers).await
+    };
+    let valid = async {
+        for nth in 0..5 {
+            let (_, secret) = world.store.create_key(&key(&nth.to_string())).await.unwrap();
+            get(&secret).await.ok(200);
+        }
+    };
+    let (answers, ()) = tokio::join!(flood, valid);
+    assert!(answers.iter().any(|answer| answer.status == 429), "the guesses were not limited");
+    get("adj_another").await.refused(429, "RATE_LIMITED");
+    let (_, secret) = world.store.create_key(&key("last")).await.unwrap();
+    get(&secret).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_trusted_proxy_wrong_keys_are_limited_by_the_address_of_the_client() {
+    let world = World::new().await;
+    let trusting = TestServer::with(&world, "[server]\ntrusted_proxies = ['127.0.0.0/8']\n");
+    let plain = TestServer::on(&world);
+    let guess = async |server: &TestServer, forwarded: &str| {
+        let headers = ["Authorization: Bearer adj_wrong", forwarded];
+        server.request("GET", "/v1/sessions", &headers, "").await.status
+    };
+    for (server, forwarded, is_apart) in [
+        (&trusting, "X-Forwarded-For: 203.0.113.9, 198.51.100.", true),
+        (&trusting, "Forwarded: for=203.0.113.9, for=192.0.2.", true),
+        (&plain, "X-Forwarded-For: 198.51.100.", false),
+    ] {
+        let flood = format!("{forwarded}1");
+        let answers = (0..200).map(|_| guess(server, &flood));
+        let answers = futures::future::join_all(answers).await;
+        assert!(answers.contains(&401), "{flood}: {answers:?}");
+        assert_eq!(guess(server, &flood).await, 429, "{flood}");
+        let other = guess(server, &format!("{forwarded}2")).await;
+        assert_eq!(other, if is_apart { 401 } else { 429 }, "{flood}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_public_address_needs_a_key_first() {
     let world = World::new().await;

@@ -77,9 +77,12 @@ async fn the_config_sets_the_ceiling_of_turns_and_an_alias_for_all_models() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_config_is_refused_by_setting() {
     let world = World::new().await;
-    for (setting, value) in
-        [("listen", "'nowhere'"), ("max_body_bytes", "1"), ("tenant_requests_per_s", "0")]
-    {
+    for (setting, value) in [
+        ("listen", "'nowhere'"),
+        ("max_body_bytes", "1"),
+        ("tenant_requests_per_s", "0"),
+        ("trusted_proxies", "['10.0.0.0/33']"),
+    ] {
         let folder = tempfile::TempDir::new().unwrap();
         let config = folder.path().join("adjutant.toml");
         std::fs::write(&config, format!("[server]\n{setting} = {value}\n")).unwrap();

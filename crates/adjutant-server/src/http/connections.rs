@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client_stream::ClientStream;
-use crate::auth::Peer;
+use crate::client_address::Peer;
 
 /// Further connections wait in the backlog of the operating system.
 const MAX_CONNECTIONS: usize = 16_384;

@@ -40,10 +40,10 @@ pub use events::{EventStreams, StreamLimits, routes as event_routes};
 use crate::auth::{Authenticator, check_address};
 use crate::error::{immediate_error, internal};
 use crate::rate_limit::RateLimiter;
-use crate::{Caller, Error, Result, ToolService};
+use crate::{Caller, Error, Network, Result, ToolService};
 
 /// The operator's limits of requests.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HttpSettings {
     pub max_body_bytes: usize,
     /// For each tenant, at each server; `None` is no limit.
@@ -52,6 +52,8 @@ pub struct HttpSettings {
     pub session_status_per_s: Option<f64>,
     /// Whether event streams contain the texts of tasks.
     pub event_texts: EventTexts,
+    /// Proxies whose headers tell the addresses of clients.
+    pub trusted_proxies: Vec<Network>,
 }
 
 impl Default for HttpSettings {
@@ -61,6 +63,7 @@ impl Default for HttpSettings {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             event_texts: EventTexts::Omitted,
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -112,7 +115,11 @@ pub(crate) struct Shared {
 impl Shared {
     fn new(service: ToolService, settings: HttpSettings, address: SocketAddr) -> Self {
         Self {
-            authenticator: Authenticator::new(service.store.clone(), address),
+            authenticator: Authenticator::new(
+                service.store.clone(),
+                address,
+                settings.trusted_proxies.clone(),
+            ),
             request_limiter: settings.tenant_requests_per_s.map(RateLimiter::new),
             status_limiter: settings.session_status_per_s.map(RateLimiter::new),
             openapi: OnceLock::new(),

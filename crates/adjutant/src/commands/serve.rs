@@ -245,5 +245,7 @@ fn settings(config: &Config) -> HttpSettings {
             Payloads::Omitted => EventTexts::Omitted,
             Payloads::Logged => EventTexts::Included,
         },
+        // Checked when the config was read.
+        trusted_proxies: config.server.trusted_networks().unwrap_or_default(),
     }
 }

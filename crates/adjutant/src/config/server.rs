@@ -1,5 +1,6 @@
 //! `[server]`: the HTTP server, and the limits of its tenants.
 
+use adjutant_server::Network;
 use serde::Deserialize;
 
 use super::assemble::{deserialize, section};
@@ -15,6 +16,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_max_queued" => at_least(1),
     "server.tenant_requests_per_s" => Kind::PositiveNumber,
     "server.session_status_per_s" => Kind::PositiveNumber,
+    "server.trusted_proxies" => Kind::TextList,
 };
 
 /// A limit that is `None` does not exist.
@@ -29,6 +31,7 @@ pub struct Server {
     /// Each server process counts by itself.
     pub tenant_requests_per_s: Option<f64>,
     pub session_status_per_s: Option<f64>,
+    pub trusted_proxies: Vec<String>,
 }
 
 impl Default for Server {
@@ -41,6 +44,7 @@ impl Default for Server {
             tenant_max_queued: None,
             tenant_requests_per_s: None,
             session_status_per_s: None,
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -53,7 +57,21 @@ pub fn read(table: &Table, findings: &mut Findings) -> Server {
         let text = "must be an address and a port, like 127.0.0.1:7433";
         findings.error(&node.location, "server.listen", text);
     }
+    if let Some(node) = section(table, "server").and_then(|server| server.get("trusted_proxies"))
+        && let Err((proxy, expected)) = server.trusted_networks()
+    {
+        let text = format!("{proxy:?} {expected}");
+        findings.error(&node.location, "server.trusted_proxies", text);
+    }
     server
+}
+
+impl Server {
+    /// The networks of trusted proxies; or the text that is none, and what it must be.
+    pub fn trusted_networks(&self) -> Result<Vec<Network>, (&str, &'static str)> {
+        let texts = self.trusted_proxies.iter().map(String::as_str);
+        texts.map(|text| text.parse().map_err(|expected| (text, expected))).collect()
+    }
 }
 
 /// Checks the form only. Whether this machine has the address shows when the server binds it.
