@@ -167,20 +167,40 @@ begin
     end if;
 end $$;
 
+-- Refuses children that would make their tree larger than p_most tasks: the root and everything
+-- that was ever spawned below it. Exact, because all spawns of a tree hold its session's lock. The
+-- count stops at the limit.
+create function check_tree_1(p_root uuid, p_wanted integer, p_most integer) returns void language plpgsql as $$
+declare
+    tasks integer := 1 + (select count(*) from (select from task where root = p_root and parent is not null limit p_most) d);
+begin
+    if tasks + p_wanted > p_most then
+        perform refuse('MAX_TASKS_EXCEEDED', format(
+            'The tree has %s tasks, and with %s more it would have over %s, which is all it may have; go on without further subagents',
+            tasks, p_wanted, p_most
+        ));
+    end if;
+end $$;
+select plan_by_index('check_tree_1');
+
 -- Refuses tasks that must not be created, and returns what check_room_1 does. Children are bounded
--- by the depth of their tree only; they enter the queue behind the session's other tasks.
-create function check_spawn_1(s session, p_depth smallint, p_options jsonb, p_wanted integer, p_can_wait boolean)
+-- by the depth and the size of their tree; they enter the queue behind the session's other tasks.
+create function check_spawn_1(s session, p_parent task, p_options jsonb, p_wanted integer, p_can_wait boolean, p_operator jsonb)
 returns integer language plpgsql as $$
 begin
     if s.archived_at is not null then
         perform refuse('SESSION_ARCHIVED', format('Session %s is archived: it accepts no new tasks', s.name));
-    elsif p_depth >= 10 then
+    elsif p_parent.depth >= 10 then
         perform refuse('INVALID_ARGUMENT', 'depth: a tree of tasks is at most 10 deep');
     end if;
     if p_options ? 'quota' then
         perform check_quota_1(s, p_options);
     end if;
-    return case when p_depth is null then check_room_1(s, p_wanted, p_can_wait) end;
+    if p_parent.id is null then
+        return check_room_1(s, p_wanted, p_can_wait);
+    end if;
+    perform check_tree_1(p_parent.root, p_wanted, coalesce((p_operator ->> 'max_tree_tasks')::integer, 200));
+    return null;
 end $$;
 
 -- The answer of a spawn. With p_ahead the tasks are the last of their queue, behind this many
@@ -256,7 +276,7 @@ begin
             coalesce(bool_or(o.options ?| array['delay_s', 'depends_on', 'snapshot']), false)
         into can_wait, is_special
         from unnest(t.options) o (options);
-        room := check_spawn_1(s, above.depth, t.options[1], cardinality(t.ids), can_wait);
+        room := check_spawn_1(s, above, t.options[1], cardinality(t.ids), can_wait, p_operator);
         if t.configs is null then
             select r.* into t.agent_versions, t.loss_rules, t.configs from resolve_known_agents_1(s, t.agents, t.options, p_operator) r;
             if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then

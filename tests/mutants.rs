@@ -36,6 +36,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "timed_waits_never_end",
         edits: &[("admit_due_1", "waiting_for in ('all_children', 'any_child')", "false")],
     },
+    Mutant { name: "tree_counted_without_its_root", edits: &[("check_tree_1", "integer := 1 + (select", "integer := (select")] },
+    Mutant { name: "tree_without_limit", edits: &[("check_spawn_1", "perform check_tree_1(", "perform format('%s%s%s', ")] },
     Mutant { name: "session_lock_dropped", edits: &[("lock_sessions_1", " for no key update", "")] },
     Mutant { name: "session_lock_dropped_by_spawn", edits: &[("spawn_1", " for no key update", "")] },
     Mutant { name: "sessions_locked_in_any_order", edits: &[("lock_sessions_1", "order by id", "order by random()")] },

@@ -26,3 +26,4 @@ pub mod shared_context;
 pub mod snapshots;
 pub mod spawn;
 pub mod sweep;
+pub mod trees;

@@ -1,5 +1,6 @@
 //! A server of HTTP tools that records the calls.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct ToolServer {
 struct ToolService {
     calls: Mutex<Vec<Call>>,
     let_go: watch::Sender<bool>,
+    running: AtomicUsize,
+    most_at_once: AtomicUsize,
 }
 
 impl ToolServer {
@@ -77,6 +80,11 @@ impl ToolServer {
         self.calls_of(tool).into_iter().filter(|call| call.key.starts_with(&task)).collect()
     }
 
+    /// The most calls that have run at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.service.most_at_once.load(Ordering::SeqCst)
+    }
+
     /// Lets all calls of `held` answer, the running ones and later ones.
     pub fn let_go(&self) {
         self.service.let_go.send_replace(true);
@@ -102,11 +110,19 @@ async fn answer(
         key,
         arguments: arguments.clone(),
     });
-    match tool.as_str() {
+    let running = service.running.fetch_add(1, Ordering::SeqCst) + 1;
+    service.most_at_once.fetch_max(running, Ordering::SeqCst);
+    let answer = answer_of(&service, &tool, &arguments).await;
+    service.running.fetch_sub(1, Ordering::SeqCst);
+    answer
+}
+
+async fn answer_of(service: &ToolService, tool: &str, arguments: &Value) -> (StatusCode, String) {
+    match tool {
         "held" => {
             let _ = service.let_go.subscribe().wait_for(|let_go| *let_go).await;
         }
-        "meet" => until_two_calls(&service, &arguments).await,
+        "meet" => until_two_calls(service, arguments).await,
         "long" => return (StatusCode::OK, arguments["word"].as_str().unwrap().repeat(LONG)),
         "broken" => return (StatusCode::INTERNAL_SERVER_ERROR, "The index is damaged.".to_owned()),
         _ => {}

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::fleet::{CLERK, Fleet, WIRES, model_config};
 use crate::support::tool_server::LONG;
+use crate::support::world::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_call_is_an_error_for_the_model_and_the_loop_continues() {
@@ -242,4 +243,27 @@ async fn a_tool_whose_result_cannot_be_stored_ends_the_task_with_the_turn_in_its
         assert_eq!((done.turns_used, done.partial_result.as_deref()), (2, Some("Second.")));
     }
     fleet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_makes_at_most_32_calls_8_at_a_time() {
+    let mut many = tool_call("held", json!({"nth": 1}));
+    for nth in 2..=40 {
+        many = many.and_call("held", json!({"nth": nth}));
+    }
+    let script = Script::new().on(When::any()).then(many).then(text("Done."));
+    let fleet = Fleet::new(script).await;
+    let _worker = fleet.worker();
+    let task = fleet.give("openai", CLERK, "Call often.").await;
+    until("calls are held", async || fleet.tools.calls_of("held").len() >= 8).await;
+    fleet.tools.let_go();
+    let done = fleet.done(task).await;
+    done.assert_completed("Done.");
+    assert_eq!(fleet.tools.calls_by(task, "held").len(), 32);
+    assert_eq!(fleet.tools.most_at_once(), 8);
+    let results = done.results_of(1);
+    assert!(results[..32].iter().all(|result| result.starts_with("held says")), "{results:?}");
+    assert_eq!(results[32..], vec!["nothing"; 8], "what is not made is not stored");
+    let request = done.requests[1].body.as_ref().unwrap().to_string();
+    assert_eq!(request.matches(prompts::TOO_MANY_CALLS).count(), 8, "{request}");
 }

@@ -3,8 +3,8 @@ use std::sync::LazyLock;
 
 use crate::context_window::{ContextWindow, FittedResults};
 use crate::{
-    AgentConfig, Answer, EarlierTask, Message, Request, StoredTurn, ToolOutput, ToolUse, TurnKind,
-    prompts,
+    AgentConfig, Answer, EarlierTask, MAX_TOOL_CALLS, Message, Request, StoredTurn, ToolOutput,
+    ToolUse, TurnKind, prompts,
 };
 
 /// The start of a conversation with an agent's model: everything that the loop needs besides the
@@ -126,6 +126,11 @@ fn results<'a>(
     let calls = turn.stored.turn.answer.tool_uses().enumerate();
     calls
         .map(|(nth, call)| match turn.stored.result_of(call) {
+            _ if nth >= MAX_TOOL_CALLS => ToolOutput {
+                call: &call.id,
+                content: prompts::TOO_MANY_CALLS.into(),
+                is_error: true,
+            },
             Some(result) => ToolOutput {
                 content: fitted.content(index, nth, &result.content),
                 ..ToolOutput::from(result)

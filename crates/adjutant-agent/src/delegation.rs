@@ -5,6 +5,10 @@ use crate::{AgentConfig, Depth, SUBAGENT, prompts};
 /// The default of the operator's limit of levels: an orchestrator's tasks have no children.
 pub const DEFAULT_MAX_DEPTH: i16 = 1;
 
+/// The default of the operator's limit of the tasks of a tree. `check_spawn_1` has it too, for
+/// children that are spawned without an operator's settings.
+pub const DEFAULT_MAX_TREE_TASKS: i32 = 200;
+
 /// Whether a task can delegate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {

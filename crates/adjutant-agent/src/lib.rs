@@ -69,7 +69,7 @@ pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, MAX_SECONDS, MAX_USD,
     OnWorkerLoss, nanousd, not_negative, time_limit, usd,
 };
-pub use delegation::{DEFAULT_MAX_DEPTH, Delegation};
+pub use delegation::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS, Delegation};
 pub use depth::Depth;
 pub use earlier_task::EarlierTask;
 pub use ended_task::EndedTask;
@@ -85,7 +85,7 @@ pub use names::{check_agent_name, check_key};
 pub use network_policy::{NetworkPolicy, NotPublic, is_public};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, OutcomeParts, TaskState};
-pub use pending_call::PendingCall;
+pub use pending_call::{MAX_TOOL_CALLS, PendingCall};
 pub use permissions::Permissions;
 pub use prompt_placeholders::{fill_orchestrator_prompt, subagent_lines};
 pub use request::{Message, Request, ToolOutput};

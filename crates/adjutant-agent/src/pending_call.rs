@@ -1,5 +1,8 @@
 use crate::{Replay, StoredTurn, TaskId, ToolResult, ToolUse, prompts};
 
+/// The most tool calls of one answer that are made. The model gets an error for each further one.
+pub const MAX_TOOL_CALLS: usize = 32;
+
 /// A tool call that has no result yet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PendingCall<'a> {
@@ -11,13 +14,14 @@ pub struct PendingCall<'a> {
 }
 
 impl<'a> PendingCall<'a> {
-    /// The calls of a turn that have no result, in order.
+    /// The calls of a turn that are to be made and have no result, in order.
     pub(crate) fn of(stored: &'a StoredTurn, attempt: i32) -> Vec<Self> {
         let may_have_run = stored.attempt != attempt;
         stored
             .turn
             .answer
             .tool_uses()
+            .take(MAX_TOOL_CALLS)
             .filter(|call| stored.result_of(call).is_none())
             .map(|call| Self { call, turn: stored.number, may_have_run })
             .collect()

@@ -33,6 +33,9 @@ pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the work
 /// The result of a call of the last allowed turn.
 pub const NOT_MADE: &str = "This call was not made.";
 
+/// The result of each call of an answer beyond [`crate::MAX_TOOL_CALLS`].
+pub const TOO_MANY_CALLS: &str = "This call was not made: one answer may have at most 32 tool calls. Make it again in your next answer if you still need it.";
+
 /// The result of a call that an earlier task may have made before it ended.
 pub const UNFINISHED: &str = "There is no result of this call: the task ended before one was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
 

@@ -1,6 +1,7 @@
 use adjutant_agent::{
-    AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TURNS_CEILING, ErrorCode,
-    MAX_TASK_TOKENS, Refusal, SessionId, TaskId, estimate_tokens,
+    AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
+    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, TaskId,
+    estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -43,6 +44,8 @@ pub struct Operator {
     pub max_turns_ceiling: i32,
     pub default_timeout_s: Option<f64>,
     pub max_timeout_s: Option<f64>,
+    /// The most tasks of a tree: its root and everything that was ever spawned below it.
+    pub max_tree_tasks: i32,
     /// The agent for names that are not registered, if the operator allows such. `${_category}` in
     /// its prompt is replaced by the name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +59,7 @@ impl Default for Operator {
             max_turns_ceiling: DEFAULT_MAX_TURNS_CEILING,
             default_timeout_s: None,
             max_timeout_s: None,
+            max_tree_tasks: DEFAULT_MAX_TREE_TASKS,
             free_form: None,
         }
     }

@@ -18,6 +18,12 @@ pub async fn home(script: Script, max_depth: u8) -> Fleet {
     home_with(script, max_depth, "").await
 }
 
+/// With further settings of the table `[limits]`.
+pub async fn home_with_limits(script: Script, max_depth: u8, limits: &str) -> Fleet {
+    let config = format!("{AGENTS}\n[limits]\nmax_depth = {max_depth}\n{limits}\n");
+    Fleet::with(script, |_| config).await
+}
+
 pub async fn home_with(script: Script, max_depth: u8, more: &str) -> Fleet {
     let config = format!("{AGENTS}{more}\n[limits]\nmax_depth = {max_depth}\n");
     Fleet::with(script, |_| config).await

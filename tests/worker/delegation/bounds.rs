@@ -11,7 +11,7 @@ use crate::support::fleet::to;
 use crate::support::worker_process::WorkerProcess;
 use crate::support::world::{assert_refused, until};
 use crate::worker::delegation::agents::{
-    HAND, HEAD, batch, collect, delegate, home, home_with, spawn, wait,
+    HAND, HEAD, batch, collect, delegate, home, home_with, home_with_limits, spawn, wait,
 };
 
 /// Heads that delegate to a head, down to the depth limit.
@@ -232,5 +232,30 @@ async fn an_agent_of_a_session_is_a_child_like_any_other_and_a_budget_of_its_own
     let head = fleet.delegate(session, NewDelegation { ..to(HEAD, "Lead.") }).await;
     fleet.done(head).await.assert_completed("budget, Step 2.");
     assert_eq!(fleet.state(head).await, TaskState::Completed);
+    fleet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_is_large_enough_gets_no_more_tasks_and_its_agent_is_told() {
+    let script = Script::new()
+        .on(When::system("You are a hand."))
+        .answer(text("Done."))
+        .on(When::any())
+        .then(batch(HAND, &["One.", "Two.", "Three."]))
+        .then(spawn(HAND, "Four."))
+        .then(wait("all"))
+        .then(text("With three."));
+    let fleet = home_with_limits(script, 2, "max_tree_tasks = 4").await;
+    let _worker = fleet.worker();
+    let head = fleet.head("openai", "Lead.").await;
+    let done = fleet.done(head).await;
+    done.assert_completed("With three.");
+    assert_eq!(
+        done.results_of(2),
+        [
+            "error: {\"error\":\"MAX_TASKS_EXCEEDED\",\"message\":\"The tree has 4 tasks, and with 1 more it would have over 4, which is all it may have; go on without further subagents\"}"
+        ]
+    );
+    assert_eq!(fleet.world.count("select count(*) from task").await, 4);
     fleet.close().await;
 }

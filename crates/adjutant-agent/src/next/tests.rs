@@ -1,6 +1,6 @@
 use super::*;
 use crate::test_turns::says;
-use crate::{Answer, Block, Message};
+use crate::{Answer, Block, MAX_TOOL_CALLS, Message};
 
 fn agent() -> AgentConfig {
     AgentConfig {
@@ -331,4 +331,29 @@ fn a_silent_tool_and_a_call_that_was_not_made_have_a_text() {
     let request = request_of(&agent, &unmade, TurnKind::Turn);
     let Message::ToolResults(outputs) = &request.messages[2] else { panic!("{request:?}") };
     assert_eq!((&*outputs[0].content, outputs[0].is_error), (prompts::NOT_MADE, true));
+}
+
+#[test]
+fn at_most_32_calls_of_an_answer_are_made_and_the_others_get_an_error() {
+    let ids: Vec<String> = (1..=40).map(|nth| format!("c{nth}")).collect();
+    let names: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let agent = agent();
+    let mut turns = vec![says("").calling(&names)];
+    let made: Vec<String> =
+        calls_of(&agent, &turns, 1).iter().map(|pending| pending.call.id.clone()).collect();
+    assert_eq!(made, ids[..MAX_TOOL_CALLS]);
+    // A call beyond the limit is not waited for either.
+    let waits = Conversation { waits: |_, call| call.id == "c33", ..conversation(&agent) };
+    assert!(matches!(next(&waits, &turns, 1), Next::RunTools(calls) if calls.len() == 32));
+    for id in &ids[..MAX_TOOL_CALLS] {
+        turns[0] = turns[0].clone().with_result(id, "found");
+    }
+    let request = request_of(&agent, &turns, TurnKind::Turn);
+    let Some(Message::ToolResults(results)) = request.messages.last() else { panic!("no results") };
+    assert_eq!(results.len(), 40, "model APIs want a result for every call");
+    for (nth, result) in results.iter().enumerate() {
+        let expected = if nth < MAX_TOOL_CALLS { "found" } else { prompts::TOO_MANY_CALLS };
+        assert_eq!((&*result.content, result.is_error), (expected, nth >= MAX_TOOL_CALLS));
+    }
+    assert!(prompts::TOO_MANY_CALLS.contains(&MAX_TOOL_CALLS.to_string()));
 }

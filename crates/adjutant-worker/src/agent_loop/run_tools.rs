@@ -1,4 +1,4 @@
-//! Runs the tool calls of one answer concurrently, and stores each result when it arrives.
+//! Runs the tool calls of one answer, at most 8 at a time, and stores each result when it arrives.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use adjutant_agent::{
     AgentConfig, Arguments, ContextCall, Delegation, PendingCall, Refusal, SUBAGENT, ToolResult,
     ToolUse, prompts,
 };
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tracing::Instrument;
 
@@ -18,6 +18,9 @@ use crate::{Stop, Task, fault, payloads, telemetry};
 /// The one tool, apart from delegation, that writes to the database under the lease.
 pub(super) const SHARED_CONTEXT: &str = "shared_context";
 
+/// How many tools of one answer run at a time.
+const MAX_CONCURRENT_TOOLS: usize = 8;
+
 /// Runs the tool calls of one answer of an agent.
 pub(super) struct ToolRunner<'a> {
     pub(super) task: &'a Task,
@@ -28,8 +31,8 @@ pub(super) struct ToolRunner<'a> {
 }
 
 impl ToolRunner<'_> {
-    /// Runs all of these calls. The error of a tool is a result too, and the model decides how to
-    /// continue.
+    /// Runs all of these calls, a few at a time. The error of a tool is a result too, and the model
+    /// decides how to continue.
     pub(super) async fn run_tools(
         &self,
         calls: &[PendingCall<'_>],
@@ -37,9 +40,11 @@ impl ToolRunner<'_> {
         // A draining worker still runs the tools of a stored answer: a tool call that is repeated
         // elsewhere may have an effect twice, and one that is dropped has an unknown outcome.
         self.task.check_lease()?;
-        let answers =
-            calls.iter().map(|pending| self.traced(pending.call, self.stored_result(pending)));
-        try_join_all(answers).await
+        let answers: Vec<_> = calls
+            .iter()
+            .map(|pending| self.traced(pending.call, self.stored_result(pending)))
+            .collect();
+        stream::iter(answers).buffer_unordered(MAX_CONCURRENT_TOOLS).try_collect().await
     }
 
     /// Runs `answer` in a span and logs the call. Returns the result when it is stored.

@@ -1,6 +1,6 @@
 //! `[limits]`: how much sessions and tasks may use.
 
-use adjutant_agent::DEFAULT_MAX_DEPTH;
+use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{deserialize, section};
@@ -15,6 +15,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.session_max_queued" => at_least(1),
     "limits.max_turns_ceiling" => Kind::Integer { min: 1, max: 100 },
     "limits.max_depth" => Kind::Integer { min: 1, max: 10 },
+    "limits.max_tree_tasks" => Kind::Integer { min: 1, max: 10_000 },
     "limits.define_may_delegate" => Kind::Boolean,
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
@@ -30,6 +31,8 @@ pub struct Limits {
     pub max_turns_ceiling: i32,
     /// How many levels of tasks there may be. Tasks of the orchestrator are level 1.
     pub max_depth: i16,
+    /// The most tasks of a tree: its root and everything that was ever spawned below it.
+    pub max_tree_tasks: i32,
     /// Whether sessions may define agents that delegate.
     pub define_may_delegate: bool,
     /// The timeout of tasks for which neither the spawn nor the agent sets one.
@@ -45,6 +48,7 @@ impl Default for Limits {
             session_max_queued: 1000,
             max_turns_ceiling: 25,
             max_depth: DEFAULT_MAX_DEPTH,
+            max_tree_tasks: DEFAULT_MAX_TREE_TASKS,
             define_may_delegate: false,
             task_timeout_s: None,
             task_timeout_max_s: None,

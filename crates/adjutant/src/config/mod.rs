@@ -104,6 +104,7 @@ impl Config {
             max_turns_ceiling: self.limits.max_turns_ceiling,
             default_timeout_s: self.limits.task_timeout_s,
             max_timeout_s: self.limits.task_timeout_max_s,
+            max_tree_tasks: self.limits.max_tree_tasks,
             free_form: self.free_form.clone(),
         }
     }
