@@ -17,7 +17,7 @@ macro_rules! over_both_wires {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::support::tool_client::Wire::Http).await;
+                    super::$case(crate::support::tool_client::Transport::Http).await;
                 }
             )+
         }
@@ -26,7 +26,7 @@ macro_rules! over_both_wires {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::support::tool_client::Wire::McpHttp).await;
+                    super::$case(crate::support::tool_client::Transport::McpHttp).await;
                 }
             )+
         }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use crate::dialects::over_both_wires;
 use crate::support::blocking_orchestrator::{BlockingOrchestrator, SESSION};
 use crate::support::mcp_client::{McpStdioClient, mcp, tool_call};
-use crate::support::tool_client::{ToolClient, Wire, assert_same_in_all_forms, delegating_tool};
+use crate::support::tool_client::{
+    ToolClient, Transport, assert_same_in_all_forms, delegating_tool,
+};
 use crate::support::world::until;
 
 const SHORT: &str = "[dialects]\nlongest_wait_s = 0.2\n";
@@ -47,9 +49,11 @@ fn task_id(answer: &Value) -> &str {
     id.unwrap_or_else(|| panic!("no task_id: {answer}"))
 }
 
-async fn row_g_map_a_call_that_waits_too_long_returns_a_handle_to_continue_with(wire: Wire) {
+async fn row_g_map_a_call_that_waits_too_long_returns_a_handle_to_continue_with(
+    transport: Transport,
+) {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::with(dialect, wire, SHORT).await;
+        let orchestrator = BlockingOrchestrator::with(dialect, transport, SHORT).await;
         let handle = orchestrator.call(call.clone()).await;
         assert_eq!(task_id(&handle), "t_01");
         let words = text(&handle).split_once(" with {").unwrap().1;
@@ -98,9 +102,9 @@ async fn row_g_map_a_call_that_waits_too_long_returns_a_handle_to_continue_with(
     }
 }
 
-async fn row_g_32_the_same_key_finds_the_same_task_and_waits_again(wire: Wire) {
+async fn row_g_32_the_same_key_finds_the_same_task_and_waits_again(transport: Transport) {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::with(dialect, wire, SHORT).await;
+        let orchestrator = BlockingOrchestrator::with(dialect, transport, SHORT).await;
         let keyed = orchestrator.client.with_key("k");
         assert_eq!(task_id(&keyed.delegate(call.clone()).await), "t_01");
         assert_eq!(task_id(&keyed.delegate(call.clone()).await), "t_01");
@@ -113,10 +117,15 @@ async fn row_g_32_the_same_key_finds_the_same_task_and_waits_again(wire: Wire) {
         assert_eq!(orchestrator.tasks().await, 2);
         let mut other = call;
         other[assignment(dialect)] = json!("Something else.");
-        let client =
-            ToolClient::connect(orchestrator.server.clone(), Wire::Http, dialect, None, SESSION)
-                .await
-                .with_key("k");
+        let client = ToolClient::connect(
+            orchestrator.server.clone(),
+            Transport::Http,
+            dialect,
+            None,
+            SESSION,
+        )
+        .await
+        .with_key("k");
         client
             .post(tool_call(delegating_tool(dialect), other))
             .await
@@ -124,9 +133,11 @@ async fn row_g_32_the_same_key_finds_the_same_task_and_waits_again(wire: Wire) {
     }
 }
 
-async fn row_g_3_a_call_that_waits_is_queued_behind_the_five_and_never_refused(wire: Wire) {
+async fn row_g_3_a_call_that_waits_is_queued_behind_the_five_and_never_refused(
+    transport: Transport,
+) {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::with(dialect, wire, SHORT).await;
+        let orchestrator = BlockingOrchestrator::with(dialect, transport, SHORT).await;
         let calls: Vec<_> = (0..7).map(|_| orchestrator.start_call(call.clone())).collect();
         for call in calls {
             task_id(&call.await.unwrap());
@@ -145,7 +156,7 @@ over_both_wires!(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_a_client_with_mcp_tasks_is_a_task_and_ends_in_the_dialects_form() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::McpHttp).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::McpHttp).await;
         let client = orchestrator.client.with_tasks();
         let begun = client.delegate(call.clone()).await;
         assert_eq!(
@@ -184,7 +195,7 @@ async fn a_call_of_a_client_with_mcp_tasks_is_a_task_and_ends_in_the_dialects_fo
 #[tokio::test(flavor = "multi_thread")]
 async fn row_g_36_only_errors_before_the_tool_are_http_errors() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::Http).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::Http).await;
         let (server, tool) = (&orchestrator.server, delegating_tool(dialect));
         let post = async |path: &str, body: &str| {
             server.post(&format!("{path}?dialect={}", dialect.as_str()), body).await
@@ -216,7 +227,7 @@ async fn row_g_36_only_errors_before_the_tool_are_http_errors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_dialect_has_its_tools_in_the_form_of_each_vendor_and_over_mcp() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Wire::McpHttp).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Transport::McpHttp).await;
     for (dialect, name, required, fields) in [
         (
             Dialect::Caliban,
@@ -261,9 +272,14 @@ async fn each_dialect_has_its_tools_in_the_form_of_each_vendor_and_over_mcp() {
         assert_eq!(known, fields);
         assert_eq!(&of("openai").await[0]["function"]["parameters"], schema);
         assert_eq!(&of("mcp").await[0]["inputSchema"], schema);
-        let client =
-            ToolClient::connect(orchestrator.server.clone(), Wire::McpHttp, dialect, None, SESSION)
-                .await;
+        let client = ToolClient::connect(
+            orchestrator.server.clone(),
+            Transport::McpHttp,
+            dialect,
+            None,
+            SESSION,
+        )
+        .await;
         let listed = client.request("tools/list", json!({})).await["result"]["tools"].clone();
         assert_eq!((listed.as_array().unwrap().len(), &listed[0]["name"]), (1, &json!(name)));
         assert_eq!(listed[0]["inputSchema"]["required"], required);
@@ -276,7 +292,7 @@ async fn each_dialect_has_its_tools_in_the_form_of_each_vendor_and_over_mcp() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_was_delivered_is_not_reported_by_a_later_wait_of_ecs() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::Http).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::Http).await;
         assert_eq!(text(&orchestrator.call_with_result(call, "Found.").await), "Found.");
         let path = format!("/v1/sessions/{SESSION}/tools/subagent_wait?dialect=ecs");
         let notifications = orchestrator.server.post(&path, r#"{"timeout": 0}"#).await.ok(200);
@@ -289,7 +305,7 @@ async fn an_answer_that_was_delivered_is_not_reported_by_a_later_wait_of_ecs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_prompt_of_a_dialect_describes_its_own_tools_and_no_others() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Wire::Http).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Transport::Http).await;
     for dialect in [Dialect::Caliban, Dialect::Xzatoma, Dialect::Weakincentives] {
         let path = format!("/v1/sessions/{SESSION}/prompt?dialect={}", dialect.as_str());
         let prompt = orchestrator.server.get(&path).await.text;
@@ -306,7 +322,7 @@ async fn the_prompt_of_a_dialect_describes_its_own_tools_and_no_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_a_call_creates_is_named_in_the_answer_of_every_dialect() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::McpHttp).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::McpHttp).await;
         let client = orchestrator.client.clone();
         let params = json!({"name": delegating_tool(dialect), "arguments": call});
         let running = tokio::spawn(async move { client.request("tools/call", params).await });
@@ -322,7 +338,7 @@ async fn a_session_that_a_call_creates_is_named_in_the_answer_of_every_dialect()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnected_client_leaves_its_task_running() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Wire::Http).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Transport::Http).await;
     let begun = orchestrator.start_call(json!({"prompt": "x"}));
     let claim = orchestrator.claim().await;
     begun.abort();
@@ -333,7 +349,7 @@ async fn a_disconnected_client_leaves_its_task_running() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_answers_with_a_handle_and_another_continues() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, Wire::Http).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, Transport::Http).await;
     let begun = orchestrator.start_call(json!({"label": "look", "task_prompt": "Look."}));
     let claim = orchestrator.claim().await;
     orchestrator.server.signal("TERM");
@@ -345,7 +361,7 @@ async fn a_stopping_server_answers_with_a_handle_and_another_continues() {
     );
     let caller = ToolClient::connect(
         std::sync::Arc::new(another),
-        Wire::Http,
+        Transport::Http,
         Dialect::Xzatoma,
         None,
         SESSION,
@@ -356,7 +372,8 @@ async fn a_stopping_server_answers_with_a_handle_and_another_continues() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_a_session_gets_one_and_its_name_with_a_handle() {
-    let orchestrator = BlockingOrchestrator::with(Dialect::Xzatoma, Wire::McpHttp, SHORT).await;
+    let orchestrator =
+        BlockingOrchestrator::with(Dialect::Xzatoma, Transport::McpHttp, SHORT).await;
     let call = async |arguments: Value| {
         let params = json!({"name": "subagent", "arguments": arguments});
         orchestrator.client.request("tools/call", params).await["result"].clone()
@@ -385,7 +402,7 @@ async fn a_client_without_a_session_gets_one_and_its_name_with_a_handle() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stdio_client_names_the_dialect_once() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Wire::Http).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Transport::Http).await;
     let mut command = mcp();
     command.args([
         "--url",

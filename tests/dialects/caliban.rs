@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::dialects::over_both_wires;
 use crate::support::blocking_orchestrator::{BlockingOrchestrator, SESSION};
-use crate::support::tool_client::Wire;
+use crate::support::tool_client::Transport;
 use crate::support::world::until;
 
 fn said(text: &str) -> Value {
@@ -17,8 +17,8 @@ fn wrong(text: &str) -> Value {
     json!({"type": "text", "text": text, "is_error": true})
 }
 
-async fn row_1_1_a_prompt_gives_one_block_of_text(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_1_a_prompt_gives_one_block_of_text(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let begun = orchestrator.start_call(json!({"prompt": "Find it."}));
     let claim = orchestrator.claim().await;
     assert_eq!(claim.assignment.text, "Find it.");
@@ -26,8 +26,8 @@ async fn row_1_1_a_prompt_gives_one_block_of_text(wire: Wire) {
     assert_eq!(begun.await.unwrap(), said("Found it."));
 }
 
-async fn row_1_2_the_call_answers_when_the_child_has_ended_and_not_before(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_2_the_call_answers_when_the_child_has_ended_and_not_before(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let begun = orchestrator.start_call(json!({"prompt": "Find it."}));
     let claim = orchestrator.claim().await;
     assert!(!begun.is_finished());
@@ -36,9 +36,9 @@ async fn row_1_2_the_call_answers_when_the_child_has_ended_and_not_before(wire: 
 }
 
 async fn row_1_3_and_g_14_a_list_gives_exactly_those_tools_and_the_answer_says_which_are_dropped(
-    wire: Wire,
+    transport: Transport,
 ) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let some = json!({"prompt": "x", "tool_allowlist": ["grep", "nonsense", "fetch"]});
     assert_eq!(orchestrator.child_of(some.clone()).await.tools, ["grep", "fetch"]);
     let mut answer = said("done");
@@ -56,8 +56,10 @@ async fn row_1_3_and_g_14_a_list_gives_exactly_those_tools_and_the_answer_says_w
     );
 }
 
-async fn row_1_4_without_a_list_a_child_has_every_tool_but_those_to_delegate_with(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_4_without_a_list_a_child_has_every_tool_but_those_to_delegate_with(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     for arguments in [json!({"prompt": "x"}), json!({"prompt": "x", "tool_allowlist": null})] {
         assert_eq!(
             orchestrator.child_of(arguments).await.tools,
@@ -66,21 +68,21 @@ async fn row_1_4_without_a_list_a_child_has_every_tool_but_those_to_delegate_wit
     }
 }
 
-async fn row_1_5_a_child_never_gets_the_tool_to_delegate(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_5_a_child_never_gets_the_tool_to_delegate(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let list = json!({"prompt": "x", "tool_allowlist": ["AgentTool", "subagent", "fetch"]});
     assert_eq!(orchestrator.child_of(list).await.tools, ["fetch"]);
 }
 
-async fn row_1_6_and_g_5_a_child_has_20_turns_or_a_lower_ceiling(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_6_and_g_5_a_child_has_20_turns_or_a_lower_ceiling(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     assert_eq!(orchestrator.child_of(json!({"prompt": "x"})).await.max_turns, 20);
     let refused = orchestrator.call(json!({"prompt": "x", "max_turns": 5})).await;
     assert_eq!(refused, wrong("Invalid input: max_turns: is not a field of this action"));
     for (ceiling, turns) in [(7, 7), (19, 19), (21, 20), (100, 20)] {
         let orchestrator = BlockingOrchestrator::with(
             Dialect::Caliban,
-            wire,
+            transport,
             &format!("[limits]\nmax_turns_ceiling = {ceiling}\n"),
         )
         .await;
@@ -88,8 +90,10 @@ async fn row_1_6_and_g_5_a_child_has_20_turns_or_a_lower_ceiling(wire: Wire) {
     }
 }
 
-async fn row_1_7_a_child_has_the_model_of_its_call_or_of_its_session_or_of_the_config(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_7_a_child_has_the_model_of_its_call_or_of_its_session_or_of_the_config(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     for (model, name) in
         [(Value::Null, "main"), (json!("small"), "small"), (json!("gpt-vendor"), "small")]
     {
@@ -105,8 +109,10 @@ async fn row_1_7_a_child_has_the_model_of_its_call_or_of_its_session_or_of_the_c
     assert!(text.contains("main, small") && refused["is_error"] == true, "{refused}");
 }
 
-async fn row_1_8_a_text_of_5000_characters_is_whole_and_of_a_longer_one_5000_are_kept(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_8_a_text_of_5000_characters_is_whole_and_of_a_longer_one_5000_are_kept(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let whole = "é".repeat(5_000);
     assert_eq!(orchestrator.call_with_result(json!({"prompt": "x"}), &whole).await, said(&whole));
     let cut = format!("{whole}\n\n[sub-agent output truncated]");
@@ -116,8 +122,10 @@ async fn row_1_8_a_text_of_5000_characters_is_whole_and_of_a_longer_one_5000_are
     );
 }
 
-async fn row_1_9_and_g_7_a_child_out_of_turns_is_a_success_with_a_marker_and_its_text(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_9_and_g_7_a_child_out_of_turns_is_a_success_with_a_marker_and_its_text(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let marker = "[sub-agent exhausted max_turns without completing]\n\n";
     for partial in [Some("Half of it."), None] {
         let answer = orchestrator.call_until_end(json!({"prompt": "x"}), |claim| {
@@ -136,8 +144,10 @@ async fn row_1_9_and_g_7_a_child_out_of_turns_is_a_success_with_a_marker_and_its
     assert_eq!(long.await, said(&cut));
 }
 
-async fn row_1_12_and_g_map_a_child_that_is_cancelled_or_fails_is_an_error_of_the_tool(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_12_and_g_map_a_child_that_is_cancelled_or_fails_is_an_error_of_the_tool(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     for failure in [FailureKind::Model, FailureKind::Timeout, FailureKind::EmptyResult] {
         let answer = orchestrator.call_until_end(json!({"prompt": "x"}), |claim| {
             claim.lease.fail(failure, "Model API error: no".to_owned(), Some("said".to_owned()))
@@ -150,8 +160,8 @@ async fn row_1_12_and_g_map_a_child_that_is_cancelled_or_fails_is_an_error_of_th
     assert_eq!(begun.await.unwrap(), wrong("Sub-agent cancelled"));
 }
 
-async fn row_1_14_a_childs_events_are_streamed_while_its_call_waits(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_14_a_childs_events_are_streamed_while_its_call_waits(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     let streams = crate::support::event_server::EventServer::with(
         &orchestrator.world,
         "default",
@@ -183,8 +193,8 @@ async fn row_1_14_a_childs_events_are_streamed_while_its_call_waits(wire: Wire) 
     assert!(reply.len() >= 3, "{reply:?}");
 }
 
-async fn row_1_15_invalid_input_is_refused_by_field_and_nothing_runs(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, wire).await;
+async fn row_1_15_invalid_input_is_refused_by_field_and_nothing_runs(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     for (arguments, field) in [
         (json!({}), "prompt"),
         (json!({"prompt": null}), "prompt"),

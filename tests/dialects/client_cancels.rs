@@ -11,7 +11,7 @@ use crate::support::blocking_orchestrator::{BlockingOrchestrator, SESSION};
 use crate::support::http_client::Answer;
 use crate::support::mcp_client::{McpStdioClient, mcp, post_to};
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{Wire, delegating_tool};
+use crate::support::tool_client::{Transport, delegating_tool};
 use crate::support::world::until;
 
 const CONTINUE: &str = "[dialects]\non_client_cancel = \"continue\"\n";
@@ -77,7 +77,7 @@ async fn spec_call(orchestrator: &BlockingOrchestrator, arguments: Value) -> Ans
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_1_12_and_i_6_an_explicit_cancel_cancels_the_task_which_can_be_continued() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::Http).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::Http).await;
         let client = Client::of(&orchestrator, dialect);
         let running = client.start(7, &call);
         let claim = orchestrator.claim().await;
@@ -97,7 +97,7 @@ async fn rows_1_12_and_i_6_an_explicit_cancel_cancels_the_task_which_can_be_cont
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_leaves_the_task_running() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::of(dialect, Wire::Http).await;
+        let orchestrator = BlockingOrchestrator::of(dialect, Transport::Http).await;
         let client = Client::of(&orchestrator, dialect);
         let running = client.start(7, &call);
         let claim = orchestrator.claim().await;
@@ -115,7 +115,7 @@ async fn a_connection_that_breaks_leaves_the_task_running() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_let_the_tasks_of_cancelled_calls_continue() {
     for (dialect, call) in calls() {
-        let orchestrator = BlockingOrchestrator::with(dialect, Wire::Http, CONTINUE).await;
+        let orchestrator = BlockingOrchestrator::with(dialect, Transport::Http, CONTINUE).await;
         let client = Client::of(&orchestrator, dialect);
         let running = client.start(7, &call);
         let claim = orchestrator.claim().await;
@@ -133,7 +133,7 @@ async fn an_operator_can_let_the_tasks_of_cancelled_calls_continue() {
 async fn the_cancel_of_an_mcp_task_follows_the_same_setting() {
     for (setting, expected) in [("", "cancelled"), (CONTINUE, "queued")] {
         let orchestrator =
-            BlockingOrchestrator::with(Dialect::Caliban, Wire::McpHttp, setting).await;
+            BlockingOrchestrator::with(Dialect::Caliban, Transport::McpHttp, setting).await;
         let client = orchestrator.client.with_tasks();
         let begun = client.delegate(json!({"prompt": "Look."})).await;
         client.request("tasks/cancel", json!({"taskId": begun["taskId"]})).await;
@@ -143,7 +143,7 @@ async fn the_cancel_of_an_mcp_task_follows_the_same_setting() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_stdio_a_cancel_reaches_the_task_and_the_end_of_the_client_does_not() {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Wire::Http).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, Transport::Http).await;
     let start = async || {
         let mut command = mcp();
         command.args(["--dialect", "caliban", "--session", SESSION]);

@@ -11,7 +11,7 @@ use crate::dialects::over_both_wires;
 use crate::support::blocking_orchestrator::SESSION;
 use crate::support::fleet::{Fleet, model_config};
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::tool_client::{ToolClient, Transport};
 
 struct Setup {
     fleet: Fleet,
@@ -40,8 +40,8 @@ impl Setup {
         Self { fleet, server, _worker: worker }
     }
 
-    async fn call(&self, dialect: Dialect, wire: Wire, arguments: Value) -> Value {
-        ToolClient::connect(self.server.clone(), wire, dialect, None, SESSION)
+    async fn call(&self, dialect: Dialect, transport: Transport, arguments: Value) -> Value {
+        ToolClient::connect(self.server.clone(), transport, dialect, None, SESSION)
             .await
             .delegate(arguments)
             .await
@@ -54,7 +54,7 @@ fn body(request: &RecordedRequest) -> &Value {
 
 const SUMMARY: &str = "Create an executive summary with sections: Breakthroughs, Technical Details, Commercial Impact, Future Outlook";
 
-async fn the_complete_example_of_xzatoma_has_the_documented_shape(wire: Wire) {
+async fn the_complete_example_of_xzatoma_has_the_documented_shape(transport: Transport) {
     let usage = |output_tokens| Usage { input_tokens: 1_000, output_tokens, ..Usage::default() };
     let script = Script::new()
         .on(When::assignment("Research quantum computing"))
@@ -69,7 +69,7 @@ async fn the_complete_example_of_xzatoma_has_the_documented_shape(wire: Wire) {
         "allowed_tools": ["fetch", "grep"],
         "max_turns": 8
     });
-    let answer = setup.call(Dialect::Xzatoma, wire, input).await;
+    let answer = setup.call(Dialect::Xzatoma, transport, input).await;
     let expected = json!({
         "success": true,
         "output": "Quantum Computing 2024 Breakthroughs:\n\nKey Advances",
@@ -92,7 +92,7 @@ async fn the_complete_example_of_xzatoma_has_the_documented_shape(wire: Wire) {
     setup.fleet.close().await;
 }
 
-async fn row_3_20_a_tool_error_is_returned_to_the_child_which_continues(wire: Wire) {
+async fn row_3_20_a_tool_error_is_returned_to_the_child_which_continues(transport: Transport) {
     let script = Script::new()
         .on(When::assignment("Use it"))
         .then(tool_call("broken", json!({"word": "x"})))
@@ -100,7 +100,7 @@ async fn row_3_20_a_tool_error_is_returned_to_the_child_which_continues(wire: Wi
         .then(text("Done without it."));
     let setup = Setup::of(script, &[]).await;
     let call = json!({"label": "break", "task_prompt": "Use it.", "allowed_tools": ["broken"]});
-    let answer = setup.call(Dialect::Xzatoma, wire, call).await;
+    let answer = setup.call(Dialect::Xzatoma, transport, call).await;
     assert_eq!(
         (&answer["success"], &answer["output"]),
         (&json!(true), &json!("Done without it.")),
@@ -111,7 +111,7 @@ async fn row_3_20_a_tool_error_is_returned_to_the_child_which_continues(wire: Wi
     setup.fleet.close().await;
 }
 
-async fn row_1_7_a_child_has_the_max_tokens_of_its_model(wire: Wire) {
+async fn row_1_7_a_child_has_the_max_tokens_of_its_model(transport: Transport) {
     let script = Script::new().on(When::assignment("Be short")).then(text("Yes."));
     let models = |model: &_| model_config("small", "openai", model, "max_tokens = 77\n");
     let fleet = Fleet::with(script, models).await;
@@ -119,7 +119,7 @@ async fn row_1_7_a_child_has_the_max_tokens_of_its_model(wire: Wire) {
     let server = Arc::new(TestServer::of(&fleet.world, &config));
     server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
     let setup = Setup { _worker: fleet.worker(), server, fleet };
-    setup.call(Dialect::Caliban, wire, json!({"prompt": "Be short."})).await;
+    setup.call(Dialect::Caliban, transport, json!({"prompt": "Be short."})).await;
     let requests = setup.fleet.model.requests_of("Be short");
     let sent = body(&requests[0]);
     assert_eq!(
@@ -130,7 +130,7 @@ async fn row_1_7_a_child_has_the_max_tokens_of_its_model(wire: Wire) {
     setup.fleet.close().await;
 }
 
-async fn the_usage_examples_of_xzatoma_run_as_written(wire: Wire) {
+async fn the_usage_examples_of_xzatoma_run_as_written(transport: Transport) {
     let script = Script::new()
         .on(When::assignment("highest temperature"))
         .then(text("It was hot."))
@@ -165,7 +165,7 @@ async fn the_usage_examples_of_xzatoma_run_as_written(wire: Wire) {
         (review, "Critical Issues: none", "complete"),
         (isolated, "", "incomplete"),
     ] {
-        let answer = setup.call(Dialect::Xzatoma, wire, call.clone()).await;
+        let answer = setup.call(Dialect::Xzatoma, transport, call.clone()).await;
         assert_eq!(
             (&answer["success"], &answer["output"]),
             (&json!(true), &json!(output)),
@@ -182,7 +182,7 @@ async fn the_usage_examples_of_xzatoma_run_as_written(wire: Wire) {
 }
 
 async fn the_calls_of_caliban_run_as_written_and_row_1_10_only_the_last_text_comes_back(
-    wire: Wire,
+    transport: Transport,
 ) {
     let script = Script::new()
         .on(When::assignment("Search the codebase"))
@@ -194,7 +194,7 @@ async fn the_calls_of_caliban_run_as_written_and_row_1_10_only_the_last_text_com
     let listed =
         json!({"prompt": "Search the codebase for it.", "tool_allowlist": ["Read", "Grep"]});
     assert_eq!(
-        setup.call(Dialect::Caliban, wire, listed).await,
+        setup.call(Dialect::Caliban, transport, listed).await,
         json!({"type": "text", "text": "It is in main."})
     );
     let requests = setup.fleet.model.requests_of("Search the codebase");
@@ -212,7 +212,7 @@ async fn the_calls_of_caliban_run_as_written_and_row_1_10_only_the_last_text_com
     assert_eq!(turns["turns"].as_array().unwrap().len(), 2, "the steps between are in the history");
 
     let inherits = json!({"prompt": "Investigate.", "tool_allowlist": null, "model": null});
-    assert_eq!(setup.call(Dialect::Caliban, wire, inherits).await["text"], "All is well.");
+    assert_eq!(setup.call(Dialect::Caliban, transport, inherits).await["text"], "All is well.");
     let sent = body(&setup.fleet.model.requests_of("Investigate")[0])["tools"].to_string();
     assert!(
         sent.contains("Bash") && sent.contains("shared_context") && !sent.contains("AgentTool"),

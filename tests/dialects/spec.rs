@@ -1,5 +1,5 @@
 //! The `spec` dialect, row by row: the id of the specification's row is at the start of each case's
-//! name. A case knows only calls and answers, so the same cases run over every wire that leads to
+//! name. A case knows only calls and answers, so the same cases run over every transport that leads to
 //! the service.
 
 pub mod agents;
@@ -13,7 +13,7 @@ pub mod logs;
 pub mod spawns;
 pub mod waits;
 
-/// Makes a test of each case for each wire.
+/// Makes a test of each case for each transport.
 macro_rules! over_every_wire {
     ($($case:ident,)+) => {
         mod service {
@@ -30,7 +30,7 @@ macro_rules! over_every_wire {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Wire::Http).await).await;
+                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Transport::Http).await).await;
                 }
             )+
         }
@@ -40,7 +40,7 @@ macro_rules! over_every_wire {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Wire::McpHttp).await).await;
+                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Transport::McpHttp).await).await;
                 }
             )+
         }
@@ -50,7 +50,7 @@ macro_rules! over_every_wire {
             $(
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $case() {
-                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Wire::McpStdio).await).await;
+                    super::$case(crate::support::orchestrator::Orchestrator::new(crate::support::tool_client::Transport::McpStdio).await).await;
                 }
             )+
         }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::dialects::over_both_wires;
 use crate::dialects::xzatoma::telemetry::{events_in, name_of};
 use crate::support::blocking_orchestrator::{BlockingOrchestrator, SESSION};
-use crate::support::tool_client::Wire;
+use crate::support::tool_client::Transport;
 use crate::support::world::until;
 
 pub fn arguments() -> Value {
@@ -50,8 +50,8 @@ pub fn turn(kind: TurnKind, text: &str) -> Turn {
     Turn { kind, answer: Answer::of_text(text), usage, ..Turn::default() }
 }
 
-async fn row_3_1_a_call_says_a_label_and_a_task_and_the_rest_has_defaults(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_1_a_call_says_a_label_and_a_task_and_the_rest_has_defaults(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let begun = orchestrator.start_call(arguments());
     let claim = orchestrator.claim().await;
     assert_eq!(claim.assignment.text, "Look around.");
@@ -65,8 +65,8 @@ async fn row_3_1_a_call_says_a_label_and_a_task_and_the_rest_has_defaults(wire: 
     assert_eq!(orchestrator.child_of(nulls).await.max_turns, 10);
 }
 
-async fn row_3_2_and_g_29_the_output_is_a_summary_by_the_child(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_2_and_g_29_the_output_is_a_summary_by_the_child(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let own = arguments_with("summary_prompt", json!("In three words"));
     assert_eq!(orchestrator.child_of(own).await.summary_prompt.as_deref(), Some("In three words"));
     let blank = arguments_with("summary_prompt", json!(" "));
@@ -82,8 +82,10 @@ async fn row_3_2_and_g_29_the_output_is_a_summary_by_the_child(wire: Wire) {
     );
 }
 
-async fn row_3_3_without_a_list_a_child_has_every_tool_but_those_to_delegate_with(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_3_without_a_list_a_child_has_every_tool_but_those_to_delegate_with(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     assert_eq!(orchestrator.child_of(arguments()).await.tools, ["fetch", "grep", "shared_context"]);
     let some = arguments_with("allowed_tools", json!(["grep"]));
     assert_eq!(orchestrator.child_of(some).await.tools, ["grep"]);
@@ -92,8 +94,10 @@ async fn row_3_3_without_a_list_a_child_has_every_tool_but_those_to_delegate_wit
     );
 }
 
-async fn row_3_4_and_3_5_unknown_tools_and_those_to_delegate_with_are_refused_by_name(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_4_and_3_5_unknown_tools_and_those_to_delegate_with_are_refused_by_name(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     for (tools, error) in [
         (json!(["fetch", "nonexistent_tool"]), "Unknown tool in allowed_tools: nonexistent_tool"),
         (json!([""]), "Unknown tool in allowed_tools: "),
@@ -105,8 +109,8 @@ async fn row_3_4_and_3_5_unknown_tools_and_those_to_delegate_with_are_refused_by
     assert_eq!(orchestrator.tasks().await, 0);
 }
 
-async fn row_3_8_and_g_5_turns_are_1_to_50_and_then_no_more_than_the_ceiling(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_8_and_g_5_turns_are_1_to_50_and_then_no_more_than_the_ceiling(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     for turns in [json!(0), json!(51), json!(-1), json!(i64::MAX)] {
         let answer = orchestrator.call(arguments_with("max_turns", turns)).await;
         assert_eq!(answer, refused("max_turns must be between 1 and 50"));
@@ -118,7 +122,7 @@ async fn row_3_8_and_g_5_turns_are_1_to_50_and_then_no_more_than_the_ceiling(wir
         );
     }
     let high = "[limits]\nmax_turns_ceiling = 100\n[dialects.xzatoma]\ndefault_max_turns = 100\n";
-    let orchestrator = BlockingOrchestrator::with(Dialect::Xzatoma, wire, high).await;
+    let orchestrator = BlockingOrchestrator::with(Dialect::Xzatoma, transport, high).await;
     assert_eq!(orchestrator.child_of(arguments_with("max_turns", json!(50))).await.max_turns, 50);
     assert_eq!(
         orchestrator.child_of(arguments()).await.max_turns,
@@ -127,8 +131,8 @@ async fn row_3_8_and_g_5_turns_are_1_to_50_and_then_no_more_than_the_ceiling(wir
     );
 }
 
-async fn row_3_9_turns_count_the_messages_to_the_child(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_9_turns_count_the_messages_to_the_child(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let begun = orchestrator.start_call(arguments());
     let mut claim = orchestrator.claim().await;
     for (kind, text) in [
@@ -143,8 +147,10 @@ async fn row_3_9_turns_count_the_messages_to_the_child(wire: Wire) {
     assert_eq!(begun.await.unwrap()["metadata"]["turns_used"], "2");
 }
 
-async fn row_3_10_invalid_input_is_refused_in_the_sources_words_and_nothing_runs(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_10_invalid_input_is_refused_in_the_sources_words_and_nothing_runs(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     for (arguments, error) in [
         (json!({}), "Invalid input: missing field `label`"),
         (json!({"task_prompt": "x"}), "Invalid input: missing field `label`"),
@@ -206,8 +212,10 @@ async fn row_3_10_invalid_input_is_refused_in_the_sources_words_and_nothing_runs
     assert!(archived["error"].as_str().unwrap().contains("is archived"), "{archived}");
 }
 
-async fn row_3_11_and_3_12_a_success_has_an_output_and_metadata_that_are_strings(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_11_and_3_12_a_success_has_an_output_and_metadata_that_are_strings(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let begun = orchestrator.start_call(arguments());
     let mut claim = orchestrator.claim().await;
     claim.lease.checkpoint(&turn(TurnKind::Turn, "all")).await.unwrap();
@@ -229,8 +237,10 @@ async fn row_3_11_and_3_12_a_success_has_an_output_and_metadata_that_are_strings
     assert_eq!(begun.await.unwrap(), expected);
 }
 
-async fn row_3_13_and_g_7_a_child_out_of_turns_is_a_success_that_is_incomplete(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_13_and_g_7_a_child_out_of_turns_is_a_success_that_is_incomplete(
+    transport: Transport,
+) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     for partial in [Some("Half of it."), None] {
         let answer = orchestrator.call_until_end(arguments(), |claim| {
             claim.lease.fail(
@@ -252,9 +262,9 @@ async fn row_3_13_and_g_7_a_child_out_of_turns_is_a_success_that_is_incomplete(w
 }
 
 async fn row_3_14_an_output_of_4096_bytes_is_whole_and_a_longer_one_is_cut_between_characters(
-    wire: Wire,
+    transport: Transport,
 ) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let whole = "x".repeat(4_096);
     assert_eq!(orchestrator.call_with_result(arguments(), &whole).await["output"], whole);
     let cut = format!("{whole}[Output truncated]");
@@ -269,7 +279,7 @@ async fn row_3_14_an_output_of_4096_bytes_is_whole_and_a_longer_one_is_cut_betwe
     );
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\noutput_max_size = 1024\n",
     )
     .await;
@@ -277,8 +287,8 @@ async fn row_3_14_an_output_of_4096_bytes_is_whole_and_a_longer_one_is_cut_betwe
     assert_eq!(answer["output"], format!("{}[Output truncated]", "x".repeat(1_024)));
 }
 
-async fn row_3_15_and_g_map_a_failure_has_an_error_and_no_output(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_15_and_g_map_a_failure_has_an_error_and_no_output(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let expected = |error: &str| {
         json!({"success": false, "output": "", "error": error,
             "metadata": {"subagent_label": "look", "recursion_depth": "1"}})
@@ -295,8 +305,8 @@ async fn row_3_15_and_g_map_a_failure_has_an_error_and_no_output(wire: Wire) {
     assert_eq!(begun.await.unwrap(), expected("Subagent execution failed: Task cancelled"));
 }
 
-async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let begun = orchestrator.start_call(arguments_with("allowed_tools", json!(["fetch"])));
     let claim = orchestrator.claim().await;
     // A child, as the agent of the task would spawn it.
@@ -320,7 +330,7 @@ async fn row_3_16_a_server_logs_spawns_and_cancels_unless_turned_off(wire: Wire)
 
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\ntelemetry_enabled = false\n",
     )
     .await;
@@ -347,8 +357,8 @@ fn events_of(orchestrator: &BlockingOrchestrator) -> Vec<String> {
     events_in(&orchestrator.server.stderr()).iter().map(name_of).collect()
 }
 
-async fn row_3_16_a_repeated_answer_is_not_logged_again(wire: Wire) {
-    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, wire).await;
+async fn row_3_16_a_repeated_answer_is_not_logged_again(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::of(Dialect::Xzatoma, transport).await;
     let keyed = BlockingOrchestrator { client: orchestrator.client.with_key("k"), ..orchestrator };
     let first = keyed.call_with_result(arguments_with("max_turns", json!(50)), "done").await;
     assert_eq!(keyed.call(arguments_with("max_turns", json!(50))).await, first);
@@ -367,10 +377,13 @@ async fn row_3_16_a_repeated_answer_is_not_logged_again(wire: Wire) {
     assert_eq!(events_of(&poller), ["spawn", "spawn"]);
 }
 
-async fn row_3_16_only_a_used_up_quota_is_logged_as_one(wire: Wire) {
-    let orchestrator =
-        BlockingOrchestrator::with(Dialect::Xzatoma, wire, "[limits]\nsession_max_queued = 1\n")
-            .await;
+async fn row_3_16_only_a_used_up_quota_is_logged_as_one(transport: Transport) {
+    let orchestrator = BlockingOrchestrator::with(
+        Dialect::Xzatoma,
+        transport,
+        "[limits]\nsession_max_queued = 1\n",
+    )
+    .await;
     let begun = orchestrator.start_call(arguments());
     let claim = orchestrator.claim().await;
     assert_eq!(orchestrator.call(arguments()).await["success"], false);
@@ -379,7 +392,7 @@ async fn row_3_16_only_a_used_up_quota_is_logged_as_one(wire: Wire) {
     assert_eq!(events_of(&orchestrator), ["spawn"]);
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\nmax_executions = 1\n",
     )
     .await;
@@ -388,10 +401,10 @@ async fn row_3_16_only_a_used_up_quota_is_logged_as_one(wire: Wire) {
     assert_eq!(events_of(&orchestrator), ["spawn", "quota_exceeded"]);
 }
 
-async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(wire: Wire) {
+async fn row_3_17_conversations_are_stored_with_their_depth_and_their_times(transport: Transport) {
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\npersistence_enabled = true\n",
     )
     .await;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, TaskId, TaskState};
-use adjutant_store::Await;
+use adjutant_agent::{ErrorCode, TaskId, TaskState, WaitMode};
 
 use crate::support::world::{World, assert_lost, assert_refused, race, task, turn};
 
@@ -72,7 +71,7 @@ async fn the_whole_tree_is_cancelled() {
     running.lease.complete("done".to_owned(), None).write().await.unwrap();
     parent
         .lease
-        .wait(children.iter().map(|child| child.id).collect(), Await::All)
+        .wait(children.iter().map(|child| child.id).collect(), WaitMode::All)
         .write()
         .await
         .unwrap();
@@ -250,7 +249,7 @@ async fn a_cancel_and_a_wait_at_once_leave_nothing_waiting() {
         let spawned = world.spawn(session, 1).await.remove(0);
         let claim = world.claim_one(&worker).await;
         let children = claim.lease.spawn(&[task(), task()], None).await.unwrap();
-        let wait = claim.lease.wait(children.iter().map(|child| child.id).collect(), Await::All);
+        let wait = claim.lease.wait(children.iter().map(|child| child.id).collect(), WaitMode::All);
         let store = world.store.clone();
         let racers: Vec<std::pin::Pin<Box<dyn Future<Output = bool> + Send>>> = vec![
             Box::pin(async move { wait.write().await.is_ok() }),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use adjutant_agent::{
     AgentConfig, AgentDefinition, ErrorCode, OnWorkerLoss, Outcome, SessionId, TaskNumber,
-    TaskState, ToolResult,
+    TaskState, ToolResult, WaitMode,
 };
 use adjutant_store::{
-    Await, Claim, Dependency, IdempotencyKey, NewDelegation, NewTask, Operator, Spawned, Worker,
+    Claim, Dependency, IdempotencyKey, NewDelegation, NewTask, Operator, Spawned, Worker,
 };
 
 use crate::support::world::{World, assert_lost, assert_refused, queued, race, task, turn};
@@ -16,7 +16,7 @@ async fn spawn_children(claim: &Claim, count: usize) -> Vec<Spawned> {
     claim.lease.spawn(&vec![task(); count], None).await.unwrap()
 }
 
-async fn park(claim: Claim, children: &[Spawned], waiting_for: Await) {
+async fn park(claim: Claim, children: &[Spawned], waiting_for: WaitMode) {
     let children = children.iter().map(|child| child.id).collect();
     claim.lease.wait(children, waiting_for).write().await.unwrap();
 }
@@ -37,7 +37,7 @@ async fn at_cap_1_a_tree_of_depth_3_completes() {
         assert_eq!(claim.assignment.depth.0, depth);
         assert_eq!(claim.assignment.root, root.id);
         let children = spawn_children(&claim, 1).await;
-        park(claim, &children, Await::All).await;
+        park(claim, &children, WaitMode::All).await;
         world.assert_sound().await;
     }
     complete_one(&world, &worker).await;
@@ -54,7 +54,7 @@ async fn a_parent_wakes_when_its_last_child_ends_and_goes_to_the_front() {
     let parent = world.spawn(session, 1).await.remove(0);
     let claim = world.claim_one(&worker).await;
     let children = spawn_children(&claim, 2).await;
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     let bystander = world.spawn(world.session().await, 1).await.remove(0);
     assert_eq!(world.state(session, parent.number).await, TaskState::Waiting);
     complete_one(&world, &worker).await;
@@ -71,7 +71,7 @@ async fn a_parent_that_waits_for_any_child_wakes_with_the_first() {
     let parent = world.spawn(session, 1).await.remove(0);
     let claim = world.claim_one(&worker).await;
     let children = spawn_children(&claim, 2).await;
-    park(claim, &children, Await::Any).await;
+    park(claim, &children, WaitMode::Any).await;
     complete_one(&world, &worker).await;
     assert_eq!(world.state(session, parent.number).await, TaskState::Queued);
     world.drain(&worker).await;
@@ -85,7 +85,7 @@ async fn a_parent_wakes_when_a_child_fails_or_is_cancelled_too() {
     let parent = world.spawn(session, 1).await.remove(0);
     let claim = world.claim_one(&worker).await;
     let children = spawn_children(&claim, 2).await;
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     let lease = world.claim_one(&worker).await.lease;
     lease.fail(adjutant_agent::FailureKind::Tool, "broken".to_owned(), None).write().await.unwrap();
     world.store.cancel(children[1].id).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_parent_whose_children_have_ended_continues_at_once() {
     let claim = world.claim_one(&worker).await;
     let children = spawn_children(&claim, 1).await;
     complete_one(&world, &worker).await;
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     assert_eq!(world.drain(&worker).await, [parent.id]);
 }
 
@@ -117,7 +117,7 @@ async fn a_parent_that_waits_for_no_child_continues_at_once() {
     let worker = world.worker().await;
     let stranger = world.spawn(world.session().await, 1).await;
     world.store.cancel(stranger[0].id).await.unwrap();
-    for waiting_for in [Await::All, Await::Any] {
+    for waiting_for in [WaitMode::All, WaitMode::Any] {
         let parent = world.spawn(session, 1).await.remove(0);
         park(world.claim_one(&worker).await, &[], waiting_for).await;
         assert_eq!(world.state(session, parent.number).await, TaskState::Queued);
@@ -139,7 +139,7 @@ async fn a_wait_and_the_last_childs_end_at_once_lose_no_wake_up() {
             spawn_children(&claim, 1).await.into_iter().map(|child| child.id).collect();
         let child = world.claim_one(&worker).await;
         let endings = vec![
-            claim.lease.wait(children, Await::All),
+            claim.lease.wait(children, WaitMode::All),
             child.lease.complete("done".to_owned(), None),
         ];
         race(
@@ -165,7 +165,7 @@ async fn children_are_never_refused_for_want_of_room() {
     world.spawn(session, 1).await;
     let claim = world.claim_one(&worker).await;
     let children = spawn_children(&claim, 10).await;
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     assert_refused(world.store.spawn(session, &[task()], None).await, ErrorCode::MaxTasksExceeded);
     assert_eq!(world.drain(&worker).await.len(), 11);
 }
@@ -178,7 +178,7 @@ async fn a_child_may_depend_on_a_sibling_but_on_no_other_task() {
     assert_refused(claim.lease.spawn(&[on_parent], None).await, ErrorCode::TaskNotFound);
     let batch = [NewTask { depends_on: vec![Dependency::InBatch(1)], ..queued() }, queued()];
     let children = claim.lease.spawn(&batch, None).await.unwrap();
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     let order = world.drain(&worker).await;
     assert_eq!(order[..2], [children[1].id, children[0].id]);
 }
@@ -242,7 +242,7 @@ async fn a_woken_parent_finds_its_turns() {
     let (_, worker, mut claim) = world.one_running().await;
     claim.lease.checkpoint(&turn("I delegate.")).await.unwrap();
     let children = spawn_children(&claim, 1).await;
-    park(claim, &children, Await::All).await;
+    park(claim, &children, WaitMode::All).await;
     complete_one(&world, &worker).await;
     let resumed = world.claim_one(&worker).await;
     assert_eq!((resumed.lease.attempt(), resumed.lease.answers()), (2, 1));
@@ -414,7 +414,7 @@ async fn a_wait_with_a_timeout_ends_with_its_children_or_the_timeout() {
     let children: Vec<_> =
         delegate(&claim, "call 1", 1).await.unwrap().into_iter().map(|child| child.id).collect();
     let hour = Duration::from_secs(3600);
-    claim.lease.wait_at_most(children.clone(), Await::All, hour).write().await.unwrap();
+    claim.lease.wait_at_most(children.clone(), WaitMode::All, hour).write().await.unwrap();
     assert_eq!(world.store.admit_due().await.unwrap(), 0, "it is not due");
     assert_eq!(world.state(session, TaskNumber(1)).await, TaskState::Waiting);
     complete_one(&world, &worker).await;
@@ -422,7 +422,7 @@ async fn a_wait_with_a_timeout_ends_with_its_children_or_the_timeout() {
     assert_eq!(parent.lease.attempt(), 2, "its children were done before the time was");
     let again: Vec<_> =
         delegate(&parent, "call 2", 1).await.unwrap().into_iter().map(|child| child.id).collect();
-    parent.lease.wait_at_most(again, Await::Any, hour).write().await.unwrap();
+    parent.lease.wait_at_most(again, WaitMode::Any, hour).write().await.unwrap();
     sqlx::query("update task set not_before = now() - interval '1 second' where state = 'waiting'")
         .execute(&world.sql)
         .await

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, Outcome, TaskNumber, TaskState, ToolResult};
-use adjutant_store::{Await, Claim, Renewal};
+use adjutant_agent::{FailureKind, Outcome, TaskNumber, TaskState, ToolResult, WaitMode};
+use adjutant_store::{Claim, Renewal};
 
 use crate::support::world::{World, assert_lost, turn};
 
@@ -48,7 +48,7 @@ async fn a_stale_lease_cannot_complete_fail_release_or_wait() {
             0 => stale.lease.complete("stale".to_owned(), None),
             1 => stale.lease.fail(FailureKind::Internal, "stale".to_owned(), None),
             2 => stale.lease.release(),
-            _ => stale.lease.wait(Vec::new(), Await::All),
+            _ => stale.lease.wait(Vec::new(), WaitMode::All),
         };
         assert_lost(ending.write().await);
         assert_eq!(world.state(current.lease.session(), TaskNumber(1)).await, TaskState::Running);

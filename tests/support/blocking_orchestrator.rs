@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::orchestrator::CONFIG;
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::tool_client::{ToolClient, Transport};
 use crate::support::world::{World, tool, until};
 
 pub const SESSION: &str = "s";
@@ -32,12 +32,12 @@ pub struct BlockingOrchestrator {
 }
 
 impl BlockingOrchestrator {
-    pub async fn of(dialect: Dialect, wire: Wire) -> Self {
-        Self::with(dialect, wire, "").await
+    pub async fn of(dialect: Dialect, transport: Transport) -> Self {
+        Self::with(dialect, transport, "").await
     }
 
     /// With additional settings.
-    pub async fn with(dialect: Dialect, wire: Wire, more: &str) -> Self {
+    pub async fn with(dialect: Dialect, transport: Transport, more: &str) -> Self {
         let world = World::new().await;
         world.store.set_cap(30).await.unwrap();
         world
@@ -48,7 +48,7 @@ impl BlockingOrchestrator {
         let server = Arc::new(TestServer::of(&world, &format!("{CONFIG}{PROMPT}{more}")));
         server.post("/v1/sessions", &json!({"session_id": SESSION}).to_string()).await.ok(201);
         let worker = world.worker().await;
-        let client = ToolClient::connect(server.clone(), wire, dialect, None, SESSION).await;
+        let client = ToolClient::connect(server.clone(), transport, dialect, None, SESSION).await;
         Self { world, server, worker, client }
     }
 

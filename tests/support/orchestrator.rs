@@ -7,7 +7,7 @@ use adjutant_store::{Claim, NewSession, Operator, Worker};
 use serde_json::{Value, json};
 
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire, http_status};
+use crate::support::tool_client::{ToolClient, Transport, http_status};
 use crate::support::world::{World, tool};
 
 pub const SESSION: &str = "the session";
@@ -21,22 +21,22 @@ pub struct Orchestrator {
 impl Orchestrator {
     /// Calls the service in this process, or a server process whose config is the same as
     /// [`policy`].
-    pub async fn new(wire: Wire) -> Self {
+    pub async fn new(transport: Transport) -> Self {
         let world = World::new().await;
-        let client = if wire == Wire::Service {
+        let client = if transport == Transport::Service {
             let hub = Hub::start(world.store.clone(), world.url().to_owned());
             let service = ToolService::new(world.store.clone(), hub, policy());
             ToolClient::of_service(service, Dialect::Spec, SESSION)
         } else {
             let secret = world.api_key("tenant", "delegate").await;
             let server = TestServer::of(&world, CONFIG).into();
-            ToolClient::connect(server, wire, Dialect::Spec, Some(&secret), SESSION).await
+            ToolClient::connect(server, transport, Dialect::Spec, Some(&secret), SESSION).await
         };
         Self::with(world, client).await
     }
 
     pub async fn in_process() -> Self {
-        Self::new(Wire::Service).await
+        Self::new(Transport::Service).await
     }
 
     pub async fn with(world: World, client: ToolClient) -> Self {

@@ -11,7 +11,7 @@ use crate::support::mcp_client::{McpClient, McpStdioClient, mcp, params, tool_ca
 use crate::support::test_server::TestServer;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub enum Transport {
     /// The service in the process of the test.
     Service,
     /// `adjutant serve`.
@@ -55,16 +55,18 @@ impl ToolClient {
 
     pub async fn connect(
         server: Arc<TestServer>,
-        wire: Wire,
+        transport: Transport,
         dialect: Dialect,
         api_key: Option<&str>,
         session: &str,
     ) -> Self {
-        let connection = match wire {
-            Wire::Service => panic!("a server cannot be reached in process"),
-            Wire::Http => Connection::Http { server, api_key: api_key.map(str::to_owned) },
-            Wire::McpHttp => Connection::McpHttp(McpClient::of(server, api_key).speaking(dialect)),
-            Wire::McpStdio => Connection::McpStdio(stdio(server, dialect, api_key).await),
+        let connection = match transport {
+            Transport::Service => panic!("a server cannot be reached in process"),
+            Transport::Http => Connection::Http { server, api_key: api_key.map(str::to_owned) },
+            Transport::McpHttp => {
+                Connection::McpHttp(McpClient::of(server, api_key).speaking(dialect))
+            }
+            Transport::McpStdio => Connection::McpStdio(stdio(server, dialect, api_key).await),
         };
         Self::new(connection, dialect, session)
     }

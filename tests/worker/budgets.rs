@@ -1,8 +1,8 @@
 //! Costs and budgets. Budgets are checked before each call, so at most one call exceeds them.
 
-use adjutant_agent::{Budget, FailureKind, TaskId};
+use adjutant_agent::{Budget, FailureKind, TaskId, WaitMode};
 use adjutant_script::{Answer, Script, Usage, When, text, tool_call};
-use adjutant_store::{Await, NewDelegation, NewWorker, Operator};
+use adjutant_store::{NewDelegation, NewWorker, Operator};
 use serde_json::json;
 
 use crate::support::fleet::{CLERK, Done, Fleet, WIRES, model_config, to};
@@ -161,7 +161,7 @@ async fn a_tree_stops_at_the_budget_of_its_root() {
     let child = to(CLERK, "Go on without end.");
     let children = claim.lease.delegate("call", &[child], &Operator::default()).await.unwrap();
     let child = children[0].id;
-    claim.lease.wait(vec![child], Await::All).write().await.unwrap();
+    claim.lease.wait(vec![child], WaitMode::All).write().await.unwrap();
     assert_over_budget(
         &fleet.done(child).await,
         3,

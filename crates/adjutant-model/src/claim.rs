@@ -8,7 +8,7 @@ use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 
 /// The snapshot of the first statement: the free slots, and how many of them to lock. Besides the
 /// slots that it fills, a claim locks one for each task in a closed slot, so that these stay empty.
-pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
+pub fn read(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     let room = protocol.batch - world.held[actor].len();
     let waiting = world.queue.iter().filter(|entry| entry.is_seen_by(actor)).count();
     tx.limit = room.min(waiting);
@@ -33,7 +33,7 @@ pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
 /// Whether a claim that starts now would lock anything.
 pub fn sees_work(protocol: &Protocol, world: &World, actor: Actor) -> bool {
     let mut tx = Tx::new(Verb::Claim, Step::LockFreeSlots);
-    look(protocol, world, actor, &mut tx);
+    read(protocol, world, actor, &mut tx);
     tx.limit > 0 && (protocol.drops(Guard::SlotRow) || !tx.slots.is_empty())
 }
 

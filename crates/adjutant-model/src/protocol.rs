@@ -187,7 +187,7 @@ impl Protocol {
             Verb::SetCap(_) => Step::LockCapChange,
         };
         let mut tx = Tx::new(verb, step);
-        statements::look(self, &world, actor, &mut tx);
+        statements::read(self, &world, actor, &mut tx);
         if ends::is_reversed(self, verb) && !tx.slots.is_empty() {
             tx.step = Step::EmptySlots;
         }

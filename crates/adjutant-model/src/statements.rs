@@ -8,9 +8,9 @@ use super::transaction::{Actor, Outcome, Step, Tx, Verb};
 use super::{admit, cancel, cap, claim, ends, fence};
 
 /// The reads of a verb before its first lock.
-pub fn look(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
+pub fn read(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
     match tx.verb {
-        Verb::Claim => claim::look(protocol, world, actor, tx),
+        Verb::Claim => claim::read(protocol, world, actor, tx),
         Verb::End(..) | Verb::EndAll | Verb::Sweep => {
             ends::peek(protocol, world, actor, tx);
             if ends::is_reversed(protocol, tx.verb) {

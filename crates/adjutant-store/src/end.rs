@@ -1,10 +1,11 @@
-use adjutant_agent::{FailureKind, LeaseId, SessionId, TaskId};
+use adjutant_agent::{FailureKind, LeaseId, SessionId, TaskId, WaitMode};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::text::storable;
-use crate::{Await, Error, Lease, NotifyTarget, Result, Store};
+use crate::wait_for_children::condition;
+use crate::{Error, Lease, NotifyTarget, Result, Store};
 
 /// How an attempt ends: decided, not yet written. Writing it again is harmless, so a worker that
 /// lost its connection keeps it until the database has answered.
@@ -24,7 +25,7 @@ pub(crate) enum End {
     Completed { result: String, summary: Option<String> },
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
     Released { delay_s: Option<f64> },
-    Waiting { waiting_for: Await, children: Vec<TaskId>, delay_s: Option<f64> },
+    Waiting { waiting_for: WaitMode, children: Vec<TaskId>, delay_s: Option<f64> },
 }
 
 impl Lease {
@@ -220,6 +221,7 @@ impl End {
             }
             Self::Released { delay_s } => delay_s.map(|delay_s| json!({"delay_s": delay_s})),
             Self::Waiting { waiting_for, children, delay_s } => {
+                let waiting_for = condition(*waiting_for);
                 Some(json!({"waiting_for": waiting_for, "children": children, "delay_s": delay_s}))
             }
         }

@@ -161,7 +161,6 @@ pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
-pub use wait_for_children::Await;
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
 pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};
 pub use webhook_delivery_log::{DeliveryFilter, DeliveryRecord};

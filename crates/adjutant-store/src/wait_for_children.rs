@@ -1,34 +1,23 @@
 use std::time::Duration;
 
 use adjutant_agent::{TaskId, WaitMode};
-use serde::Serialize;
 
 use crate::batch::MAX_DELAY;
 use crate::end::End;
 use crate::{Ending, Lease};
 
-/// The condition that wakes a waiting parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Await {
-    #[serde(rename = "all_children")]
-    All,
-    #[serde(rename = "any_child")]
-    Any,
-}
-
-impl From<WaitMode> for Await {
-    fn from(mode: WaitMode) -> Self {
-        match mode {
-            WaitMode::All => Self::All,
-            WaitMode::Any => Self::Any,
-        }
+/// The condition that wakes a waiting parent, as `task.waiting_for` names it.
+pub(crate) fn condition(mode: WaitMode) -> &'static str {
+    match mode {
+        WaitMode::All => "all_children",
+        WaitMode::Any => "any_child",
     }
 }
 
 impl Lease {
     /// Ends the attempt and makes the task wait for these children. While it waits it holds no slot
     /// and no place in its session's window. If they have already ended, it is queued at once.
-    pub fn wait(self, children: Vec<TaskId>, waiting_for: Await) -> Ending {
+    pub fn wait(self, children: Vec<TaskId>, waiting_for: WaitMode) -> Ending {
         self.end(End::Waiting { waiting_for, children, delay_s: None })
     }
 
@@ -36,7 +25,7 @@ impl Lease {
     pub fn wait_at_most(
         self,
         children: Vec<TaskId>,
-        waiting_for: Await,
+        waiting_for: WaitMode,
         at_most: Duration,
     ) -> Ending {
         let delay_s = Some(at_most.min(MAX_DELAY).as_secs_f64());

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, TaskId};
-use adjutant_store::{Await, Ending, Error, Lease};
+use adjutant_agent::{FailureKind, TaskId, WaitMode};
+use adjutant_store::{Ending, Error, Lease};
 
 use crate::Task;
 
@@ -34,7 +34,7 @@ pub enum End {
     /// The task waits for these children, at most for this time.
     Waiting {
         children: Vec<TaskId>,
-        until: Await,
+        until: WaitMode,
         at_most: Option<Duration>,
     },
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::dialects::ecs::orchestrator::{CONFIG, EcsOrchestrator};
 use crate::support::proxy::Proxy;
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::tool_client::{ToolClient, Transport};
 use crate::support::world::{World, until};
 
 async fn claimed(orchestrator: &EcsOrchestrator) -> adjutant_store::Claim {
@@ -128,8 +128,9 @@ async fn row_2_4_a_background_call_costs_as_many_queries_as_a_spawn_of_spec() {
     let proxy = Proxy::before(&world).await;
     let server = Arc::new(TestServer::at(&proxy.url(), CONFIG));
     server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
-    let client =
-        async |dialect| ToolClient::connect(server.clone(), Wire::Http, dialect, None, "s").await;
+    let client = async |dialect| {
+        ToolClient::connect(server.clone(), Transport::Http, dialect, None, "s").await
+    };
     let spawn = json!({"action": "spawn", "agent": "writer", "task": "Write.", "queue": true});
     let spawns = queries(&proxy, &client(Dialect::Spec).await, &spawn).await;
     let launch = json!({"category": "writer", "prompt": "Write.", "background": true});

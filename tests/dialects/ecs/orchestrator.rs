@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::support::http_client::Answer;
 use crate::support::mcp_client::tool_call;
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::tool_client::{ToolClient, Transport};
 use crate::support::world::{World, tool};
 
 pub const CONFIG: &str = "
@@ -66,7 +66,8 @@ impl EcsOrchestrator {
         world.store.publish_tools(&[tool("fetch")]).await.unwrap();
         let worker = world.worker().await;
         server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
-        let client = ToolClient::connect(server.clone(), Wire::Http, Dialect::Ecs, None, "s").await;
+        let client =
+            ToolClient::connect(server.clone(), Transport::Http, Dialect::Ecs, None, "s").await;
         Self { world, server, worker, client }
     }
 

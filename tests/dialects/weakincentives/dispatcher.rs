@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::store::shared_context;
 use crate::support::fleet::Fleet;
-use crate::support::tool_client::{Reply, ToolClient, Wire};
+use crate::support::tool_client::{Reply, ToolClient, Transport};
 use crate::support::worker_process::WorkerProcess;
 
 pub const SESSION: &str = "the plan";
@@ -45,30 +45,31 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub async fn new(wire: Wire, script: Script) -> Self {
-        let dispatcher = Self::without_worker(wire, script).await;
+    pub async fn new(transport: Transport, script: Script) -> Self {
+        let dispatcher = Self::without_worker(transport, script).await;
         let worker = dispatcher.fleet.worker();
         Self { _worker: Some(worker), ..dispatcher }
     }
 
     /// Without a worker, but with the prompts and tools that one would have published.
-    pub async fn without_worker(wire: Wire, script: Script) -> Self {
+    pub async fn without_worker(transport: Transport, script: Script) -> Self {
         let fleet = Fleet::with(script, |_| PROMPTS.to_owned()).await;
         let session = fleet.world.session_with(|new| new.name = SESSION.to_owned()).await;
         let dialect = Dialect::Weakincentives;
-        let client = if wire == Wire::Service {
+        let client = if transport == Transport::Service {
             let service = service(&fleet, Duration::from_secs(45));
             ToolClient::of_service(service, dialect, SESSION)
         } else {
             let secret = fleet.world.api_key("tenant", "delegate").await;
-            ToolClient::connect(fleet.server().into(), wire, dialect, Some(&secret), SESSION).await
+            ToolClient::connect(fleet.server().into(), transport, dialect, Some(&secret), SESSION)
+                .await
         };
         Self { fleet, session, client, _worker: None }
     }
 
     /// At a service whose calls wait for no longer than this.
     pub async fn with_longest_wait(longest: Duration, script: Script) -> Self {
-        let dispatcher = Self::new(Wire::Service, script).await;
+        let dispatcher = Self::new(Transport::Service, script).await;
         let service = service(&dispatcher.fleet, longest);
         let client = ToolClient::of_service(service, Dialect::Weakincentives, SESSION);
         Self { client, ..dispatcher }

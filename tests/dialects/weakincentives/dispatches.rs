@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::dialects::weakincentives::dispatcher::{Dispatcher, SESSION, ad_hoc};
 use crate::dialects::weakincentives::over_every_wire;
-use crate::support::tool_client::{Reply, Wire};
+use crate::support::tool_client::{Reply, Transport};
 use crate::worker::delegation::agents::{spawn, wait};
 
 over_every_wire! {
@@ -17,7 +17,7 @@ fn context(action: &str, value: Option<&str>) -> Value {
 }
 
 async fn row_4_9_a_dispatch_gives_its_summary_what_was_delivered_and_the_tools_in_order_of_first_use(
-    wire: Wire,
+    transport: Transport,
 ) {
     let answer = "Nothing is wrong.\n\nArtifacts:\n- report.md\n- `logs/today.txt`";
     let script = Script::new()
@@ -32,7 +32,7 @@ async fn row_4_9_a_dispatch_gives_its_summary_what_was_delivered_and_the_tools_i
                 .and_call("read_file", json!({"path": "notes.txt"})),
         )
         .then(text(answer));
-    let dispatcher = Dispatcher::new(wire, script).await;
+    let dispatcher = Dispatcher::new(transport, script).await;
     let reply = dispatcher
         .dispatch(ad_hoc(json!({
             "instructions": "  Read the logs.\n", "expected_artifacts": [" report.md "],
@@ -65,14 +65,14 @@ async fn row_4_9_a_dispatch_gives_its_summary_what_was_delivered_and_the_tools_i
     dispatcher.fleet.close().await;
 }
 
-async fn row_4_6_and_4_8_a_child_starts_with_a_snapshot_and_leaves_nothing(wire: Wire) {
+async fn row_4_6_and_4_8_a_child_starts_with_a_snapshot_and_leaves_nothing(transport: Transport) {
     let script = Script::new()
         .on(When::assignment("Execute the step"))
         .then(tool_call("shared_context", context("read", None)))
         .then(tool_call("shared_context", context("write", Some("the child's"))))
         .then(tool_call("shared_context", context("read", None)))
         .then(text("The step is done."));
-    let dispatcher = Dispatcher::new(wire, script).await;
+    let dispatcher = Dispatcher::new(transport, script).await;
     dispatcher.context(context("write", Some("the parent's"))).await;
     let before = dispatcher.context(json!({"action": "list_keys"})).await;
     let step =
@@ -107,9 +107,9 @@ async fn row_4_6_and_4_8_a_child_starts_with_a_snapshot_and_leaves_nothing(wire:
     dispatcher.fleet.close().await;
 }
 
-async fn row_4_10_a_run_that_fails_is_a_message_without_a_result(wire: Wire) {
+async fn row_4_10_a_run_that_fails_is_a_message_without_a_result(transport: Transport) {
     let script = Script::new().on(When::assignment("Read the logs")).then(status(400));
-    let dispatcher = Dispatcher::new(wire, script).await;
+    let dispatcher = Dispatcher::new(transport, script).await;
     dispatcher.context(context("write", Some("the parent's"))).await;
     let reply = dispatcher.dispatch(ad_hoc(json!({}))).await;
     assert!(
@@ -131,7 +131,7 @@ async fn row_4_10_a_run_that_fails_is_a_message_without_a_result(wire: Wire) {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_4_7_the_child_has_every_tool_of_its_parent_and_none_to_delegate_with() {
     let script = Script::new().on(When::any()).then(text("Done."));
-    let dispatcher = Dispatcher::new(Wire::Service, script).await;
+    let dispatcher = Dispatcher::new(Transport::Service, script).await;
     dispatcher.dispatch(ad_hoc(json!({"expected_artifacts": ["report.md"]}))).await;
     let requests = dispatcher.fleet.model.requests_of("Read the logs.");
     let body = requests[0].body.as_ref().unwrap();
@@ -157,7 +157,7 @@ async fn row_4_7_the_child_has_every_tool_of_its_parent_and_none_to_delegate_wit
 #[tokio::test(flavor = "multi_thread")]
 async fn the_prompt_of_a_child_on_a_snapshot_lists_its_keys_and_asks_for_findings_in_the_answer() {
     let script = Script::new().on(When::any()).then(text("Done."));
-    let dispatcher = Dispatcher::new(Wire::Service, script).await;
+    let dispatcher = Dispatcher::new(Transport::Service, script).await;
     dispatcher.context(context("write", Some("the parent's"))).await;
     dispatcher.dispatch(ad_hoc(json!({}))).await;
     let requests = dispatcher.fleet.model.requests_of("Read the logs.");
@@ -175,7 +175,7 @@ async fn the_prompt_of_a_child_on_a_snapshot_lists_its_keys_and_asks_for_finding
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_with_the_same_key_is_one_run() {
     let script = Script::new().on(When::any()).then(text("Done."));
-    let dispatcher = Dispatcher::new(Wire::Http, script).await;
+    let dispatcher = Dispatcher::new(Transport::Http, script).await;
     let first = dispatcher.dispatch_with_key(ad_hoc(json!({})), "k").await;
     assert_eq!(dispatcher.dispatch_with_key(ad_hoc(json!({})), "k").await, first);
     assert_eq!(dispatcher.fleet.world.count("select count(*) from task").await, 1);
@@ -192,7 +192,7 @@ async fn a_run_that_is_cancelled_or_runs_out_of_turns_has_failed() {
         .then(text("So far.").and_call("lookup", json!({"word": "4"})))
         .on(When::assignment("Hold"))
         .then(tool_call("held", json!({"word": "x"})));
-    let dispatcher = Dispatcher::new(Wire::Service, script).await;
+    let dispatcher = Dispatcher::new(Transport::Service, script).await;
     let reply = dispatcher.dispatch(ad_hoc(json!({}))).await;
     let message =
         "Subagent execution failed: Max turns exceeded without producing a final response";
@@ -221,7 +221,7 @@ async fn grandchildren_work_on_the_childs_snapshot_and_not_on_the_session() {
         .on(When::system("You are a hand."))
         .then(tool_call("shared_context", context("write", Some("the hand's"))))
         .then(text("Noted."));
-    let dispatcher = Dispatcher::new(Wire::Service, script).await;
+    let dispatcher = Dispatcher::new(Transport::Service, script).await;
     dispatcher.context(context("write", Some("the parent's"))).await;
     let reply = dispatcher.dispatch(ad_hoc(json!({"prompt_key": "lead"}))).await;
     assert_eq!(reply.value["message_summary"], "It says: the hand's", "{reply:?}");

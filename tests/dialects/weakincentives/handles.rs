@@ -4,7 +4,7 @@ use adjutant_script::{Script, When, text, tool_call};
 use serde_json::json;
 
 use crate::dialects::weakincentives::dispatcher::{Dispatcher, ad_hoc};
-use crate::support::tool_client::Wire;
+use crate::support::tool_client::Transport;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_over_the_longest_wait_returns_a_handle_and_continues() {
@@ -50,7 +50,7 @@ async fn a_worker_that_is_killed_in_a_dispatch_changes_no_answer() {
         .then(tool_call("shared_context", json!({"action": "write", "key": "notes", "value": "a"})))
         .then(tool_call("shared_context", json!({"action": "read", "key": "notes"})))
         .then(text("Read it back."));
-    let dispatcher = Dispatcher::without_worker(Wire::Service, script).await;
+    let dispatcher = Dispatcher::without_worker(Transport::Service, script).await;
     let mut doomed = dispatcher.fleet.doomed("default", "tool_stored:kill");
     let rescuing = async {
         doomed.killed_itself().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use crate::dialects::weakincentives::dispatcher::{Dispatcher, ad_hoc};
 use crate::dialects::weakincentives::over_every_wire;
 use crate::support::fleet::Fleet;
-use crate::support::tool_client::Wire;
+use crate::support::tool_client::Transport;
 
 over_every_wire! {
     row_4_1_to_4_4_an_invalid_field_is_refused_by_name_and_nothing_is_created,
@@ -13,8 +13,10 @@ over_every_wire! {
     row_4_10_an_impossible_dispatch_is_a_message_without_a_result,
 }
 
-async fn row_4_1_to_4_4_an_invalid_field_is_refused_by_name_and_nothing_is_created(wire: Wire) {
-    let dispatcher = Dispatcher::new(wire, Script::new()).await;
+async fn row_4_1_to_4_4_an_invalid_field_is_refused_by_name_and_nothing_is_created(
+    transport: Transport,
+) {
+    let dispatcher = Dispatcher::new(transport, Script::new()).await;
     for (field, value) in [
         ("mode", json!(null)),
         ("mode", json!("batch")),
@@ -46,8 +48,8 @@ async fn row_4_1_to_4_4_an_invalid_field_is_refused_by_name_and_nothing_is_creat
     assert_eq!(message, "plan_step_id: is required when mode is plan_step");
 }
 
-async fn row_4_5_a_prompt_that_is_not_in_the_registry_is_refused(wire: Wire) {
-    let dispatcher = Dispatcher::new(wire, Script::new()).await;
+async fn row_4_5_a_prompt_that_is_not_in_the_registry_is_refused(transport: Transport) {
+    let dispatcher = Dispatcher::new(transport, Script::new()).await;
     for (ns, key) in [
         ("research", "none"),
         ("none", "logs"),
@@ -62,8 +64,10 @@ async fn row_4_5_a_prompt_that_is_not_in_the_registry_is_refused(wire: Wire) {
     assert_eq!(message, "Task not found: t_09");
 }
 
-async fn row_4_6_a_snapshot_of_another_version_aborts_before_anything_is_created(wire: Wire) {
-    let dispatcher = Dispatcher::new(wire, Script::new()).await;
+async fn row_4_6_a_snapshot_of_another_version_aborts_before_anything_is_created(
+    transport: Transport,
+) {
+    let dispatcher = Dispatcher::new(transport, Script::new()).await;
     for version in ["2", "", "1.0"] {
         let message = dispatcher
             .refused(ad_hoc(json!({"snapshot_version": version})), "ToolValidationError")
@@ -76,8 +80,8 @@ async fn row_4_6_a_snapshot_of_another_version_aborts_before_anything_is_created
     );
 }
 
-async fn row_4_10_an_impossible_dispatch_is_a_message_without_a_result(wire: Wire) {
-    let dispatcher = Dispatcher::new(wire, Script::new()).await;
+async fn row_4_10_an_impossible_dispatch_is_a_message_without_a_result(transport: Transport) {
+    let dispatcher = Dispatcher::new(transport, Script::new()).await;
     dispatcher.fleet.world.store.archive_session(dispatcher.session).await.unwrap();
     dispatcher.refused(ad_hoc(json!({})), "SESSION_ARCHIVED").await;
 }

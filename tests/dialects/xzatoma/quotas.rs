@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::dialects::over_both_wires;
 use crate::dialects::xzatoma::{arguments, turn};
 use crate::support::blocking_orchestrator::BlockingOrchestrator;
-use crate::support::tool_client::Wire;
+use crate::support::tool_client::Transport;
 
 /// The answer of a call over a quota, without the task.
 fn over(answer: &Value, sentence: &str) {
@@ -16,10 +16,10 @@ fn over(answer: &Value, sentence: &str) {
     assert_eq!(answer["output"], "");
 }
 
-async fn row_3_18_executions_and_time_are_checked_before_a_subagent_starts(wire: Wire) {
+async fn row_3_18_executions_and_time_are_checked_before_a_subagent_starts(transport: Transport) {
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\nmax_executions = 2\n",
     )
     .await;
@@ -40,7 +40,7 @@ async fn row_3_18_executions_and_time_are_checked_before_a_subagent_starts(wire:
 
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\nmax_total_time = 60\n",
     )
     .await;
@@ -61,9 +61,11 @@ async fn row_3_18_executions_and_time_are_checked_before_a_subagent_starts(wire:
     over(&orchestrator.call(arguments()).await, "60.0 s of execution used, and there are 60");
 }
 
-async fn row_3_18_concurrent_calls_never_exceed_the_quota_and_a_key_counts_once(wire: Wire) {
+async fn row_3_18_concurrent_calls_never_exceed_the_quota_and_a_key_counts_once(
+    transport: Transport,
+) {
     let more = "[dialects]\nlongest_wait_s = 0.2\n[dialects.xzatoma]\nmax_executions = 3\n";
-    let orchestrator = BlockingOrchestrator::with(Dialect::Xzatoma, wire, more).await;
+    let orchestrator = BlockingOrchestrator::with(Dialect::Xzatoma, transport, more).await;
     let keyed = orchestrator.client.with_key("k");
     assert_eq!(keyed.delegate(arguments()).await["metadata"]["task_id"], "t_01");
     let calls: Vec<_> = (0..6).map(|_| orchestrator.start_call(arguments())).collect();
@@ -79,10 +81,12 @@ async fn row_3_18_concurrent_calls_never_exceed_the_quota_and_a_key_counts_once(
     );
 }
 
-async fn row_3_18_tokens_are_checked_after_a_subagent_and_by_g_33_before_the_next(wire: Wire) {
+async fn row_3_18_tokens_are_checked_after_a_subagent_and_by_g_33_before_the_next(
+    transport: Transport,
+) {
     let orchestrator = BlockingOrchestrator::with(
         Dialect::Xzatoma,
-        wire,
+        transport,
         "[dialects.xzatoma]\nmax_total_tokens = 24\n",
     )
     .await;

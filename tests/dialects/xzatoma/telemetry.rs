@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::blocking_orchestrator::SESSION;
 use crate::support::fleet::{Fleet, model_config};
 use crate::support::test_server::TestServer;
-use crate::support::tool_client::{ToolClient, Wire};
+use crate::support::tool_client::{ToolClient, Transport};
 use crate::support::worker_process::WorkerProcess;
 use crate::support::world::until;
 
@@ -35,7 +35,7 @@ impl Setup {
     async fn call(&self, server: usize, arguments: Value) -> Value {
         ToolClient::connect(
             self.servers[server].clone(),
-            Wire::Http,
+            Transport::Http,
             Dialect::Xzatoma,
             None,
             SESSION,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{ErrorCode, FailureKind, SessionId, TaskId, TaskNumber, ToolResult};
+use adjutant_agent::{ErrorCode, FailureKind, SessionId, TaskId, TaskNumber, ToolResult, WaitMode};
 use adjutant_store::{
-    Await, Claim, Dependency, Ending, Error, IdempotencyKey, NewTask, OnWorkerLoss, Worker,
+    Claim, Dependency, Ending, Error, IdempotencyKey, NewTask, OnWorkerLoss, Worker,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -280,7 +280,7 @@ impl Actor {
             .lock()
             .unwrap()
             .extend(spawned.iter().map(|task| (session, task.number, task.id)));
-        let waiting_for = if self.one_in(3) { Await::Any } else { Await::All };
+        let waiting_for = if self.one_in(3) { WaitMode::Any } else { WaitMode::All };
         let attempt = claim.lease.attempt();
         let ending = claim.lease.wait(spawned.iter().map(|task| task.id).collect(), waiting_for);
         self.write(vec![(ending, attempt, "waiting")]).await;

@@ -41,7 +41,7 @@ impl ToolRunner<'_> {
                     answered.push(self.traced(call, self.store(call, result)).await?);
                 }
                 Wait::Until { children, mode, at_most } => {
-                    parked.get_or_insert(End::Waiting { children, until: mode.into(), at_most });
+                    parked.get_or_insert(End::Waiting { children, until: mode, at_most });
                 }
             }
         }
