@@ -16,6 +16,11 @@ try() {
         && run 'not test(/^store::/)' \
         && run 'test(/^store::driver::/)'
 }
+# Without a mutant this passes, unless the server has gone away: then every test fails, and a
+# failure says nothing of the mutant.
+server_answers() {
+    cargo nextest run --profile mutants --package adjutant --test adjutant --filterset 'test(/^mutants::/)' >/dev/null 2>&1
+}
 # A test that fails by itself catches nothing.
 if ! run 'not test(/^store::driver::/)' >&2; then
     echo "the tests fail without any mutant; mend that first" >&2
@@ -30,7 +35,7 @@ for mutant in "$@"; do
         survived=$((survived + 1))
     else
         caught=$(sed -n 's/^ *\(FAIL\|TIMEOUT\) \[.*\] *([^)]*) [^ ]* \(.*\)/\2/p' "$log" | sort -u | head -n 3 | paste -sd ' ' -)
-        if [ -z "$caught" ]; then
+        if [ -z "$caught" ] || ! server_answers; then
             echo "$mutant: the tests did not run:"
             tail -n 20 "$log"
             exit 2
