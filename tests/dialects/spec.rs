@@ -1,6 +1,6 @@
 //! The `spec` dialect, row by row: the id of the specification's row is at the start of each case's
-//! name. A case knows only calls and answers, so the same cases run over every transport that leads to
-//! the service.
+//! name. A case knows only calls and answers, so the same cases run over every transport that leads
+//! to the service.
 
 pub mod agents;
 pub mod batches;

@@ -164,11 +164,11 @@ async fn calls_of_one_answer_wait_side_by_side_and_errors_have_the_sources_form(
     let done = fleet.done(top).await;
     assert_eq!(done.result.as_deref(), Some("In short, hold left, In short, hold right"));
     assert_eq!(fleet.children(top).await.len(), 2, "each was made once");
-    let told: Vec<Value> = done.results_of(1)[2..]
+    let refusals: Vec<Value> = done.results_of(1)[2..]
         .iter()
-        .map(|told| serde_json::from_str(told.strip_prefix("error: ").unwrap()).unwrap())
+        .map(|refusal| serde_json::from_str(refusal.strip_prefix("error: ").unwrap()).unwrap())
         .collect();
-    assert_eq!(told[0]["error"], "label cannot be empty");
-    assert_eq!(told[1]["error"], "Unknown tool in allowed_tools: fetch");
+    assert_eq!(refusals[0]["error"], "label cannot be empty");
+    assert_eq!(refusals[1]["error"], "Unknown tool in allowed_tools: fetch");
     fleet.close().await;
 }

@@ -48,8 +48,8 @@ async fn a_rust_function_is_a_tool_with_a_time_limit_and_a_form_for_its_argument
     assert_eq!(toolbox.definitions(["order_status"]), [definition("order_status")]);
     assert_eq!(call(&toolbox, json!({"number": 7})).await, Ok("7 the key 7".to_owned()));
     for wrong in [json!({}), json!({"number": "7"}), json!({"number": -1})] {
-        let told = call(&toolbox, wrong).await.unwrap_err();
-        assert!(told.starts_with("The arguments are invalid: "), "{told}");
+        let error = call(&toolbox, wrong).await.unwrap_err();
+        assert!(error.starts_with("The arguments are invalid: "), "{error}");
     }
     let unknown = "Whether it had an effect is not known.";
     let late = call(&toolbox, json!({"number": 0})).await.unwrap_err();
