@@ -15,6 +15,7 @@ create table task (
     agent text not null,
     agent_version integer not null default 1,
     config jsonb not null default '{}',
+    model text,
     assignment text not null,
     pool text not null default 'default',
     priority smallint not null default 0,
@@ -77,6 +78,8 @@ comment on column task.depth is 'Its level in the tree: 1 without a parent, 2 fo
 comment on column task.config is
     'The agent''s configuration, copied at the spawn. retry_of or continues is the id of the task '
     'that this one repeats or whose conversation it continues.';
+comment on column task.model is
+    'The model in its configuration, which can be long and compressed.';
 comment on column task.not_before is
     'Set only while the task is delayed. For a task that waits for children: when it stops '
     'waiting.';

@@ -45,7 +45,7 @@ select
     t.traceparent,
     config_id(t.config, 'retry_of') as retry_of,
     config_id(t.config, 'continues') as continues,
-    nullif(t.config ->> 'model', '') as model,
+    nullif(t.model, '') as model,
     case
         when jsonb_typeof(t.config -> 'timeout_s') = 'number' then (t.config ->> 'timeout_s')::double precision
     end as timeout_s
@@ -186,7 +186,7 @@ select plan_by_index('status_1');
 -- every spawn would have to write, so a search for something rare takes several calls, each
 -- bounded; the next one continues after `reached`. `reached` is null at the end.
 --
--- This and stats_1 are planned for their arguments: for a tenant with most of the tasks PostgreSQL
+-- It is planned for its arguments: for a tenant with most of the tasks PostgreSQL
 -- walks along the ids until the page is full, for one with few along its sessions.
 create function tasks_1(
     p_tenant text, p_state text, p_failure text, p_agent text, p_session text, p_model text,
@@ -219,7 +219,7 @@ begin
         select
             t.id,
             (p_agent is null or t.agent = p_agent)
-            and (p_model is null or coalesce(t.config ->> 'model' = p_model, false))
+            and (p_model is null or coalesce(t.model = p_model, false))
             and (
                 words is null
                 or strpos(lower(t.agent), words) > 0
@@ -254,31 +254,81 @@ begin
     end if;
 end $$;
 
--- A tenant's tasks, counted and summed by agent, model and state. The model is the one that a task
--- was spawned with.
+-- What a tenant has spawned and used since p_since (null: ever), by agent, model and outcome, from
+-- the rollups: by minutes, and by hours before the last two days. The attempts in slots are in it
+-- as running.
 create function stats_1(p_tenant text, p_since timestamptz)
 returns table (
-    agent text, model text, state text, failure text,
+    agent text, model text, outcome text, failure text,
     tasks bigint, turns bigint, input_tokens bigint, output_tokens bigint, cost_nanousd bigint
-) language plpgsql stable
-set plan_cache_mode = force_custom_plan set jit = off as $$
+) language plpgsql stable as $$
 #variable_conflict use_column
 begin
     return query
     select
-        t.agent,
-        t.config ->> 'model',
-        case when x.task is not null then 'running' else t.state end,
-        t.failure::text,
-        count(*),
-        sum(coalesce(x.turns_used, t.turns_used))::bigint,
-        sum(coalesce(x.input_tokens, t.input_tokens))::bigint,
-        sum(coalesce(x.output_tokens, t.output_tokens))::bigint,
-        sum(coalesce(x.cost_nanousd, t.cost_nanousd))::bigint
-    from session s
-    join task t on t.session = s.id
-    left join slot x on x.task = t.id
-    where s.tenant = p_tenant
-        and (p_since is null or (t.id >= first_id(p_since - interval '1 hour') and t.created_at >= p_since))
+        u.agent, u.model, u.outcome, u.failure, sum(u.tasks)::bigint, sum(u.turns)::bigint,
+        sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint, sum(u.cost_nanousd)::bigint
+    from (
+        select t.agent, t.model, t.outcome, t.failure, t.tasks, t.turns, t.input_tokens, t.output_tokens, t.cost_nanousd
+        from usage_total t
+        where t.tenant = p_tenant and p_since is null
+        union all
+        select h.agent, h.model, h.outcome, h.failure, h.tasks, h.turns, h.input_tokens, h.output_tokens, h.cost_nanousd
+        from usage_hour h
+        where h.tenant = p_tenant and h.hour >= date_trunc('hour', p_since, 'UTC')
+        union all
+        select m.agent, m.model, m.outcome, m.failure, m.tasks, m.turns, m.input_tokens, m.output_tokens, m.cost_nanousd
+        from usage_minute m
+        where m.tenant = p_tenant and m.minute >= date_trunc('minute', p_since)
+        union all
+        select d.agent, d.model, d.outcome, d.failure, d.tasks, d.turns, d.input_tokens, d.output_tokens, d.cost_nanousd
+        from usage_delta d
+        where d.tenant = p_tenant and d.outcome is not null and (p_since is null or d.at >= date_trunc('minute', p_since))
+        union all
+        select
+            t.agent, coalesce(t.model, ''), 'running', '', 1, x.turns_used - t.turns_used,
+            x.input_tokens - t.input_tokens, x.output_tokens - t.output_tokens, x.cost_nanousd - t.cost_nanousd
+        from slot x
+        join session s on s.id = x.session
+        join task t on t.id = x.task
+        where s.tenant = p_tenant and (p_since is null or p_since <= now())
+    ) u
     group by 1, 2, 3, 4;
 end $$;
+select plan_by_index('stats_1');
+
+-- A tenant's backlog by state, and the age of the oldest of its first 1000 tasks of each pool that
+-- may be claimed now.
+create function backlog_1(p_tenant text)
+returns table (queued bigint, running bigint, waiting bigint, oldest_s double precision) language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
+    with recursive pools as (
+        (select q.pool from queue q order by q.pool limit 1)
+        union all
+        select (select q.pool from queue q where q.pool > p.pool order by q.pool limit 1)
+        from pools p
+        where p.pool is not null
+    ), oldest as (
+        select min(t.created_at) as created_at
+        from pools p
+        cross join lateral (
+            select q.task
+            from queue q
+            where q.pool = p.pool and q.tenant = p_tenant
+            order by q.priority desc, q.entry
+            limit 1000
+        ) first
+        join task t on t.id = first.task
+    )
+    select
+        b.unfinished - b.waiting - held.running, held.running, b.waiting,
+        extract(epoch from now() - o.created_at)::double precision
+    from tenant_backlog_1(p_tenant) b
+    cross join (
+        select count(*) as running from slot x join session s on s.id = x.session where s.tenant = p_tenant
+    ) held
+    cross join oldest o;
+end $$;
+select plan_by_index('backlog_1');

@@ -12,7 +12,10 @@ begin
         set next_event = s.next_event + c.events
         from (select session, count(*) as events from given group by session) c
         where s.id = c.session
-        returning s.id, s.next_event - c.events as first
+        returning s.id, s.tenant, s.next_event - c.events as first
+    ), counted as (
+        insert into usage_delta (tenant, waiting)
+        select n.tenant, -count(*) from given g join numbered n on n.id = g.session group by n.tenant
     )
     insert into event (session, seq, task, kind)
     select given.session, numbered.first + given.k - 1, given.id, 'resumed'

@@ -49,38 +49,10 @@ begin
     perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));
 end $$;
 
--- A tenant's sessions and unfinished tasks. Counts stop at p_most, so that a long backlog stays
--- cheap.
-create function tenant_usage_1(p_tenant text, p_most bigint)
-returns table (sessions bigint, active bigint, queued bigint) language plpgsql stable as $$
-begin
-    sessions := (
-        select count(*)
-        from (select from session s where s.tenant = p_tenant and s.archived_at is null limit p_most) s
-    );
-    active := (
-        select count(*)
-        from (
-            select
-            from task t
-            join session s on s.id = t.session
-            where s.tenant = p_tenant and t.finished_at is null and t.parent is null
-            limit p_most
-        ) t
-    );
-    queued := (
-        select count(*)
-        from (
-            select from task t join session s on s.id = t.session where s.tenant = p_tenant and t.finished_at is null limit p_most
-        ) t
-    );
-    return next;
-end $$;
-
 -- Refuses a session that was created under the tenant's lock, if it is one too many.
 create function check_sessions_1(p_tenant text, p_max bigint) returns void language plpgsql as $$
 begin
-    if (select u.sessions from tenant_usage_1(p_tenant, p_max + 1) u) > p_max then
+    if (select b.sessions from tenant_backlog_1(p_tenant) b) > p_max then
         perform refuse('MAX_SESSIONS_EXCEEDED', format(
             'The tenant has %s sessions, which is all it may have; archive or delete one', p_max
         ));

@@ -97,7 +97,7 @@ begin
     with given as materialized (
         -- Without configurations and assignments, which every step would copy.
         select
-            e.*, s.tenant, s.parent as inherited, s.permissions, s.next_event,
+            e.*, t.configs[e.place] ->> 'model' as model, s.tenant, s.parent as inherited, s.permissions, s.next_event,
             row_number() over sessions as k,
             (s.next_number + row_number() over sessions - 1)::integer as number
         from unnest(t.sessions, t.ids, t.agents, t.pools, t.priorities, t.options, t.agent_versions, t.loss_rules)
@@ -106,14 +106,14 @@ begin
         window sessions as (partition by e.session order by e.place)
     ), created as (
         insert into task (
-            id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, assignment,
+            id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, model, assignment,
             pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state,
             waiting_for, context
         )
         select
             g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 1),
             g.options ->> 'label', coalesce(g.options -> 'metadata', '{}'), g.agent, g.agent_version,
-            add_session_settings_1(t.configs[g.place], g.inherited, g.permissions), t.assignments[g.place],
+            add_session_settings_1(t.configs[g.place], g.inherited, g.permissions), g.model, t.assignments[g.place],
             g.pool, g.priority, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,
             coalesce((g.options ->> 'max_failures')::smallint, 3::smallint), g.options ->> 'traceparent', p_call,
             g.options -> 'webhook',
@@ -129,6 +129,13 @@ begin
         set next_number = s.next_number + c.tasks, next_event = s.next_event + c.tasks
         from (select session, count(*)::integer as tasks from given group by session) c
         where s.id = c.session
+    ), spawned as (
+        insert into usage_delta (tenant, agent, model, outcome, tasks, roots, waiting)
+        select
+            g.tenant, g.agent, coalesce(g.model, ''), 'spawned', count(*),
+            case when p_parent.id is null then count(*) else 0 end, count(*) filter (where g.options ? 'depends_on')
+        from given g
+        group by 1, 2, 3
     ), queued as (
         insert into queue (task, session, tenant, pool, priority, entry)
         select g.id, g.session, g.tenant, g.pool, g.priority, nextval('queue_entry')

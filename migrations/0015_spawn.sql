@@ -91,13 +91,13 @@ returns void language plpgsql as $$
 declare
     used record;
 begin
-    select * into used from tenant_usage_1(p_tenant, greatest(p_max_active, p_max_queued) + 1);
-    if not p_can_wait and used.active > p_max_active then
+    select * into used from tenant_backlog_1(p_tenant);
+    if not p_can_wait and used.roots > p_max_active then
         perform refuse('MAX_TASKS_EXCEEDED', format(
             'With this the tenant would have over %s unfinished tasks; wait for one to end, or spawn with "queue": true',
             p_max_active
         ));
-    elsif used.queued > p_max_queued then
+    elsif used.unfinished > p_max_queued then
         perform refuse('MAX_TASKS_EXCEEDED', format(
             'With this the tenant would have over %s unfinished tasks, which is all it may have', p_max_queued
         ));

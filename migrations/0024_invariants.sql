@@ -150,7 +150,74 @@ select 'it ended without a notification, or has one that it should not have', t.
 from task t
 left join notification n on n.task = t.id
 where (n.task is not null) <> (t.parent is null and t.state in ('completed', 'failed'))
-    or n.state <> t.state;
+    or n.state <> t.state
+union all
+select 'the backlog of its tenant is miscounted', d.session, null
+from (
+    select
+        s.tenant, min(s.id) as session, count(*) filter (where s.archived_at is null) as sessions,
+        sum(t.unfinished) as unfinished, sum(t.roots) as roots, sum(t.waiting) as waiting
+    from session s
+    cross join lateral (
+        select
+            count(*) as unfinished, count(*) filter (where t.parent is null) as roots,
+            count(*) filter (where t.state = 'waiting') as waiting
+        from task t
+        where t.session = s.id and t.finished_at is null
+    ) t
+    group by s.tenant
+) d
+cross join lateral tenant_backlog_1(d.tenant) b
+where (b.sessions, b.unfinished, b.roots, b.waiting) <> (d.sessions, d.unfinished, d.roots, d.waiting)
+union all
+-- With fewer tasks than were spawned, sessions were deleted, whose usage stays.
+select 'the usage of its tenant is not that of its tasks', d.session, null
+from (
+    select
+        s.tenant, min(s.id) as session, count(t.id) as tasks,
+        (
+            count(t.finished_at)::numeric, coalesce(sum(t.attempt), 0)::numeric, coalesce(sum(t.turns_used), 0)::numeric,
+            coalesce(sum(t.input_tokens), 0), coalesce(sum(t.output_tokens), 0), coalesce(sum(t.cost_nanousd), 0),
+            coalesce(sum(t.running_ms), 0)
+        ) as used
+    from session s
+    left join task t on t.session = s.id
+    group by s.tenant
+) d
+cross join lateral (
+    select
+        coalesce(sum(u.tasks) filter (where u.outcome = 'spawned'), 0) as spawned,
+        (
+            coalesce(sum(u.tasks) filter (where u.outcome <> 'spawned'), 0), coalesce(sum(u.attempts), 0),
+            coalesce(sum(u.turns), 0), coalesce(sum(u.input_tokens), 0), coalesce(sum(u.output_tokens), 0),
+            coalesce(sum(u.cost_nanousd), 0), coalesce(sum(u.running_ms), 0)
+        ) as used
+    from (
+        select outcome, tasks, attempts, turns, input_tokens, output_tokens, cost_nanousd, running_ms
+        from usage_total
+        where tenant = d.tenant
+        union all
+        select outcome, tasks, attempts, turns, input_tokens, output_tokens, cost_nanousd, running_ms
+        from usage_delta
+        where tenant = d.tenant and outcome is not null
+    ) u
+) u
+where u.spawned < d.tasks or u.spawned = d.tasks
+    and u.used <> d.used
+union all
+select 'minutes and hours of usage do not add up', null, null
+from (
+    select sum(tasks) as tasks, sum(attempts) as attempts, sum(cost_nanousd) as cost from usage_total
+) t
+cross join (
+    select sum(tasks) as tasks, sum(attempts) as attempts, sum(cost_nanousd) as cost
+    from (
+        select tasks, attempts, cost_nanousd from usage_minute
+        union all
+        select tasks, attempts, cost_nanousd from usage_hour
+    ) u
+) u
+where (t.tasks, t.attempts, t.cost) is distinct from (u.tasks, u.attempts, u.cost);
 
 comment on view invariant_violation is
     'Rows here are bugs. It reads whole tables: for tests and for `adjutant doctor`, not for a '

@@ -42,11 +42,13 @@ async fn everything_at_once_violates_nothing_and_deadlocks_never() {
             Actor::new(u64::from(seed), world.clone(), sessions.clone(), ledger.clone()).await;
         running.push(tokio::spawn(actor.act(until)));
     }
+    let folding = tokio::spawn(fold_until(world.clone(), until));
     let sampler = tokio::spawn(verdict::sample(world.clone(), ledger.clone(), until));
     let mut leftover = Vec::new();
     for actor in running {
         leftover.extend(actor.await.unwrap());
     }
+    folding.await.unwrap();
     let compared = sampler.await.unwrap();
     assert!(compared > 0, "the cap was never looked at twice");
     verdict::assert_agrees(&world, &ledger).await;
@@ -55,4 +57,11 @@ async fn everything_at_once_violates_nothing_and_deadlocks_never() {
     let deadlocks = verdict::deadlocks(&world).await;
     eprintln!("{}, {compared} pairs of samples, {deadlocks} deadlocks", ledger.summary());
     assert_eq!(deadlocks, 0);
+}
+
+async fn fold_until(world: Arc<World>, until: Instant) {
+    while Instant::now() < until {
+        world.store.fold_usage().await.unwrap();
+        tokio::task::yield_now().await;
+    }
 }

@@ -12,12 +12,13 @@ use crate::{Result, Store};
 /// depends on other tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Stats {
-    /// Only tasks created at this time or later are counted; none counts all.
+    /// Only what was spawned, used and ended at this time or later is counted (in whole minutes, or
+    /// hours before the last two days); none counts everything.
     #[serde(serialize_with = "crate::timestamp::serialize_option")]
     pub since: Option<DateTime<Utc>>,
     #[serde(flatten)]
     pub total: Sums,
-    /// Tasks by state; every state is listed.
+    /// Tasks by state; every state is listed. Unfinished ones are of any age.
     pub states: BTreeMap<&'static str, i64>,
     /// Failed tasks by kind of failure; every kind is listed.
     pub failures: BTreeMap<&'static str, i64>,
@@ -30,12 +31,14 @@ pub struct Stats {
     pub workers_alive: i64,
 }
 
-/// Sums over tasks, including unfinished ones.
+/// Sums over tasks, including those of deleted sessions: what was spent stays spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 pub struct Sums {
+    /// Spawned tasks.
     pub tasks: i64,
     pub completed: i64,
     pub failed: i64,
+    /// Turns, tokens and costs are those of ended attempts, and of those that run now.
     pub turns: i64,
     pub input_tokens: i64,
     pub output_tokens: i64,
@@ -49,7 +52,8 @@ pub struct Sums {
 #[schema(as = Queue)]
 pub struct QueueStats {
     pub queued: i64,
-    /// Seconds since the oldest of them was created.
+    /// Seconds since the oldest task was created, of those that may be claimed now and are among
+    /// the first 1000 of their pool.
     pub oldest_s: Option<f64>,
 }
 
@@ -62,11 +66,25 @@ pub struct SlotStats {
     pub cap: i64,
 }
 
+/// The most rows that one transaction folds.
+const FOLDED_AT_ONCE: i32 = 5000;
+
+struct Backlog {
+    queued: i64,
+    running: i64,
+    waiting: i64,
+    oldest_s: Option<f64>,
+    cap: i64,
+    workers_alive: i64,
+}
+
 struct Group {
     agent: String,
-    model: Option<String>,
-    state: String,
-    failure: Option<String>,
+    model: String,
+    /// `spawned`, `running`, or how attempts ended.
+    outcome: String,
+    /// Empty unless the task failed.
+    failure: String,
     tasks: i64,
     turns: i64,
     input_tokens: i64,
@@ -75,13 +93,15 @@ struct Group {
 }
 
 impl Store {
-    /// Counts a tenant's tasks. It scans all tasks created since then, so prefer a short time.
+    /// What a tenant has spawned and used, from rollups: the cost does not depend on the number of
+    /// tasks.
     pub async fn stats(&self, tenant: &str, since: Option<DateTime<Utc>>) -> Result<Stats> {
         let groups = self
             .call(async |connection| {
                 sqlx::query_as!(
                     Group,
-                    r#"select agent as "agent!", model, state as "state!", failure, tasks as "tasks!", turns as "turns!",
+                    r#"select agent as "agent!", model as "model!", outcome as "outcome!", failure as "failure!",
+                        tasks as "tasks!", turns as "turns!",
                         input_tokens as "input_tokens!", output_tokens as "output_tokens!",
                         cost_nanousd as "cost_nanousd!"
                        from stats_1($1, $2)"#,
@@ -92,7 +112,7 @@ impl Store {
                 .await
             })
             .await?;
-        let (queue, slots, workers_alive) = self.queue_and_slots(tenant).await?;
+        let backlog = self.backlog(tenant).await?;
         let mut stats = Stats {
             since,
             total: Sums::default(),
@@ -100,65 +120,110 @@ impl Store {
             failures: FailureKind::ALL.iter().map(|failure| (failure.as_str(), 0)).collect(),
             agents: BTreeMap::new(),
             models: BTreeMap::new(),
-            queue,
-            slots,
-            workers_alive,
+            queue: QueueStats { queued: backlog.queued, oldest_s: backlog.oldest_s },
+            slots: SlotStats { used: backlog.running, cap: backlog.cap },
+            workers_alive: backlog.workers_alive,
         };
+        for (state, tasks) in [
+            (TaskState::Queued, backlog.queued),
+            (TaskState::Running, backlog.running),
+            (TaskState::Waiting, backlog.waiting),
+        ] {
+            stats.states.insert(state.as_str(), tasks);
+        }
         for group in groups {
-            stats.add(group)?;
+            stats.add(&group)?;
         }
         Ok(stats)
     }
 
-    /// The tenant's queue, the slots and the number of live workers.
-    async fn queue_and_slots(&self, tenant: &str) -> Result<(QueueStats, SlotStats, i64)> {
-        let row = self
-            .call(async |connection| {
-                sqlx::query!(
-                    r#"select
-                        queued.count as "queued!", queued.oldest_s::double precision as oldest_s,
-                        (select count(*) from slot x join session s on s.id = x.session where s.tenant = $1) as "used!",
-                        (select count(*) from slot where open) as "cap!",
-                        (select count(*) from living_worker) as "workers_alive!"
-                       from (
-                           select count(*) as count, extract(epoch from now() - min(t.created_at)) as oldest_s
-                           from task t
-                           join session s on s.id = t.session
-                           where s.tenant = $1 and t.state = 'queued' and t.finished_at is null
-                               and not exists (select from slot x where x.task = t.id)
-                       ) queued"#,
-                    tenant
-                )
+    /// The tenant's unfinished tasks, the cap and the number of live workers.
+    async fn backlog(&self, tenant: &str) -> Result<Backlog> {
+        self.call(async |connection| {
+            sqlx::query_as!(
+                Backlog,
+                r#"select
+                    queued as "queued!", running as "running!", waiting as "waiting!", oldest_s,
+                    (select count(*) from slot where open) as "cap!",
+                    (select count(*) from living_worker) as "workers_alive!"
+                   from backlog_1($1)"#,
+                tenant
+            )
+            .fetch_one(connection)
+            .await
+        })
+        .await
+    }
+
+    /// Adds what was counted since the last call to the rollups, in bounded batches. Safe to run
+    /// from any process at any time.
+    pub async fn fold_usage(&self) -> Result<()> {
+        while self.fold_deltas().await? >= i64::from(FOLDED_AT_ONCE) {}
+        Ok(())
+    }
+
+    /// Folds minutes that are older than two days into their hours, in bounded batches.
+    pub(crate) async fn fold_old_minutes(&self) -> Result<()> {
+        while self.fold_minutes().await? >= i64::from(FOLDED_AT_ONCE) {}
+        Ok(())
+    }
+
+    async fn fold_deltas(&self) -> Result<i64> {
+        self.call(async |connection| {
+            sqlx::query_scalar!(r#"select fold_usage_1($1) as "folded!""#, FOLDED_AT_ONCE)
                 .fetch_one(connection)
                 .await
-            })
-            .await?;
-        let queue = QueueStats { queued: row.queued, oldest_s: row.oldest_s };
-        Ok((queue, SlotStats { used: row.used, cap: row.cap }, row.workers_alive))
+        })
+        .await
+    }
+
+    async fn fold_minutes(&self) -> Result<i64> {
+        self.call(async |connection| {
+            sqlx::query_scalar!(r#"select fold_minutes_1($1) as "folded!""#, FOLDED_AT_ONCE)
+                .fetch_one(connection)
+                .await
+        })
+        .await
     }
 }
 
 impl Stats {
-    fn add(&mut self, group: Group) -> Result<()> {
-        let state: TaskState = known(&group.state)?;
-        *self.states.entry(state.as_str()).or_default() += group.tasks;
-        if let Some(failure) = group.failure.as_deref().map(known::<FailureKind>).transpose()? {
+    fn add(&mut self, group: &Group) -> Result<()> {
+        self.total.add(group);
+        self.models.entry(group.model.clone()).or_default().add(group);
+        self.agents.entry(group.agent.clone()).or_default().add(group);
+        if !group.failure.is_empty() {
+            let failure: FailureKind = known(&group.failure)?;
             *self.failures.entry(failure.as_str()).or_default() += group.tasks;
         }
-        self.total.add(state, &group);
-        self.models.entry(group.model.clone().unwrap_or_default()).or_default().add(state, &group);
-        self.agents.entry(group.agent.clone()).or_default().add(state, &group);
+        if let Some(state) = group.ended() {
+            *self.states.entry(state.as_str()).or_default() += group.tasks;
+        }
         Ok(())
     }
 }
 
+impl Group {
+    /// How these tasks ended, if they did. A lost attempt ends its task if it fails it.
+    fn ended(&self) -> Option<TaskState> {
+        match self.outcome.as_str() {
+            "completed" => Some(TaskState::Completed),
+            "failed" => Some(TaskState::Failed),
+            "lost" if !self.failure.is_empty() => Some(TaskState::Failed),
+            "cancelled" => Some(TaskState::Cancelled),
+            _ => None,
+        }
+    }
+}
+
 impl Sums {
-    fn add(&mut self, state: TaskState, group: &Group) {
-        self.tasks += group.tasks;
-        match state {
-            TaskState::Completed => self.completed += group.tasks,
-            TaskState::Failed => self.failed += group.tasks,
-            TaskState::Queued | TaskState::Running | TaskState::Waiting | TaskState::Cancelled => {}
+    fn add(&mut self, group: &Group) {
+        match group.ended() {
+            Some(TaskState::Completed) => self.completed += group.tasks,
+            Some(TaskState::Failed) => self.failed += group.tasks,
+            Some(_) => {}
+            None if group.outcome == "spawned" => self.tasks += group.tasks,
+            None => {}
         }
         self.turns += group.turns;
         self.input_tokens += group.input_tokens;

@@ -37,10 +37,9 @@ impl Store {
         self.call(async |connection| {
             sqlx::query_as!(
                 TenantUsage,
-                r#"select sessions as "sessions!", active as "active!", queued as "queued!"
-                   from tenant_usage_1($1, $2)"#,
-                tenant,
-                i64::MAX
+                r#"select sessions as "sessions!", roots as "active!", unfinished as "queued!"
+                   from tenant_backlog_1($1)"#,
+                tenant
             )
             .fetch_one(connection)
             .await

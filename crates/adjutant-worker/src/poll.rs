@@ -15,8 +15,11 @@ use crate::worker_state::WorkerState;
 
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
 
+const FOLD_EVERY: Duration = Duration::from_secs(5);
+
 pub(crate) async fn run(state: Arc<WorkerState>) {
     let mut tidied_at = Instant::now();
+    let mut folded_at = Instant::now();
     loop {
         let next = match poll(&state).await {
             Ok(found) => {
@@ -33,6 +36,12 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
             tidied_at = Instant::now();
             if let Err(error) = state.store.run_maintenance().await {
                 tracing::warn!("cleanup of old rows failed: {error}");
+            }
+        }
+        if folded_at.elapsed() > FOLD_EVERY {
+            folded_at = Instant::now();
+            if let Err(error) = state.store.fold_usage().await {
+                tracing::warn!("fold of usage into its sums failed: {error}");
             }
         }
         tokio::select! {
