@@ -19,6 +19,9 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection that was idle for longer is pinged before it is used.
 const PING_AFTER: Duration = Duration::from_secs(1);
 
+/// The most concurrent calls of [`Store::for_reads`]. They are opened when they are needed.
+const READERS: u32 = 12;
+
 /// Limits for the connections of one [`Store`].
 #[derive(Debug, Clone, Copy)]
 pub struct Connections {
@@ -47,6 +50,7 @@ pub struct Store {
     /// Signals that this process has webhook deliveries to make.
     pub(crate) deliveries: Arc<Notify>,
     connections: Arc<ConnectionPool>,
+    readers: Arc<ConnectionPool>,
 }
 
 impl Store {
@@ -72,8 +76,11 @@ impl Store {
         ping_after: Duration,
     ) -> Result<Self> {
         // Two more connections for the statements that do not go through `call`.
-        let pool = connect(url, PgPoolOptions::new().max_connections(connections.max + 2)).await?;
+        let most = connections.max + READERS + 2;
+        let pool = connect(url, PgPoolOptions::new().max_connections(most)).await?;
         schema::check(&pool).await?;
+        let readers = Connections { max: READERS, ..connections };
+        let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
         let connections = Arc::new(ConnectionPool::new(pool.clone(), connections, ping_after));
         Ok(Self {
             pool,
@@ -84,6 +91,7 @@ impl Store {
             status_calls: Arc::default(),
             deliveries: Arc::default(),
             connections,
+            readers,
         })
     }
 
@@ -94,11 +102,18 @@ impl Store {
         Self { limits, ..self.clone() }
     }
 
+    /// A store for queries that may be slow, like statistics and searches: it has connections of
+    /// its own, so that other calls never wait for these.
+    pub fn for_reads(&self) -> Self {
+        Self { connections: self.readers.clone(), ..self.clone() }
+    }
+
     /// Sends all pending notices and closes all connections.
     pub async fn close(&self) {
         self.worker_notifier.flush().await;
         self.event_notifier.flush().await;
         self.connections.close();
+        self.readers.close();
         self.pool.close().await;
     }
 

@@ -92,3 +92,44 @@ async fn an_invalid_config_is_refused_by_setting() {
         assert!(message.contains(&format!("server.{setting}: ")), "{message}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_reads_of_one_key_delay_nothing_else() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    let (reader, other) = (world.api_key("one", "read").await, world.api_key("two", "admin").await);
+    let own = world.api_key("one", "delegate").await;
+    let bearer = |key: &str| format!("authorization: Bearer {key}");
+    let (reader, other, own) = (bearer(&reader), bearer(&other), bearer(&own));
+    for key in [&own, &other] {
+        let body = r#"{"session_id": "s"}"#;
+        let headers = [key.as_str(), "Content-Type: application/json"];
+        server.request("POST", "/v1/sessions", &headers, body).await.ok(201);
+    }
+    // Only statistics read this table.
+    let held = world.hold("lock table usage_total in access exclusive mode").await;
+    let reads = async {
+        let reads = (0..16).map(async |_| server.request("GET", "/v1/stats", &[&reader], "").await);
+        futures::future::join_all(reads).await
+    };
+    let rest = async {
+        world.until_blocked(8).await;
+        for key in [&own, &other] {
+            let path = "/v1/sessions/s/tools/subagent";
+            let spawn = r#"{"action": "spawn", "agent": "researcher", "task": "x"}"#;
+            let headers = [key.as_str(), "Content-Type: application/json"];
+            server.request("POST", path, &headers, spawn).await.ok(200);
+            let status = r#"{"action": "status", "task_id": "t_01"}"#;
+            server.request("POST", path, &headers, status).await.ok(200);
+        }
+        server.request("GET", "/v1/tasks", &[&other], "").await.ok(200);
+        let refused = server.request("GET", "/v1/tasks", &[&reader], "").await;
+        refused.refused(429, "RATE_LIMITED");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        held.commit().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(reads, rest);
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(200), count(429)), (8, 8));
+    server.request("GET", "/v1/stats", &[&reader], "").await.ok(200);
+}

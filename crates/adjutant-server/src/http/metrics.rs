@@ -30,7 +30,7 @@ pub(super) async fn show(
     caller: Caller,
 ) -> Result<([(HeaderName, &'static str); 1], String)> {
     caller.require(&[Scope::Admin])?;
-    Ok(([(CONTENT_TYPE, FORMAT)], text(&shared.service.store.fleet().await?)))
+    Ok(([(CONTENT_TYPE, FORMAT)], text(&shared.reads.of_operator().fleet().await?)))
 }
 
 fn text(fleet: &Fleet) -> String {

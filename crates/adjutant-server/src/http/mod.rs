@@ -9,6 +9,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod page;
+mod reads;
 mod request;
 mod session_body;
 mod sessions;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use events::{EventStreams, StreamLimits, routes as event_routes};
 
+use self::reads::Reads;
 use crate::auth::{Authenticator, check_address};
 use crate::error::{immediate_error, internal};
 use crate::rate_limit::RateLimiter;
@@ -50,6 +52,8 @@ pub struct HttpSettings {
     pub tenant_requests_per_s: Option<f64>,
     /// How often each session may poll the status of tasks.
     pub session_status_per_s: Option<f64>,
+    /// Reads of history and sums that a tenant may make at a time, at each server.
+    pub tenant_max_reads: usize,
     /// Whether event streams contain the texts of tasks.
     pub event_texts: EventTexts,
     /// Proxies whose headers tell the addresses of clients.
@@ -62,6 +66,7 @@ impl Default for HttpSettings {
             max_body_bytes: 1 << 20,
             tenant_requests_per_s: None,
             session_status_per_s: None,
+            tenant_max_reads: 8,
             event_texts: EventTexts::Omitted,
             trusted_proxies: Vec::new(),
         }
@@ -103,6 +108,7 @@ impl HttpServer {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) service: ToolService,
+    reads: Reads,
     settings: HttpSettings,
     authenticator: Authenticator,
     request_limiter: Option<RateLimiter<String>>,
@@ -123,6 +129,7 @@ impl Shared {
             request_limiter: settings.tenant_requests_per_s.map(RateLimiter::new),
             status_limiter: settings.session_status_per_s.map(RateLimiter::new),
             openapi: OnceLock::new(),
+            reads: Reads::new(&service.store, settings.tenant_max_reads),
             service,
             settings,
         }

@@ -199,8 +199,11 @@ pub(super) async fn list(
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    let found =
-        shared.service.store.sessions(&caller.tenant, after.as_deref(), one_more(limit)).await?;
+    let found = shared
+        .reads
+        .begin(&caller)?
+        .sessions(&caller.tenant, after.as_deref(), one_more(limit))
+        .await?;
     let page = Page::of(found, limit, |last| last.name.clone());
     let sessions = page.entries.into_iter().map(Into::into).collect();
     Ok(Json(Sessions { sessions, next_cursor: page.next_cursor }))

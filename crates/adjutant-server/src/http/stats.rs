@@ -19,7 +19,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 /// Counts, tokens and costs of the tenant's tasks
 #[utoipa::path(
     get, path = "/v1/stats", tag = "history",
-    params(("since" = Option<DateTime<Utc>>, Query, description = "Only tasks created at this time or later.")),
+    params(("since" = Option<DateTime<Utc>>, Query, description = "Only what was spawned, used and ended since then, by whole minutes, and by hours before the last two days.")),
     responses((status = 200, description = "The numbers.", body = Stats))
 )]
 pub(super) async fn show(
@@ -30,5 +30,5 @@ pub(super) async fn show(
     caller.require(&[Scope::Read])?;
     let since = parameters.parsed::<DateTime<Utc>>("since", "a time as 2026-01-31T12:00:00Z")?;
     parameters.end()?;
-    Ok(Json(shared.service.store.stats(&caller.tenant, since).await?))
+    Ok(Json(shared.reads.begin(&caller)?.stats(&caller.tenant, since).await?))
 }

@@ -112,8 +112,11 @@ pub(super) async fn list(
     caller.require(&[Scope::Read])?;
     let search = TaskSearch::parse(parameters)?;
     let after = search.cursor.as_deref().map(str::parse::<Cursor>).transpose()?;
-    let page =
-        shared.service.store.tasks(&search.filter(&caller), after.as_ref(), search.limit).await?;
+    let page = shared
+        .reads
+        .begin(&caller)?
+        .tasks(&search.filter(&caller), after.as_ref(), search.limit)
+        .await?;
     Ok(Json(page))
 }
 
@@ -131,7 +134,7 @@ pub(super) async fn show(
 ) -> Result<Json<TaskRecord>> {
     caller.require(&[Scope::Read])?;
     parameters.end()?;
-    Ok(Json(shared.service.store.task(&caller.tenant, id(&path)?).await?))
+    Ok(Json(shared.reads.begin(&caller)?.task(&caller.tenant, id(&path)?).await?))
 }
 
 /// Show the turns of a task, with the model's answers and the tools' results
@@ -154,7 +157,7 @@ pub(super) async fn turns(
     let after = parameters.text("cursor")?;
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    let store = &shared.service.store;
+    let store = shared.reads.begin(&caller)?;
     Ok(Json(store.task_turns(&caller.tenant, id(&path)?, after.as_deref(), limit).await?))
 }
 

@@ -212,7 +212,7 @@ pub(super) async fn list(
     caller.require(&[Scope::Read])?;
     let state: Option<DeliveryState> = parameters.word("state", DeliveryState::ALL)?;
     let filter = DeliveryFilter {
-        tenant: caller.tenant,
+        tenant: caller.tenant.clone(),
         state: state.map(|state| state.to_string()),
         session: parameters.text("session")?,
         before: parameters.parsed("cursor", "the next_cursor of a page")?,
@@ -220,7 +220,7 @@ pub(super) async fn list(
     };
     let limit = parameters.limit(PAGE, MAX_PAGE)?;
     parameters.end()?;
-    let found = shared.service.store.deliveries(&filter, one_more(limit)).await?;
+    let found = shared.reads.begin(&caller)?.deliveries(&filter, one_more(limit)).await?;
     let page = Page::of(found, limit, |last| last.id);
     Ok(Json(DeliveryPage { deliveries: page.entries, next_cursor: page.next_cursor }))
 }

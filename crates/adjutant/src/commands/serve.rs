@@ -241,6 +241,7 @@ fn settings(config: &Config) -> HttpSettings {
         max_body_bytes: config.server.max_body_bytes,
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
+        tenant_max_reads: config.server.tenant_max_reads,
         event_texts: match Payloads::of(config) {
             Payloads::Omitted => EventTexts::Omitted,
             Payloads::Logged => EventTexts::Included,

@@ -16,6 +16,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_max_queued" => at_least(1),
     "server.tenant_requests_per_s" => Kind::PositiveNumber,
     "server.session_status_per_s" => Kind::PositiveNumber,
+    "server.tenant_max_reads" => at_least(1),
     "server.trusted_proxies" => Kind::TextList,
 };
 
@@ -31,6 +32,7 @@ pub struct Server {
     /// Each server process counts by itself.
     pub tenant_requests_per_s: Option<f64>,
     pub session_status_per_s: Option<f64>,
+    pub tenant_max_reads: usize,
     pub trusted_proxies: Vec<String>,
 }
 
@@ -44,6 +46,7 @@ impl Default for Server {
             tenant_max_queued: None,
             tenant_requests_per_s: None,
             session_status_per_s: None,
+            tenant_max_reads: 8,
             trusted_proxies: Vec::new(),
         }
     }
