@@ -7,8 +7,7 @@ create function take_notifications_1(p_session bigint) returns uuid[] language p
 declare
     taken uuid[];
 begin
-    perform from notification where session = p_session and read_at is null;
-    if not found then
+    if not exists (select from notification where session = p_session and read_at is null) then
         return '{}';
     end if;
     perform lock_sessions_1(array[p_session]);
