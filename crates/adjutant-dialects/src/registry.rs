@@ -145,7 +145,7 @@ macro_rules! dialects {
             ) -> Result<Started> {
                 match self {
                     $(Self::$variant(parsed) => {
-                        <$module::Tools>::start(context, session, call, parsed).await
+                        Box::pin(<$module::Tools>::start(context, session, call, parsed)).await
                     })+
                     Self::Rejected(answer) => Ok(Started::Answered(answer.clone())),
                 }

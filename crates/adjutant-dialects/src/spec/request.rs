@@ -2,6 +2,7 @@ use adjutant_agent::{
     ContextCall, ErrorCode, IDEMPOTENCY_KEY, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId,
 };
 use adjutant_store::IdempotencyKey;
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{
@@ -86,20 +87,22 @@ impl ParsedRequest {
             Call::Context(call) => return context.store.shared_context(session, call).await,
             Call::Subagent(call) => call,
         };
-        match call {
-            SubagentCall::ListAgents => list_agents::list_agents(context, session).await,
-            SubagentCall::Define(call) => define::define(context, session, call).await,
-            SubagentCall::Spawn(call) => spawn::spawn(context, session, call, self).await,
-            SubagentCall::Batch(call) => spawn::batch(context, session, call, self).await,
+        // Boxed, so that a waiting client does not reserve room for the largest of them.
+        let answer: BoxFuture<'_, Result<Value>> = match call {
+            SubagentCall::ListAgents => Box::pin(list_agents::list_agents(context, session)),
+            SubagentCall::Define(call) => Box::pin(define::define(context, session, call)),
+            SubagentCall::Spawn(call) => Box::pin(spawn::spawn(context, session, call, self)),
+            SubagentCall::Batch(call) => Box::pin(spawn::batch(context, session, call, self)),
             SubagentCall::Continue(call) => {
-                continue_task::continue_task(context, session, call, self).await
+                Box::pin(continue_task::continue_task(context, session, call, self))
             }
-            SubagentCall::Status(call) => status::status(context, session, call).await,
-            SubagentCall::Collect(call) => collect::collect(context, session, call, self).await,
-            SubagentCall::Wait(call) => wait::wait(context, session, call).await,
-            SubagentCall::Read(call) => read::read(context, session, call).await,
-            SubagentCall::Cancel(call) => cancel::cancel(context, session, call).await,
-        }
+            SubagentCall::Status(call) => Box::pin(status::status(context, session, call)),
+            SubagentCall::Collect(call) => Box::pin(collect::collect(context, session, call, self)),
+            SubagentCall::Wait(call) => Box::pin(wait::wait(context, session, call)),
+            SubagentCall::Read(call) => Box::pin(read::read(context, session, call)),
+            SubagentCall::Cancel(call) => Box::pin(cancel::cancel(context, session, call)),
+        };
+        answer.await
     }
 }
 
