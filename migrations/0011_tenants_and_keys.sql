@@ -1,4 +1,19 @@
--- API keys and the limits of tenants.
+-- Tenants, API keys, and the limits of tenants.
+
+-- A tenant without a row has the defaults: tenants exist by being named in a key or a session.
+create table tenant (
+    name text primary key check (char_length(name) between 1 and 255),
+    weight integer not null default 1 check (weight between 1 and 1000),
+    cap integer check (cap >= 0),
+    created_at timestamptz not null default now(),
+    archived_at timestamptz
+);
+
+comment on table tenant is 'Settings of tenants that differ from the defaults.';
+comment on column tenant.weight is
+    'Its share of the fleet-wide cap, relative to the other tenants that have work.';
+comment on column tenant.cap is 'The most tasks that it runs at a time. Null: no limit of its own.';
+comment on column tenant.archived_at is 'Keys of an archived tenant are not accepted.';
 
 -- A key belongs to a tenant, and a request with its secret acts for that tenant. The secret is not
 -- stored: it is found by its digest, so no byte-wise comparison leaks timing, and a reader of this
