@@ -241,7 +241,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "unfinished_counted_as_none", edits: &[("check_room_1", "coalesce(s.next_number - oldest, 0)", "0")] },
     Mutant {
         name: "slots_of_a_deleted_session_locked_in_any_order",
-        edits: &[("delete_session_1", "perform from slot where session = p_session order by n for update;", "")],
+        edits: &[("delete_session_1", "order by n for update", "order by n desc for update")],
     },
     Mutant { name: "ends_before_it_started", edits: &[("write_ends_1", "t.created_at, t.started_at, g.claimed_at", "t.created_at, g.claimed_at")] },
     Mutant { name: "lost_task_ends_silently", edits: &[("write_ends_1", "select 'failed' where g.outcome = 'lost' and g.state = 'failed'", "select 'failed' where false")] },
@@ -263,7 +263,29 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "agents_published_at_once", edits: &[("publish_agents_1", "perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));", "")] },
     Mutant { name: "gate_opened_early", edits: &[("close_gate_1", "\n    where g.closed_until < excluded.closed_until", "")] },
     Mutant { name: "running_tasks_cost_nothing", edits: &[("preflight_1", "where x.session = p_session", "where false")] },
-    Mutant { name: "deleted_session_not_cancelled", edits: &[("delete_session_1", "fenced := fenced || (select leases from cancel_1(unfinished));", "null;")] },
+    Mutant { name: "deleted_session_keeps_its_slots", edits: &[("delete_session_1", "perform free_slots_1(held);", "")] },
+    Mutant { name: "deleted_session_keeps_its_queue", edits: &[("delete_session_1", "delete from queue where session = p_session;", "")] },
+    Mutant { name: "large_deletion_batches", edits: &[("delete_next_tasks_1", "limit 1000", "limit 100000")] },
+    Mutant { name: "deletion_batches_of_any_weight", edits: &[("delete_next_tasks_1", "where w.before < 2000", "where true")] },
+    Mutant { name: "deletions_at_once", edits: &[("delete_batch_1", "not pg_try_advisory_xact_lock(hashtext('adjutant delete_batch'))", "false")] },
+    Mutant { name: "deleted_tasks_not_counted", edits: &[("count_cancelled_1", "where t.id = any(p_tasks) and t.finished_at is null\n    group by", "where false\n    group by")] },
+    Mutant { name: "deleted_overlays_left", edits: &[("count_cancelled_1", "delete from context_history where session = any(overlays);", "")] },
+    Mutant { name: "tasks_of_the_deleted_cancelled", edits: &[("cancel_1", "lock_sessions_1(array[target.session]) = '{}'", "lock_sessions_1(array[target.session]) is null")] },
+    Mutant { name: "results_of_the_deleted_read", edits: &[("read_result_1", "join session s on s.id = t.session", "")] },
+    Mutant {
+        name: "ends_of_the_deleted_awaited",
+        edits: &[("wait_1", "    perform from session where id = p_session;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
+", "")],
+    },
+    Mutant { name: "deliveries_of_the_deleted_claimed", edits: &[("claim_deliveries_1", "and exists (select from session s where s.id = d.session)", "")] },
+    Mutant { name: "delays_of_the_deleted_kept", edits: &[("admit_due_1", "perform undelay_deleted_1(due);", "")] },
+    Mutant { name: "sweep_waits_for_sessions", edits: &[("sweep_1", "lock_free_sessions_1(sessions)", "lock_sessions_1(sessions)")] },
+    Mutant { name: "delayed_tasks_wait_for_sessions", edits: &[("admit_due_1", "lock_free_sessions_1(sessions)", "lock_sessions_1(sessions)")] },
+    Mutant { name: "delayed_tasks_behind_a_locked_session", edits: &[("admit_due_1", "exit when cardinality(sessions) > 0;", "exit;")] },
+    Mutant { name: "ends_wait_for_a_session", edits: &[("end_1", "lock_sessions_soon_1(wanted)", "lock_sessions_1(wanted)")] },
     Mutant { name: "draft_without_fence", edits: &[("save_drafts_1", "    where e.lease = any(held)\n", "")] },
     Mutant { name: "stored_answer_shown_as_draft", edits: &[("cancel_1", " and d.answer = x.answers + 1", "")] },
     Mutant { name: "drafts_wait", edits: &[("save_drafts_1", " skip locked", "")] },

@@ -66,6 +66,9 @@ impl Error {
         match self {
             Self::Refused(refusal) => refusal.message,
             Self::RateLimited(_) => format!("T{}", &self.to_string()[1..]),
+            Self::Unavailable(inner) if inner.is_lock_timeout() => {
+                "Another request has held the session for too long; retry soon".to_owned()
+            }
             Self::Unavailable(_) => "The database is not available; retry soon".to_owned(),
             Self::Internal(inner) => internal(&inner),
         }

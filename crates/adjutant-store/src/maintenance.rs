@@ -1,3 +1,4 @@
+use crate::error::LOCK_TIMEOUT;
 use crate::{Result, Store};
 
 /// Partitions are made for this week and so many weeks ahead.
@@ -76,5 +77,5 @@ impl Store {
 }
 
 fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|answer| answer.code()).as_deref() == Some("55P03")
+    error.as_database_error().and_then(|answer| answer.code()).as_deref() == Some(LOCK_TIMEOUT)
 }

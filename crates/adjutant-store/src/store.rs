@@ -10,6 +10,7 @@ use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
 use crate::spawn_concurrent::ConcurrentSpawn;
+use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
 use crate::{Result, Spawned, TenantLimits, schema};
 
@@ -77,7 +78,8 @@ impl Store {
     ) -> Result<Self> {
         // Two more connections for the statements that do not go through `call`.
         let most = connections.max + READERS + 2;
-        let pool = connect(url, PgPoolOptions::new().max_connections(most)).await?;
+        let pool = PgPoolOptions::new().max_connections(most);
+        let pool = connect(url, pool, TimeLimits::MAINTENANCE).await?;
         schema::check(&pool).await?;
         let readers = Connections { max: READERS, ..connections };
         let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
@@ -127,20 +129,23 @@ impl Store {
     }
 }
 
-pub(crate) async fn connect(url: &str, pool: PgPoolOptions) -> Result<PgPool> {
+/// Opens a pool whose connections have these limits.
+pub(crate) async fn connect(url: &str, pool: PgPoolOptions, limits: TimeLimits) -> Result<PgPool> {
     let options = options(url)?;
     // A single connection first: the pool would retry until its timeout, and then report only that.
     timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await?.close().await?;
-    let pool = pool.acquire_timeout(CONNECT_TIMEOUT).test_before_acquire(false).before_acquire(
-        |connection, about| {
+    let pool = pool
+        .acquire_timeout(CONNECT_TIMEOUT)
+        .after_connect(move |connection, _| Box::pin(limits.set(connection)))
+        .test_before_acquire(false)
+        .before_acquire(|connection, about| {
             Box::pin(async move {
                 if about.idle_for > PING_AFTER {
                     connection.ping().await?;
                 }
                 Ok(true)
             })
-        },
-    );
+        });
     Ok(pool.connect_with(options).await?)
 }
 

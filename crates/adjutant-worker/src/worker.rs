@@ -15,7 +15,7 @@ use crate::end_and_claim::{Calls, EndAndClaim};
 use crate::lease_table::LeaseTable;
 use crate::worker_state::WorkerState;
 use crate::{
-    Handler, Settings, backend, listen, poll, renew, start_events, store_drafts, webhooks,
+    Handler, Settings, backend, delete_rows, listen, poll, renew, start_events, store_drafts, webhooks,
 };
 
 /// Timeout of a database call. A lease has to be longer.
@@ -69,6 +69,7 @@ impl Worker {
             wake: Notify::new(),
             claimed: Notify::new(),
             poll_now: Notify::new(),
+            deletes: Notify::new(),
             claiming: RwLock::new(()),
             draining: CancellationToken::new(),
             abort_handlers: CancellationToken::new(),
@@ -92,6 +93,7 @@ impl Worker {
             spawn(listen::run(state.clone())),
             spawn(store_drafts::run(state.clone())),
             spawn(start_events::run(state.clone())),
+            spawn(delete_rows::run(state.clone())),
         ];
         let running = tokio::spawn(backend::run_claims(state.clone(), Arc::new(handler), to_run));
         let delivering = spawn(webhooks::deliver(state.clone()));
