@@ -45,9 +45,9 @@ pub const MUTANTS: &[Mutant] = &[
         name: "slot_locked_before_session",
         edits: &[(
             "end_1",
-            "    if not p_wait then",
+            "    if p_wait then",
             "    perform from slot x where x.lease = any(p_leases) order by x.n for update;
-             if not p_wait then",
+             if p_wait then",
         )],
     },
     Mutant {

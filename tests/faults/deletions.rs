@@ -34,12 +34,11 @@ async fn a_deletion_survives_its_worker_while_the_fleet_goes_on() {
     let world = World::new().await;
     world.store.set_cap(7).await.unwrap();
     let server = TestServer::on(&world);
-    let session = world.session_with_completed(20_000).await;
-    sqlx::query("update session set tenant = 'default', name = 'large' where id = $1")
-        .bind(session.0)
-        .execute(&world.sql)
-        .await
-        .unwrap();
+    let session = world
+        .session_with_completed(20_000, |new| {
+            (new.tenant, new.name) = ("default".to_owned(), "large".to_owned());
+        })
+        .await;
     // Two hundred of them have not ended.
     world.spawn_queued(session, 200, &simulation(json!({"then": "hang"}))).await;
     let mut doomed = WorkerProcess::with_fault(world.url(), "deleted_batch:kill:3");
@@ -60,10 +59,8 @@ async fn a_deletion_survives_its_worker_while_the_fleet_goes_on() {
     assert!(found.contains(&format!("{} tasks", left.tasks)), "{found}");
 
     let _next = WorkerProcess::on(world.url());
-    until("nothing is left", async || {
-        world.store.deletions_left().await.unwrap().sessions == 0
-    })
-    .await;
+    until("nothing is left", async || world.store.deletions_left().await.unwrap().sessions == 0)
+        .await;
     assert_eq!(world.tables_with_rows_of(session).await, [""; 0]);
     world.all_complete_once(&tasks, 2, sampler).await;
     server.get("/v1/sessions/large").await.ok(200);
@@ -79,8 +76,7 @@ async fn holds(world: &World, session: SessionId) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_session_aborts_its_model_calls_within_a_second() {
-    let script =
-        Script::new().on(When::assignment("Hang")).then(fault(Fault::HangBeforeHeaders));
+    let script = Script::new().on(When::assignment("Hang")).then(fault(Fault::HangBeforeHeaders));
     let fleet = Fleet::new(script).await;
     let _worker = fleet.worker();
     let session = fleet.session("openai").await;

@@ -37,7 +37,8 @@ async fn a_worker_whose_end_waits_for_a_lock_ends_claims_and_renews_everything_e
     world.spawn_many(60, &simulation(json!({"turns": 0, "turn_ms": 0}))).await;
     world.until_finished(60).await;
     // A lease of two seconds, renewed while its end waits.
-    let expiry = "select (extract(epoch from expires_at) * 1000)::bigint from slot where task is not null";
+    let expiry =
+        "select (extract(epoch from expires_at) * 1000)::bigint from slot where task is not null";
     let expires = world.count(expiry).await;
     until("it is renewed", async || world.count(expiry).await > expires).await;
     assert_eq!(unfinished(&world).await, [stuck.id], "while the lock is held");

@@ -42,7 +42,7 @@ async fn the_rows_of_a_deleted_session_go_in_batches_while_others_work() {
     let world = World::new().await;
     world.store.set_cap(10).await.unwrap();
     let worker = world.worker().await;
-    let session = world.session_with_completed(MANY).await;
+    let session = world.session_with_completed(MANY, |_| ()).await;
     let tasks = fill(&world, session).await;
     let held = world.claim_one(&worker).await;
     let (other, empty) = (world.session().await, world.session().await);
@@ -222,7 +222,7 @@ async fn delayed_tasks_of_a_deleted_session_never_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_has_fewer_tasks_if_they_have_many_turns_or_overlays() {
     let world = World::new().await;
-    let session = world.session_with_completed(99).await;
+    let session = world.session_with_completed(99, |_| ()).await;
     // Only the batch reads the number of answers.
     for statement in [
         "alter table task disable trigger user",

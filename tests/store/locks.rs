@@ -36,7 +36,7 @@ async fn a_sweep_takes_back_what_it_can_while_a_session_is_locked() {
 async fn delayed_tasks_are_admitted_while_a_session_with_many_is_locked() {
     let world = World::new().await;
     let worker = world.worker().await;
-    let (locked, free) = (world.session_with_completed(0).await, world.session().await);
+    let (locked, free) = (world.session_with_completed(0, |_| ()).await, world.session().await);
     let delayed = NewTask { delay: Some(Duration::from_secs(3600)), ..queued() };
     world.spawn_queued(locked, 1500, &delayed).await;
     world.spawn_queued(free, 2, &delayed).await;

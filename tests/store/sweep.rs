@@ -65,7 +65,8 @@ async fn a_lease_that_is_renewed_while_a_sweep_waits_is_kept() {
     let world = World::new().await;
     let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
-    let renewal = format!("select from renew_1('{}', array['{}'::uuid])", worker.id(), claim.lease.id());
+    let renewal =
+        format!("select from renew_1('{}', array['{}'::uuid])", worker.id(), claim.lease.id());
     let renewal = world.hold(&renewal).await;
     let sweeper = worker.clone();
     let sweep = tokio::spawn(async move { sweeper.sweep(Duration::ZERO).await.unwrap() });

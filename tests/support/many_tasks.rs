@@ -1,7 +1,7 @@
 //! A session with many tasks, written to its tables directly.
 
 use adjutant_agent::SessionId;
-use adjutant_store::NewTask;
+use adjutant_store::{NewSession, NewTask, TaskContext};
 
 use crate::support::world::{World, queued};
 
@@ -26,9 +26,19 @@ const ROWS: [(&str, &str); 16] = [
 ];
 
 impl World {
-    /// A session with this many completed tasks of one turn and one tool result each.
-    pub async fn session_with_completed(&self, tasks: i32) -> SessionId {
-        let session = self.session_with(|new| new.max_queued = Some(1_000_000)).await;
+    /// A session with this many completed tasks of one turn and one tool result each, and with room
+    /// for many more.
+    pub async fn session_with_completed(
+        &self,
+        tasks: i32,
+        change: impl FnOnce(&mut NewSession),
+    ) -> SessionId {
+        let session = self
+            .session_with(|new| {
+                new.max_queued = Some(1_000_000);
+                change(new);
+            })
+            .await;
         let statements = [
             "insert into task (
                  id, session, number, root, depth, agent, assignment, state, result, attempt, answers, turns_used,
@@ -109,5 +119,5 @@ impl World {
 
 /// A task that works on a copy of the shared context.
 pub fn with_overlay() -> NewTask {
-    NewTask { context: adjutant_store::TaskContext::Snapshot, ..queued() }
+    NewTask { context: TaskContext::Snapshot, ..queued() }
 }

@@ -38,8 +38,8 @@ struct IdleConnection {
     idle_since: Instant,
 }
 
-/// The connection of a call. If it is dropped, its socket is closed at once. (The pool of sqlx would
-/// first wait for the statement to end.)
+/// The connection of a call. If it is dropped, its socket is closed at once. (The pool of sqlx
+/// would first wait for the statement to end.)
 struct ClosedIfDropped(Option<PoolConnection<Postgres>>);
 
 impl Drop for ClosedIfDropped {

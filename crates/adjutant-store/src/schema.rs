@@ -1,6 +1,6 @@
+use sqlx::PgPool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::PgPool;
 
 use crate::store::connect;
 use crate::time_limits::TimeLimits;

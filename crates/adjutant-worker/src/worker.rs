@@ -15,7 +15,8 @@ use crate::end_and_claim::{Calls, EndAndClaim};
 use crate::lease_table::LeaseTable;
 use crate::worker_state::WorkerState;
 use crate::{
-    Handler, Settings, backend, delete_rows, listen, poll, renew, start_events, store_drafts, webhooks,
+    Handler, Settings, backend, delete_rows, listen, poll, renew, start_events, store_drafts,
+    webhooks,
 };
 
 /// Timeout of a database call. A lease has to be longer.

@@ -25,7 +25,8 @@ async fn sc_12_entries_outlive_tasks_and_processes_and_end_with_the_session() {
     let reopened = Store::open(world.url(), 1).await.unwrap();
     let entry = super::context(&json!({"action": "read", "key": "a"}));
     assert_eq!(reopened.shared_context(session, &entry).await.unwrap()["value"], "kept");
-    world.delete(session).await;
+    reopened.delete_session(session).await.unwrap();
+    while reopened.delete_batch().await.unwrap() {}
     assert_refused(reopened.shared_context(session, &entry).await, ErrorCode::SessionNotFound);
     assert_eq!(world.count("select count(*) from context_entry").await, 0);
 }
