@@ -253,7 +253,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "context_session_not_locked", edits: &[("context_1", " for no key update", "")] },
     Mutant { name: "context_of_the_archived_written", edits: &[("context_1", "s.archived_at is not null", "false")] },
     Mutant { name: "context_without_limit", edits: &[("context_write_1", "total > 10000", "false")] },
-    Mutant { name: "overlay_ignored", edits: &[("task_context_1", "coalesce(asking.context, p_session)", "p_session")] },
+    Mutant { name: "overlay_ignored", edits: &[("task_context_1", "coalesce(caller.context, p_session)", "p_session")] },
     Mutant { name: "snapshot_forgotten", edits: &[("spawn_1", "'depends_on', 'snapshot'", "'depends_on'")] },
     Mutant { name: "snapshot_without_labels", edits: &[("copy_context_1", "where c.session = p_context", "where false")] },
     Mutant { name: "overlay_kept_from_children", edits: &[("create_tasks_1", "else p_parent.context end", "end")] },
