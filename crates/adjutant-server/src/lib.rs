@@ -16,6 +16,7 @@ mod rate_limit;
 mod service;
 mod session_cache;
 mod strict_json;
+mod tenant_counter;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};
 pub use caller::{Caller, Scope};

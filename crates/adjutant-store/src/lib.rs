@@ -43,7 +43,7 @@
 //!   `task_record`, `stored_turns`, `turn_history`, `logged_ends`
 //! - **sessions and agents**: `session`, `session_details`, `session_archive`, `session_webhook`,
 //!   `agents`, `tools`
-//! - **tenants**: `tenant`, `keys`, `stats`
+//! - **tenants**: `tenant`, `tenant_archive`, `keys`, `stats`
 //! - **webhooks**: `webhook_delivery`, `webhook_delivery_log`, `webhook_secrets`
 //! - **operation**: `cap`, `fleet`, `health`, `schema`, `maintenance`, `invariants`, `bench`
 //! - **infrastructure**: `store`, `connection_pool`, `batcher`, `json`, `text`, `error`
@@ -106,6 +106,7 @@ mod stored_turns;
 mod sweep;
 mod task_record;
 mod tenant;
+mod tenant_archive;
 mod text;
 mod tool_result;
 mod tools;
@@ -139,7 +140,7 @@ pub use health::DatabaseHealth;
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};
 pub use idempotency::IdempotencyKey;
 pub use invariants::Violation;
-pub use keys::{ApiKey, NewKey};
+pub use keys::{ApiKey, KeyEnd, NewKey};
 pub use lease::Lease;
 pub use listen::{Listener, Notice};
 pub use logged_ends::LoggedEnd;

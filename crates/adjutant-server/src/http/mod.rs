@@ -42,6 +42,7 @@ use self::reads::Reads;
 use crate::auth::{Authenticator, check_address};
 use crate::error::{immediate_error, internal};
 use crate::rate_limit::RateLimiter;
+use crate::service::MAX_WAITS;
 use crate::{Caller, Error, Network, Result, ToolService};
 
 /// The operator's limits of requests.
@@ -54,6 +55,8 @@ pub struct HttpSettings {
     pub session_status_per_s: Option<f64>,
     /// Reads of history and sums that a tenant may make at a time, at each server.
     pub tenant_max_reads: usize,
+    /// Calls of a tenant that may wait at a time, at each server.
+    pub tenant_max_waits: usize,
     /// Whether event streams contain the texts of tasks.
     pub event_texts: EventTexts,
     /// Proxies whose headers tell the addresses of clients.
@@ -67,6 +70,7 @@ impl Default for HttpSettings {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             tenant_max_reads: 8,
+            tenant_max_waits: MAX_WAITS,
             event_texts: EventTexts::Omitted,
             trusted_proxies: Vec::new(),
         }
@@ -82,7 +86,7 @@ pub struct HttpServer {
 
 impl HttpServer {
     pub fn new(service: ToolService, settings: HttpSettings) -> Self {
-        Self { service, settings }
+        Self { service: service.with_max_waits(settings.tenant_max_waits), settings }
     }
 
     /// Refuses an address that is not loopback as long as there is no API key.

@@ -242,6 +242,7 @@ fn settings(config: &Config) -> HttpSettings {
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
         tenant_max_reads: config.server.tenant_max_reads,
+        tenant_max_waits: config.server.tenant_max_waits,
         event_texts: match Payloads::of(config) {
             Payloads::Omitted => EventTexts::Omitted,
             Payloads::Logged => EventTexts::Included,

@@ -17,6 +17,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s" => Kind::PositiveNumber,
     "server.session_status_per_s" => Kind::PositiveNumber,
     "server.tenant_max_reads" => at_least(1),
+    "server.tenant_max_waits" => at_least(1),
     "server.trusted_proxies" => Kind::TextList,
 };
 
@@ -33,6 +34,7 @@ pub struct Server {
     pub tenant_requests_per_s: Option<f64>,
     pub session_status_per_s: Option<f64>,
     pub tenant_max_reads: usize,
+    pub tenant_max_waits: usize,
     pub trusted_proxies: Vec<String>,
 }
 
@@ -47,6 +49,7 @@ impl Default for Server {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             tenant_max_reads: 8,
+            tenant_max_waits: 500,
             trusted_proxies: Vec::new(),
         }
     }
