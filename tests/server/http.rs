@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod bodies;
+pub mod connections;
 pub mod drains;
 pub mod failover;
 pub mod history;

@@ -10,6 +10,7 @@ mod call_log;
 mod caller;
 mod client_address;
 mod error;
+mod fold;
 mod http;
 mod hub;
 mod rate_limit;

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
@@ -60,6 +61,8 @@ pub struct ToolService {
     pub(crate) hub: Hub,
     session_cache: Arc<SessionCache>,
     waits: TenantCounter,
+    /// Whether there was a call since the last fold of usage.
+    called: Arc<AtomicBool>,
     /// Cancelled at shutdown: calls that wait answer at once, and their clients continue elsewhere.
     pub(crate) stopping: CancellationToken,
 }
@@ -73,6 +76,7 @@ impl ToolService {
             policy: Arc::new(policy),
             session_cache: Arc::default(),
             waits: TenantCounter::new(MAX_WAITS),
+            called: Arc::default(),
             stopping: CancellationToken::new(),
         }
     }
@@ -80,6 +84,15 @@ impl ToolService {
     /// The most calls of a tenant that wait at a time, instead of [`MAX_WAITS`].
     pub(crate) fn with_max_waits(self, max_per_tenant: usize) -> Self {
         Self { waits: TenantCounter::new(max_per_tenant), ..self }
+    }
+
+    /// Whether there was a call since the last one of this.
+    pub(crate) fn take_called(&self) -> bool {
+        self.called.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_called(&self) {
+        self.called.store(true, Ordering::Relaxed);
     }
 
     /// The parts of this server that dialects use.
@@ -232,6 +245,7 @@ impl ToolService {
         session: &'a str,
         call: &ParsedCall,
     ) -> Result<(SessionRef<'a>, Started)> {
+        self.mark_called();
         let session_ref = |id| SessionRef { tenant: &caller.tenant, name: session, id };
         let context = self.context();
         if let Some(id) = self.session_cache.get(&caller.tenant, session) {

@@ -157,7 +157,7 @@ pub use session_webhook::SessionWebhook;
 pub use spawn::{Dependency, NewTask, Spawned, TaskContext};
 pub use stats::{QueueStats, SlotStats, Stats, Sums};
 pub use status::SessionTasks;
-pub use store::{Connections, Store};
+pub use store::{Connections, DEFAULT_CONTEXT_VERSIONS, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};

@@ -49,7 +49,9 @@ pub async fn client(world: &World, server: &Arc<TestServer>, tenant: &str) -> (S
 
 /// The same client, speaking another dialect.
 pub fn speaking(client: &ToolClient, dialect: Dialect) -> ToolClient {
-    ToolClient { dialect, ..client.clone() }
+    let mut client = client.clone();
+    client.dialect = dialect;
+    client
 }
 
 /// Makes a call that waits, again as long as it is refused: tests that count waits wait too.
@@ -105,11 +107,8 @@ async fn a_client_that_disconnects_waits_no_longer() {
     let world = World::new().await;
     let server = Arc::new(TestServer::with(&world, "[server]\ntenant_max_waits = 1\n"));
     let (_, client) = client(&world, &server, "tenant").await;
-    for dialect in [Dialect::Spec, Dialect::Caliban] {
-        let call = match dialect {
-            Dialect::Spec => wait(45.0),
-            _ => tool_call("AgentTool", json!({"prompt": "Look."})),
-        };
+    let blocking = tool_call("AgentTool", json!({"prompt": "Look."}));
+    for (dialect, call) in [(Dialect::Spec, wait(45.0)), (Dialect::Caliban, blocking)] {
         let waiting = tokio::spawn(admitted(speaking(&client, dialect), call));
         until("the wait is open", async || client.post(wait(0.001)).await.status == 429).await;
         waiting.abort();
