@@ -9,7 +9,9 @@ use crate::store::shared_context::{call, task_call, write};
 use crate::support::world::{World, assert_refused, turn};
 
 async fn history(world: &World, session: SessionId, key: &str, limit: i64) -> Value {
-    call(world, session, json!({"action": "read_history", "key": key, "limit": limit})).await.unwrap()
+    call(world, session, json!({"action": "read_history", "key": key, "limit": limit}))
+        .await
+        .unwrap()
 }
 
 fn versions(history: &Value) -> Vec<i64> {

@@ -190,9 +190,8 @@ impl ToolService {
             return Ok(Wait::default());
         }
         let permit = self.waits.take(&caller.tenant);
-        let permit = permit.map_err(|exceeded| {
-            Error::too_many("calls that wait", exceeded, RETRY_WAIT_AFTER)
-        })?;
+        let permit = permit
+            .map_err(|exceeded| Error::too_many("calls that wait", exceeded, RETRY_WAIT_AFTER))?;
         Ok(Wait { _permit: Some(permit), key: Some(self.hub.hold_key(caller.key)) })
     }
 

@@ -113,7 +113,8 @@ impl Store {
                     .await
             })
             .await?;
-        let end = |archived: Option<String>| archived.map_or(KeyEnd::Invalid, KeyEnd::TenantArchived);
+        let end =
+            |archived: Option<String>| archived.map_or(KeyEnd::Invalid, KeyEnd::TenantArchived);
         Ok(ended.into_iter().map(|row| (row.key, end(row.archived))).collect())
     }
 

@@ -46,11 +46,9 @@ impl Store {
 
     async fn delete_stopped_workers(&self) -> Result<()> {
         let gone = async || {
-            sqlx::query_scalar!(
-                r#"select delete_stopped_workers_1(interval '7 days') as "gone!""#
-            )
-            .fetch_one(&self.pool)
-            .await
+            sqlx::query_scalar!(r#"select delete_stopped_workers_1(interval '7 days') as "gone!""#)
+                .fetch_one(&self.pool)
+                .await
         };
         while gone().await?.unsigned_abs() >= BATCH {}
         Ok(())

@@ -144,9 +144,7 @@ async fn usage_is_folded_by_servers_while_no_worker_does() {
     assert!(world.count("select count(*) from usage_delta").await > 0, "only stale ones");
     let stale = sqlx::query("update usage_delta set at = now() - interval '1 minute'");
     stale.execute(&world.sql).await.unwrap();
-    until("they are folded", async || {
-        world.count("select count(*) from usage_delta").await == 0
-    })
-    .await;
+    until("they are folded", async || world.count("select count(*) from usage_delta").await == 0)
+        .await;
     assert_eq!(world.count("select unfinished from tenant_backlog").await, 1);
 }

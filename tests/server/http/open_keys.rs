@@ -22,20 +22,16 @@ struct Open {
 
 impl Open {
     /// Returns when all of it is open.
-    async fn with(
-        world: &World,
-        server: &Arc<TestServer>,
-        key: &str,
-        client: &ToolClient,
-    ) -> Self {
+    async fn with(world: &World, server: &Arc<TestServer>, key: &str, client: &ToolClient) -> Self {
         let path = format!("/v1/sessions/{SESSION}/events");
         let bearer = format!("Authorization: Bearer {key}\r\n");
         let mut stream = Stream::open(&server.address, &path, &bearer).await;
         assert_eq!(stream.until("spawned").await.len(), 1);
         let of_spec = [(Dialect::Spec, wait(45.0))];
-        let calls = of_spec.into_iter().chain(waiting_calls()).map(|(dialect, call)| {
-            tokio::spawn(admitted(speaking(client, dialect), call))
-        });
+        let calls = of_spec
+            .into_iter()
+            .chain(waiting_calls())
+            .map(|(dialect, call)| tokio::spawn(admitted(speaking(client, dialect), call)));
         let mut calls: Vec<JoinHandle<Answer>> = calls.collect();
         let (server, key) = (server.clone(), key.to_owned());
         calls.push(tokio::spawn(async move {

@@ -70,9 +70,8 @@ async fn a_tenant_has_a_limited_number_of_waits_in_every_dialect() {
     let server = Arc::new(TestServer::with(&world, "[server]\ntenant_max_waits = 2\n"));
     let (key, first) = client(&world, &server, "first").await;
     let (_, second) = client(&world, &server, "second").await;
-    let waiting: Vec<_> = (0..2)
-        .map(|_| tokio::spawn(admitted(first.clone(), wait(45.0))))
-        .collect();
+    let waiting: Vec<_> =
+        (0..2).map(|_| tokio::spawn(admitted(first.clone(), wait(45.0)))).collect();
     until("two waits are open", async || first.post(wait(0.001)).await.status == 429).await;
     let refused = first.post(wait(1.0)).await;
     let message = refused.refused(429, "RATE_LIMITED");

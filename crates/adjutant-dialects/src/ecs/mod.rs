@@ -56,7 +56,8 @@ impl Implementation for Tools {
 
     fn start_waits(call: &Call) -> bool {
         let timeout = match call {
-            Call::Result(call::ResultCall { timeout, .. }) | Call::Wait(call::Wait { timeout, .. }) => timeout,
+            Call::Result(call::ResultCall { timeout, .. })
+            | Call::Wait(call::Wait { timeout, .. }) => timeout,
             Call::Subagent(_) | Call::Status(_) | Call::Cancel(_) => return false,
         };
         timeout.is_none_or(|timeout| !timeout.is_zero())

@@ -66,7 +66,9 @@ pub(super) async fn serve(
                     let (peer, client) = (Peer(address.ip()), addresses.admit(address.ip()));
                     open.spawn(async move {
                         match client {
-                            Some(client) => connection(stream, peer, client, router, stopping).await,
+                            Some(client) => {
+                                connection(stream, peer, client, router, stopping).await
+                            }
                             None => refuse(stream).await,
                         }
                         drop(permit);

@@ -27,8 +27,8 @@ impl Reads {
     /// The store, for one read of this caller; refused if its tenant has too many under way.
     pub(super) fn begin(&self, caller: &Caller) -> Result<Read<'_>> {
         let permit = self.open.take(&caller.tenant);
-        let permit = permit
-            .map_err(|exceeded| Error::too_many("reads under way", exceeded, RETRY_AFTER))?;
+        let permit =
+            permit.map_err(|exceeded| Error::too_many("reads under way", exceeded, RETRY_AFTER))?;
         Ok(Read { store: &self.store, _permit: permit })
     }
 

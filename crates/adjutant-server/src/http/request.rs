@@ -251,7 +251,8 @@ async fn read_within(
     }
     let reading = async {
         let mut stream = body.into_data_stream();
-        let mut bytes = Ok(Vec::with_capacity(if length > max_bytes { 0 } else { length.min(CHUNK) }));
+        let mut bytes =
+            Ok(Vec::with_capacity(if length > max_bytes { 0 } else { length.min(CHUNK) }));
         let mut total = 0_usize;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|_| Refusal::invalid("body", "is incomplete"))?;

@@ -82,9 +82,8 @@ impl Hold {
         if held.is_empty() {
             registry.keys.first_held.notify_one();
         }
-        let entry = held
-            .entry(key)
-            .or_insert_with(|| HeldKey { end: watch::Sender::new(None), holds: 0 });
+        let entry =
+            held.entry(key).or_insert_with(|| HeldKey { end: watch::Sender::new(None), holds: 0 });
         entry.holds += 1;
         Self { registry: registry.clone(), key, end: entry.end.subscribe() }
     }
