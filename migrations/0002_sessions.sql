@@ -26,6 +26,12 @@ create table session (
 -- Every spawn and every end updates the counters. Free space in the page makes these HOT updates.
 with (fillfactor = 70);
 
+-- Whether an MCP connection that named no session opened one with this name.
+create function is_of_mcp_1(p_name text) returns boolean language sql immutable as $$
+    select p_name ~ '^mcp-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+$$;
+create index session_of_mcp on session (id) where is_of_mcp_1(name) and archived_at is null;
+
 comment on table session is
     'What one orchestrator works in. Its row lock serialises every change of which of its tasks '
     'may run.';

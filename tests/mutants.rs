@@ -11,6 +11,7 @@ mod leases;
 mod run;
 mod shared_context;
 mod spawn;
+mod storage_ends;
 mod tenants;
 mod usage;
 mod waits;
@@ -43,6 +44,7 @@ const BY_CONCEPT: [&[Mutant]; 13] = [
     agents::MUTANTS,
     shared_context::MUTANTS,
     tenants::MUTANTS,
+    storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,
 ];

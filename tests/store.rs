@@ -28,6 +28,7 @@ pub mod schema;
 pub mod shared_context;
 pub mod snapshots;
 pub mod spawn;
+pub mod storage_ends;
 pub mod sweep;
 pub mod trees;
 pub mod usage;

@@ -23,6 +23,9 @@ const PING_AFTER: Duration = Duration::from_secs(1);
 /// The most concurrent calls of [`Store::for_reads`]. They are opened when they are needed.
 const READERS: u32 = 12;
 
+/// How many changes of each key of a shared context are kept.
+pub const DEFAULT_CONTEXT_VERSIONS: i32 = 100;
+
 /// Limits for the connections of one [`Store`].
 #[derive(Debug, Clone, Copy)]
 pub struct Connections {
@@ -45,6 +48,7 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
+    pub(crate) context_versions: i32,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -89,6 +93,7 @@ impl Store {
             worker_notifier: WorkerNotifier::new(connections.clone()),
             event_notifier: EventNotifier::new(connections.clone()),
             limits: TenantLimits::default(),
+            context_versions: DEFAULT_CONTEXT_VERSIONS,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
@@ -102,6 +107,11 @@ impl Store {
     /// cost nothing.
     pub fn with_limits(&self, limits: TenantLimits) -> Self {
         Self { limits, ..self.clone() }
+    }
+
+    /// A store that keeps so many changes of each key in the history of shared contexts.
+    pub fn with_context_versions(&self, context_versions: i32) -> Self {
+        Self { context_versions, ..self.clone() }
     }
 
     /// A store for queries that may be slow, like statistics and searches: it has connections of

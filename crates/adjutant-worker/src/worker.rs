@@ -44,7 +44,9 @@ impl Worker {
     /// Registers the worker in the database and starts its loops.
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
         let connections = Connections { max: settings.connections(), call_timeout: CALL_TIMEOUT };
-        let store = Store::open_with(&settings.database_url, connections).await?;
+        let store = Store::open_with(&settings.database_url, connections)
+            .await?
+            .with_context_versions(settings.context_versions);
         let connection = Store::open_without_ping(
             &settings.database_url,
             settings.renew_every().min(CALL_TIMEOUT),
