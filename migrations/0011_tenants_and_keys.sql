@@ -68,9 +68,9 @@ end $$;
 create function ended_keys_1(p_keys uuid[]) returns table (key uuid, archived text) language plpgsql stable as $$
 begin
     return query
-    select asked.id, t.name
-    from unnest(p_keys) asked (id)
-    left join api_key k on k.id = asked.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+    select given.id, t.name
+    from unnest(p_keys) given (id)
+    left join api_key k on k.id = given.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
     left join tenant t on t.name = k.tenant and t.archived_at is not null
     where k.id is null or t.name is not null;
 end $$;
