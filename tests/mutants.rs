@@ -21,6 +21,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::world::World;
 
+#[derive(Hash)]
 pub struct Mutant {
     pub name: &'static str,
     /// Paths of tests of this binary. Each fails against the mutant, every time; several are named
