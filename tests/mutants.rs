@@ -5,11 +5,13 @@ mod agents;
 mod cancels;
 mod children;
 mod claims;
+mod deletions;
 mod ends;
 mod leases;
 mod run;
 mod shared_context;
 mod spawn;
+mod storage_ends;
 mod tenants;
 mod usage;
 mod waits;
@@ -31,17 +33,19 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 12] = [
+const BY_CONCEPT: [&[Mutant]; 13] = [
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
     claims::MUTANTS,
     ends::MUTANTS,
     cancels::MUTANTS,
+    deletions::MUTANTS,
     waits::MUTANTS,
     agents::MUTANTS,
     shared_context::MUTANTS,
     tenants::MUTANTS,
+    storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,
 ];

@@ -46,7 +46,7 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[
             "store::snapshots::overlays::row_4_8_a_task_on_a_snapshot_never_changes_the_session",
         ],
-        edits: &[("task_context_1", "coalesce(asking.context, p_session)", "p_session")],
+        edits: &[("task_context_1", "coalesce(caller.context, p_session)", "p_session")],
     },
     Mutant {
         name: "snapshot_forgotten",

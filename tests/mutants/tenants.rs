@@ -29,6 +29,26 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("use_key_1", " and (expires_at is null or expires_at > now())", "")],
     },
     Mutant {
+        name: "archived_tenants_accepted",
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        edits: &[("use_key_1", "and archived_at is not null", "and false")],
+    },
+    Mutant {
+        name: "archived_tenants_stay_open",
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        edits: &[("ended_keys_1", " or t.name is not null", "")],
+    },
+    Mutant {
+        name: "revoked_keys_stay_open",
+        caught_by: &["server::http::open_keys::streams_and_waits_of_a_revoked_or_expired_key_end"],
+        edits: &[("ended_keys_1", " and k.revoked_at is null", "")],
+    },
+    Mutant {
+        name: "expired_keys_stay_open",
+        caught_by: &["server::http::open_keys::streams_and_waits_of_a_revoked_or_expired_key_end"],
+        edits: &[("ended_keys_1", " and (k.expires_at is null or k.expires_at > now())", "")],
+    },
+    Mutant {
         name: "positions_count_other_tenants",
         caught_by: &["store::spawn::the_queue_position_counts_the_tenants_own_tasks_only"],
         edits: &[("queue_length_1", " and b.tenant = p_tenant", "")],
