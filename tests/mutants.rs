@@ -33,7 +33,7 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 13] = [
+const BY_CONCEPT: [&[Mutant]; 14] = [
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
