@@ -33,7 +33,7 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 14] = [
+const BY_CONCEPT: &[&[Mutant]] = &[
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
@@ -51,7 +51,7 @@ const BY_CONCEPT: [&[Mutant]; 14] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    BY_CONCEPT.into_iter().flatten()
+    BY_CONCEPT.iter().copied().flatten()
 }
 
 fn named(name: &str) -> &'static Mutant {

@@ -1,12 +1,9 @@
 //! Locks are taken in one order: sessions by id, then slots. Each test holds a lock of an earlier
 //! place, and then takes one of a later place, which nobody has yet.
 
-use std::time::Duration;
-
 use adjutant_agent::SessionId;
-use adjutant_store::NewTask;
 
-use crate::support::world::{World, task};
+use crate::support::world::World;
 
 fn lock_of(session: SessionId) -> String {
     format!("select from session where id = {} for no key update", session.0)
@@ -18,19 +15,20 @@ async fn sessions_are_locked_in_the_order_of_their_ids() {
     let sessions = [world.session().await, world.session().await];
     assert!(sessions[0] < sessions[1]);
     for session in sessions {
-        let delay = Some(Duration::from_secs(3600));
-        world.spawn_one(session, NewTask { delay, ..task() }).await;
+        world.spawn(session, 1).await;
     }
-    sqlx::query("update task set not_before = now()").execute(&world.sql).await.unwrap();
+    let claims = world.worker().await.claim(2).await.unwrap();
+    let endings: Vec<_> =
+        claims.into_iter().map(|claim| claim.lease.complete("done".to_owned(), None)).collect();
 
     let mut held = world.hold(&lock_of(sessions[0])).await;
     let store = world.store.clone();
-    let due = tokio::spawn(async move { store.admit_due().await });
+    let ends = tokio::spawn(async move { store.end(&endings).await });
     world.until_blocked(1).await;
     let next = format!("{} nowait", lock_of(sessions[1]));
     sqlx::raw_sql(sqlx::AssertSqlSafe(next)).execute(&mut *held).await.unwrap();
     held.commit().await.unwrap();
-    assert_eq!(due.await.unwrap().unwrap(), 2);
+    assert_eq!(ends.await.unwrap().unwrap(), [], "both were ended");
     world.assert_sound().await;
 }
 
