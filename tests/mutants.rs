@@ -23,6 +23,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::world::World;
 
+#[derive(Hash)]
 pub struct Mutant {
     pub name: &'static str,
     /// Paths of tests of this binary. Each fails against the mutant, every time; several are named
@@ -32,7 +33,7 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 14] = [
+const BY_CONCEPT: &[&[Mutant]] = &[
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
@@ -50,7 +51,7 @@ const BY_CONCEPT: [&[Mutant]; 14] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    BY_CONCEPT.into_iter().flatten()
+    BY_CONCEPT.iter().copied().flatten()
 }
 
 fn named(name: &str) -> &'static Mutant {

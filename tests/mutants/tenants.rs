@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tenant_counted_without_its_lock",
-        caught_by: &["store::keys::concurrent_calls_respect_a_tenants_limits"],
+        caught_by: &["store::keys::a_spawn_that_waits_for_another_of_its_tenant_counts_its_task"],
         edits: &[("lock_tenant_1", "perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));", "")],
     },
     Mutant {
