@@ -28,7 +28,7 @@ async fn sessions_are_locked_in_the_order_of_their_ids() {
     let next = format!("{} nowait", lock_of(sessions[1]));
     sqlx::raw_sql(sqlx::AssertSqlSafe(next)).execute(&mut *held).await.unwrap();
     held.commit().await.unwrap();
-    assert_eq!(ends.await.unwrap().unwrap(), [], "both were ended");
+    assert!(ends.await.unwrap().unwrap().is_empty(), "no lease was lost");
     world.assert_sound().await;
 }
 
