@@ -291,7 +291,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "stats_of_all_tenants", edits: &[("stats_1", "d.tenant = p_tenant", "true")] },
     Mutant {
         name: "permissions_forgotten",
-        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions)", "t.configs[g.place]")],
+        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants)", "t.configs[g.place]")],
     },
     Mutant { name: "news_out_of_scope", edits: &[("take_notifications_of_1", " and t.number = any(p_numbers)", "")] },
     Mutant { name: "delivery_settled_without_lease", edits: &[("settle_delivery_1", "where id = p_id and lease = p_lease\n", "where id = p_id\n")] },

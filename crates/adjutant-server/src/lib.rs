@@ -18,7 +18,7 @@ mod session_cache;
 mod strict_json;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};
-pub use caller::{Caller, Scope};
+pub use caller::{Caller, CallerKey, Scope};
 pub use client_address::Network;
 pub use error::Error;
 pub use http::{EventStreams, HttpServer, HttpSettings, StreamLimits, event_routes};

@@ -52,6 +52,7 @@
 //! writes through them. The method that ends an attempt consumes the lease and returns an
 //! [`Ending`], which can be written repeatedly until the database has answered.
 
+mod actor;
 mod agents;
 mod batch;
 mod batcher;
@@ -119,6 +120,7 @@ mod worker;
 mod worker_notifier;
 
 pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
+pub use actor::Actor;
 pub use agents::{Agent, Redefinition};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};
@@ -160,6 +162,7 @@ pub use store::{Connections, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};
+pub use tools::PublishedTool;
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
 pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};

@@ -11,7 +11,7 @@ use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::worker_notifier::WorkerNotifier;
-use crate::{Result, Spawned, TenantLimits, schema};
+use crate::{Actor, Result, Spawned, TenantLimits, schema};
 
 /// How long connecting may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,6 +44,7 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
+    pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -87,6 +88,7 @@ impl Store {
             worker_notifier: WorkerNotifier::new(connections.clone()),
             event_notifier: EventNotifier::new(connections.clone()),
             limits: TenantLimits::default(),
+            actor: None,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),

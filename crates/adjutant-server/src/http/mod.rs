@@ -123,6 +123,7 @@ impl Shared {
         Self {
             authenticator: Authenticator::new(
                 service.store.clone(),
+                service.policy.clone(),
                 address,
                 settings.trusted_proxies.clone(),
             ),

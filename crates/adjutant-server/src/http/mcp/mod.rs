@@ -44,6 +44,7 @@ use self::running_requests::RunningRequests;
 use self::sessions::SessionHeaders;
 use super::Shared;
 use super::request::idempotency_key;
+use super::tools::is_shown;
 use crate::auth::refuse_cross_origin;
 use crate::error::internal;
 use crate::{Caller, Dialect, Error, Result, Scope};
@@ -211,9 +212,12 @@ impl ServerHandler for McpServer {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all(self.dialect)))
+        let caller = &McpRequest::of(&context)?.caller;
+        let mut tools = tools::all(self.dialect);
+        tools.retain(|tool| is_shown(caller, &tool.name));
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
