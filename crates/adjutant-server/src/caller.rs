@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use adjutant_agent::{ErrorCode, Grants};
-use adjutant_store::Actor;
+use adjutant_store::{Actor, ActorSource};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -70,6 +70,7 @@ impl Caller {
     /// The caller as the store knows it.
     pub(crate) fn actor(&self) -> Arc<Actor> {
         Arc::new(Actor {
+            source: ActorSource::Api,
             tenant: Some(self.tenant.clone()),
             grants: self.grants.clone(),
             key: self.key.as_ref().map(|key| key.id),

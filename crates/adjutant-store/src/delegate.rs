@@ -1,6 +1,6 @@
 use adjutant_agent::{
     AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
-    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, TaskId,
+    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
     estimate_tokens,
 };
 use futures::future::BoxFuture;
@@ -107,7 +107,7 @@ impl Store {
         let rows = rows.with_option("unless_strict", &Value::Bool(true));
         let keyed = Keyed { action: KeyedAction::Spawn, key };
         let by = By::caller(self);
-        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed };
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
         Ok(spawn.call(self, &tasks).await?.pop())
     }
 
@@ -125,7 +125,7 @@ impl Store {
         let rows = NewTasks::delegated(session, delegations)?;
         let rows = rows.with_option(CONTINUES, &Value::String(from.task.to_string()));
         let by = By::Orchestrator(from.grants);
-        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed };
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
         one(spawn.call(self, &tasks).await?)
     }
 
@@ -151,7 +151,8 @@ impl Store {
         let tasks = check_delegations(delegations)?;
         let rows = NewTasks::delegated(session, delegations)?;
         let by = By::caller(self);
-        Spawn { tasks: rows, operator: Some(operator), by, keyed }.call(self, &tasks).await
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
+        spawn.call(self, &tasks).await
     }
 }
 
@@ -169,7 +170,8 @@ impl Lease {
         let call = format!("{}:{}", self.answers, storable(call.to_owned()));
         let by = By::Task { lease: self, call: Some(call) };
         let keyed = Keyed { action: KeyedAction::Spawn, key: None };
-        Spawn { tasks: rows, operator: Some(operator), by, keyed }.call(&self.store, &tasks).await
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
+        spawn.call(&self.store, &tasks).await
     }
 }
 

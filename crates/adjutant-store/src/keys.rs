@@ -63,22 +63,35 @@ impl Store {
         }
         let grants = Some(&new.grants).filter(|grants| !grants.is_everything()).map(to_json);
         let grants = grants.transpose()?;
+        let actor = self.audited()?;
         let secret = new_secret();
         let key = self
             .call(async |connection| {
                 sqlx::query_as!(
                     ApiKey,
-                    r#"insert into api_key (id, tenant, name, digest, scopes, expires_at, grants)
-                       values ($1, $2, $3, $4, $5, $6, $7)
-                       returning id, tenant, name, scopes, grants as "grants: Json<Grants>", created_at, expires_at,
-                           last_used_at, revoked_at"#,
+                    r#"with made as (
+                           insert into api_key (id, tenant, name, digest, scopes, expires_at, grants)
+                           values ($1, $2, $3, $4, $5, $6, $7)
+                           returning *
+                       ), audited as materialized (
+                           select audit_1($8, m.tenant, 'key.create', m.id::text, null, jsonb_build_object(
+                               'name', m.name, 'scopes', m.scopes, 'grants', m.grants, 'expires_at', m.expires_at
+                           ))
+                           from made m
+                       )
+                       select m.id as "id!", m.tenant as "tenant!", m.name as "name!", m.scopes as "scopes!",
+                           m.grants as "grants: Json<Grants>", m.created_at as "created_at!", m.expires_at,
+                           m.last_used_at, m.revoked_at
+                       from made m
+                       cross join audited"#,
                     Uuid::now_v7(),
                     new.tenant,
                     new.name,
                     digest(&secret),
                     &new.scopes,
                     new.expires_at,
-                    grants
+                    grants,
+                    actor
                 )
                 .fetch_one(connection)
                 .await
@@ -126,15 +139,31 @@ impl Store {
 
     /// Revokes a key. Idempotent.
     pub async fn revoke_key(&self, id: Uuid) -> Result<ApiKey> {
+        let actor = self.audited()?;
         let revoked = self
             .call(async |connection| {
                 sqlx::query_as!(
                     ApiKey,
-                    r#"update api_key set revoked_at = coalesce(revoked_at, now())
-                       where id = $1
-                       returning id, tenant, name, scopes, grants as "grants: Json<Grants>", created_at, expires_at,
-                           last_used_at, revoked_at"#,
-                    id
+                    r#"with changed as (
+                           update api_key a
+                           set revoked_at = coalesce(a.revoked_at, now())
+                           from (select id, revoked_at from api_key where id = $1 for no key update) k
+                           where a.id = k.id
+                           returning a.*, k.revoked_at as revoked_before
+                       ), audited as materialized (
+                           select case when c.revoked_before is null then audit_1(
+                               $2, c.tenant, 'key.revoke', c.id::text,
+                               jsonb_build_object('name', c.name, 'revoked', false), jsonb_build_object('revoked', true)
+                           ) end
+                           from changed c
+                       )
+                       select c.id as "id!", c.tenant as "tenant!", c.name as "name!", c.scopes as "scopes!",
+                           c.grants as "grants: Json<Grants>", c.created_at as "created_at!", c.expires_at,
+                           c.last_used_at, c.revoked_at
+                       from changed c
+                       cross join audited"#,
+                    id,
+                    actor
                 )
                 .fetch_optional(connection)
                 .await

@@ -54,6 +54,7 @@
 
 mod actor;
 mod agents;
+mod audit;
 mod batch;
 mod batcher;
 mod bench;
@@ -120,8 +121,9 @@ mod worker;
 mod worker_notifier;
 
 pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
-pub use actor::Actor;
+pub use actor::{Actor, ActorSource};
 pub use agents::{Agent, Redefinition};
+pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;

@@ -48,8 +48,7 @@ impl Store {
         let grants = self.grants_after(&origin)?;
         let mut retry = origin.task;
         retry.config.insert(RETRY_OF.to_owned(), Value::String(origin.id.to_string()));
-        let keyed = Keyed { action: KeyedAction::Retry, key };
-        one(self.spawn_as(origin.session, &[retry], keyed, grants).await?)
+        one(self.spawn_retry(origin.session, &retry, key, grants, origin.id).await?)
     }
 
     /// Spawns a task that starts from the conversation of an ended task and continues with a new

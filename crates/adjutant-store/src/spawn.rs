@@ -123,23 +123,29 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
         let keyed = Keyed { action: KeyedAction::Spawn, key };
-        self.spawn_as(session, tasks, keyed, self.grants().clone()).await
-    }
-
-    /// Like [`Store::spawn`], for the idempotency keys of another action, and for a spawner with
-    /// these grants.
-    pub(crate) async fn spawn_as(
-        &self,
-        session: SessionId,
-        tasks: &[NewTask],
-        keyed: Keyed<'_>,
-        grants: Grants,
-    ) -> Result<Vec<Spawned>> {
         let checked: Vec<&NewTask> = tasks.iter().collect();
         check_batch(&checked)?;
         let rows = NewTasks::configured(session, tasks)?;
+        let by = By::caller(self);
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: None };
+        spawn.call(self, &checked).await
+    }
+
+    /// Spawns a copy of a task, for a spawner with these grants.
+    pub(crate) async fn spawn_retry(
+        &self,
+        session: SessionId,
+        retry: &NewTask,
+        key: Option<IdempotencyKey<'_>>,
+        grants: Grants,
+        retried: TaskId,
+    ) -> Result<Vec<Spawned>> {
+        check_batch(&[retry])?;
+        let rows = NewTasks::configured(session, std::slice::from_ref(retry))?;
+        let keyed = Keyed { action: KeyedAction::Retry, key };
         let by = By::Orchestrator(grants);
-        Spawn { tasks: rows, operator: None, by, keyed }.call(self, &checked).await
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: Some(retried) };
+        spawn.call(self, &[retry]).await
     }
 
     fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
@@ -164,7 +170,8 @@ impl Lease {
         check_batch(&checked)?;
         let rows = NewTasks::configured(self.session, children)?;
         let by = By::Task { lease: self, call: None };
-        Spawn { tasks: rows, operator: None, by, keyed }.call(&self.store, &checked).await
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: None };
+        spawn.call(&self.store, &checked).await
     }
 }
 
@@ -211,12 +218,14 @@ pub(crate) struct Spawn<'a> {
     pub(crate) operator: Option<&'a Operator>,
     pub(crate) by: By<'a>,
     pub(crate) keyed: Keyed<'a>,
+    /// The task that this one repeats.
+    pub(crate) retried: Option<TaskId>,
 }
 
 impl Spawn<'_> {
     /// `tasks` are the same tasks, for their notices.
     pub(crate) async fn call(&self, store: &Store, tasks: &[&NewTask]) -> Result<Vec<Spawned>> {
-        let Self { tasks: rows, operator, by, keyed } = self;
+        let Self { tasks: rows, operator, by, keyed, retried } = self;
         if let Some(key) = keyed.key {
             if by.is_task() { key.check_for_children()? } else { key.check()? }
         }
@@ -226,11 +235,19 @@ impl Spawn<'_> {
         let limits = if by.is_task() { None } else { store.limits.of_tasks() };
         let limits = limits.map(|(active, queued)| [active, queued]);
         let grants = by.grants()?;
+        // Of all spawns only retries are audited. The statement's snapshot is older than the task,
+        // so that a repeated request, which finds it, is not audited again.
+        let retried = retried.map(|task| task.to_string());
+        let actor = if retried.is_some() { store.audited()? } else { None };
         let notices = store.notices_of(tasks);
         let created = store
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position, timeout_s
+                    r#"select s.id as "id!", s.number as "number!", s.state as "state!", s.queue_position, s.timeout_s,
+                        case when $22::jsonb is not null and not exists (select from task t where t.id = s.id) then audit_1(
+                            $22, (select tenant from session where id = any($1)), 'task.retry', $23,
+                            audited_task_1($23::uuid), jsonb_build_object('task', s.id, 'task_id', task_name(s.number))
+                        ) end as audited
                        from spawn_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
                                $7::jsonb[], $8::integer[], $9::text[], $10::jsonb[])::new_tasks,
@@ -240,7 +257,7 @@ impl Spawn<'_> {
                            $19,
                            $20,
                            $21
-                       )"#,
+                       ) s"#,
                     &rows.sessions,
                     &rows.ids,
                     &rows.agents,
@@ -262,6 +279,8 @@ impl Spawn<'_> {
                     limits.as_ref().map(|limits| &limits[..]),
                     &notices.payloads,
                     grants,
+                    actor,
+                    retried.as_deref(),
                 )
                 .fetch_all(connection)
                 .await

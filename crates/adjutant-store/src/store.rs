@@ -104,6 +104,12 @@ impl Store {
         Self { limits, ..self.clone() }
     }
 
+    /// A store for the calls of one caller: it lists, defines and spawns only what the caller is
+    /// granted, and its tasks carry the grants. Without an actor nothing is limited.
+    pub fn acting_for(&self, actor: Arc<Actor>) -> Self {
+        Self { actor: Some(actor), ..self.clone() }
+    }
+
     /// A store for queries that may be slow, like statistics and searches: it has connections of
     /// its own, so that other calls never wait for these.
     pub fn for_reads(&self) -> Self {

@@ -1,5 +1,6 @@
 //! The HTTP routes, and the middleware and state that they share.
 
+mod audit;
 mod client_stream;
 mod connections;
 mod dashboard;
@@ -181,6 +182,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(stats::routes())
+        .merge(audit::routes())
         .merge(webhooks::routes())
         .with_state(shared)
         .merge(authenticated)

@@ -172,7 +172,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn create(arguments: Create) -> anyhow::Result<()> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let new = NewKey {
         tenant: arguments.tenant,
         name: arguments.name,
@@ -214,7 +214,7 @@ async fn list(arguments: List) -> anyhow::Result<()> {
 }
 
 async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let revoked = store.revoke_key(arguments.id).await;
     store.close().await;
     let key = match revoked {
