@@ -23,9 +23,9 @@ create function is_for_tenant_1(p_definition jsonb, p_tenant text) returns boole
     select coalesce(p_definition -> 'tenants' ? p_tenant, true)
 $$;
 
--- Whether grants allow a name of this kind: tools, models, agents, pools. They are lists of patterns,
--- in which * is any text; a missing list allows every name. Grants::allows_tool in adjutant-agent
--- matches the same way.
+-- Whether grants allow a name of this kind: tools, models, agents, pools. They are lists of
+-- patterns, in which * is any text; a missing list allows every name. Grants::allows_tool in
+-- adjutant-agent matches the same way.
 create function is_granted_1(p_grants jsonb, p_kind text, p_name text) returns boolean language sql immutable as $$
     select p_grants -> p_kind is null or exists (
         select

@@ -132,21 +132,27 @@ begin
     order by c.number;
 end $$;
 
--- Resolves the agents of tasks of one session, and refuses unknown ones.
-create function resolve_known_agents_1(
-    s session, p_agents text[], p_options jsonb[], p_operator jsonb,
-    out agent_versions integer[], out loss_rules text[], out configs jsonb[]
-) language plpgsql as $$
+-- Gives tasks of one session their configurations, and refuses unknown agents, and what p_grants do
+-- not allow.
+create function configure_1(s session, t new_tasks, p_operator jsonb, p_grants jsonb) returns new_tasks language plpgsql as $$
 declare
-    places integer[] := array[cardinality(p_agents)];
+    places integer[] := array[cardinality(t.ids)];
     unknown integer;
 begin
-    select r.* into agent_versions, loss_rules, configs
-    from resolve_agents_1(array_fill(s.id, places), array_fill(s.tenant, places), array_fill(s.model, places), p_agents, p_options, p_operator) r;
-    unknown := array_position(configs, null);
-    if unknown is not null then
-        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', p_agents[unknown]));
+    if t.configs is null then
+        select r.* into t.agent_versions, t.loss_rules, t.configs
+        from resolve_agents_1(
+            array_fill(s.id, places), array_fill(s.tenant, places), array_fill(s.model, places), t.agents, t.options, p_operator
+        ) r;
+        unknown := array_position(t.configs, null);
+        if unknown is not null then
+            perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
+        end if;
     end if;
+    if p_grants is not null then
+        perform check_grants_1(p_grants, t);
+    end if;
+    return t;
 end $$;
 
 -- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows,
@@ -279,12 +285,7 @@ begin
         into can_wait, is_special
         from unnest(t.options) o (options);
         room := check_spawn_1(s, above, t.options[1], cardinality(t.ids), can_wait, p_operator);
-        if t.configs is null then
-            select r.* into t.agent_versions, t.loss_rules, t.configs from resolve_known_agents_1(s, t.agents, t.options, p_operator) r;
-        end if;
-        if p_grants is not null then
-            perform check_grants_1(p_grants, t);
-        end if;
+        t := configure_1(s, t, p_operator, p_grants);
         if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
             return;
         end if;
@@ -378,9 +379,9 @@ begin
 end $$;
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
--- more than one of them. Only plain tasks are created: without dependencies, delay and grants, for a
--- known agent, in a session that has room and is not locked. So it never waits. Tasks that are missing in
--- the answer are spawned one by one, and that answer says why.
+-- more than one of them. Only plain tasks are created: without dependencies, delay and grants, for
+-- a known agent, in a session that has room and is not locked. So it never waits. Tasks that are
+-- missing in the answer are spawned one by one, and that answer says why.
 create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
 returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column

@@ -293,7 +293,7 @@ pub const MUTANTS: &[Mutant] = &[
         name: "permissions_forgotten",
         edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants)", "t.configs[g.place]")],
     },
-    Mutant { name: "grants_not_checked", edits: &[("spawn_1", "perform check_grants_1(p_grants, t);", "null;")] },
+    Mutant { name: "grants_not_checked", edits: &[("configure_1", "perform check_grants_1(p_grants, t);", "null;")] },
     Mutant { name: "grants_not_inherited", edits: &[("spawn_1", "p_grants := above.config -> 'grants';", "p_grants := null;")] },
     Mutant { name: "grants_not_carried", edits: &[("create_tasks_1", "g.permissions, p_grants)", "g.permissions, null)")] },
     Mutant {

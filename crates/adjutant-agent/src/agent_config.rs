@@ -92,12 +92,13 @@ impl Default for AgentConfig {
 
 impl AgentConfig {
     /// The tools that the agent may use: those of its list that the session permits and that are
-    /// granted to its task, without duplicates. Never `subagent`: whether the agent has that depends on the depth of its task
-    /// ([`AgentConfig::delegation`]).
+    /// granted to its task, without duplicates. Never `subagent`: whether the agent has that
+    /// depends on the depth of its task ([`AgentConfig::delegation`]).
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
-        names.filter(|name| *name != SUBAGENT && self.permits(name) && self.grants().allows_tool(name))
+        let may_use = |name: &str| self.permits(name) && self.grants().allows_tool(name);
+        names.filter(move |name| *name != SUBAGENT && may_use(name))
     }
 
     /// What its task may use.

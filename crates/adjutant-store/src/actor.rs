@@ -20,8 +20,8 @@ pub enum ActorSource {
     Cli,
 }
 
-/// The caller that a [`Store`] acts for: it bounds what the calls may use, and is named in the audit
-/// of its changes.
+/// The caller that a [`Store`] acts for: it bounds what the calls may use, and is named in the
+/// audit of its changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Actor {
     pub source: ActorSource,

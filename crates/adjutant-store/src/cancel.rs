@@ -42,8 +42,8 @@ impl Store {
             .call(async |connection| {
                 // The statement's snapshot is older than the cancel.
                 sqlx::query!(
-                    r#"select cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                        ended as "ended!", c.task as "task!: Json<TaskView>",
+                    r#"select c.cancelled as "cancelled!", c.partial_result, c.leases as "leases!", c.delivers as "delivers!",
+                        c.ended as "ended!", c.task as "task!: Json<TaskView>",
                         case when cardinality(c.ended) > 0 then audit_1(
                             $3, s.tenant, 'task.cancel', c.task ->> 'id', audited_task_1((c.task ->> 'id')::uuid),
                             jsonb_build_object('state', c.task -> 'state', 'cancelled', cardinality(c.ended))
@@ -77,8 +77,8 @@ impl Store {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-            r#"select c.state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                ended as "ended!", t.session as "session?",
+            r#"select c.state as "state!", c.cancelled as "cancelled!", c.partial_result, c.leases as "leases!",
+                c.delivers as "delivers!", c.ended as "ended!", t.session as "session?",
                 case when cardinality(c.ended) > 0 then audit_1(
                     $2, s.tenant, 'task.cancel', t.id::text, audited_task_1(t.id),
                     jsonb_build_object('state', c.state, 'cancelled', cardinality(c.ended))

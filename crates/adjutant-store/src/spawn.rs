@@ -237,7 +237,7 @@ impl Spawn<'_> {
         let grants = by.grants()?;
         // Of all spawns only retries are audited. The statement's snapshot is older than the task,
         // so that a repeated request, which finds it, is not audited again.
-        let retried = retried.map(|task| task.to_string());
+        let retried = retried.map(|task| task.0);
         let actor = if retried.is_some() { store.audited()? } else { None };
         let notices = store.notices_of(tasks);
         let created = store
@@ -245,8 +245,8 @@ impl Spawn<'_> {
                 sqlx::query!(
                     r#"select s.id as "id!", s.number as "number!", s.state as "state!", s.queue_position, s.timeout_s,
                         case when $22::jsonb is not null and not exists (select from task t where t.id = s.id) then audit_1(
-                            $22, (select tenant from session where id = any($1)), 'task.retry', $23,
-                            audited_task_1($23::uuid), jsonb_build_object('task', s.id, 'task_id', task_name(s.number))
+                            $22, (select tenant from session where id = any($1)), 'task.retry', ($23::uuid)::text,
+                            audited_task_1($23), jsonb_build_object('task', s.id, 'task_id', task_name(s.number))
                         ) end as audited
                        from spawn_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
@@ -280,7 +280,7 @@ impl Spawn<'_> {
                     &notices.payloads,
                     grants,
                     actor,
-                    retried.as_deref(),
+                    retried,
                 )
                 .fetch_all(connection)
                 .await

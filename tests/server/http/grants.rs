@@ -212,24 +212,7 @@ async fn try_route(tried: &Tried, route: &str) {
             assert!(!text.contains("theirs"), "it needs no key, and names no model of a tenant");
         }
         "post /v1/sessions" | "patch /v1/sessions/{session}" => {
-            let method = if route.starts_with("post") { "POST" } else { "PATCH" };
-            for (body, code) in [
-                (json!({"model": "dear"}), "INVALID_MODEL"),
-                (json!({"model": "best"}), "INVALID_MODEL"),
-                (json!({"model": "theirs"}), "INVALID_MODEL"),
-                (json!({"tools": ["fetch", "pay"]}), "INVALID_TOOL"),
-                (json!({"tools": ["shared_context"]}), "INVALID_TOOL"),
-            ] {
-                let message = tried.refused(method, &path, body, code).await;
-                assert!(!message.contains("theirs") && !message.contains("dear"), "{message}");
-            }
-            for (body, code) in [
-                (json!({"model": "theirs"}), "INVALID_MODEL"),
-                (json!({"tools": ["theirs"]}), "INVALID_TOOL"),
-            ] {
-                let answer = tried.send(&tried.full, method, &path, body).await;
-                assert_eq!(answer.json()["error"], code, "of another tenant: {answer:?}");
-            }
+            try_session(tried, route, &path).await;
         }
         "get /v1/sessions/{session}/prompt" => {
             for dialect in ["spec", "ecs", "weakincentives"] {
@@ -291,6 +274,29 @@ async fn try_route(tried: &Tried, route: &str) {
         }
         other => panic!("{other} is not tried"),
     }
+}
+
+/// A session that is created or changed.
+async fn try_session(tried: &Tried, route: &str, path: &str) {
+    let method = if route.starts_with("post") { "POST" } else { "PATCH" };
+    for (body, code) in [
+        (json!({"model": "dear"}), "INVALID_MODEL"),
+        (json!({"model": "best"}), "INVALID_MODEL"),
+        (json!({"model": "theirs"}), "INVALID_MODEL"),
+        (json!({"tools": ["fetch", "pay"]}), "INVALID_TOOL"),
+        (json!({"tools": ["shared_context"]}), "INVALID_TOOL"),
+    ] {
+        let message = tried.refused(method, path, body, code).await;
+        assert!(!message.contains("theirs") && !message.contains("dear"), "{message}");
+    }
+    for (body, code) in [
+        (json!({"model": "theirs"}), "INVALID_MODEL"),
+        (json!({"tools": ["theirs"]}), "INVALID_TOOL"),
+    ] {
+        let answer = tried.send(&tried.full, method, path, body).await;
+        assert_eq!(answer.json()["error"], code, "of another tenant: {answer:?}");
+    }
+
 }
 
 impl Tried {

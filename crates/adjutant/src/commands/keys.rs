@@ -105,7 +105,7 @@ struct GrantArgs {
 
 impl From<GrantArgs> for Grants {
     fn from(GrantArgs { tools, models, agents, pools }: GrantArgs) -> Self {
-        let trimmed = |patterns: Vec<String>| {
+        let trimmed = |patterns: Vec<String>| -> Vec<String> {
             patterns.iter().map(|pattern| pattern.trim().to_owned()).collect()
         };
         let [tools, models, agents, pools] =
@@ -292,7 +292,7 @@ mod tests {
             tenant: "default".to_owned(),
             name: "laptop".to_owned(),
             scopes: vec!["delegate".to_owned(), "read".to_owned()],
-            grants: Some(Json(Grants { models: Some(vec!["cheap".to_owned()]), ..Grants::default() })),
+            grants: Some(Grants { models: Some(vec!["cheap".to_owned()]), ..Grants::default() }.into()),
             created_at: now - TimeDelta::days(2),
             expires_at,
             last_used_at: Some(now - TimeDelta::minutes(3)),
