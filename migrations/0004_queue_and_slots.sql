@@ -200,7 +200,7 @@ begin
                 union all
                 select x.task from slot x where x.session = p_session
             ))
-    ), asked as materialized (
+    ), requested as materialized (
         select o.* from outside o where o.id = any(p_tasks)
     ), backlog as materialized (
         -- What will be before them when they are admitted: at the back of their priority, or at its
@@ -216,7 +216,7 @@ begin
         ) end as queued
         from (
             select distinct a.pool, s.tenant, a.priority, a.in_front
-            from asked a
+            from requested a
             cross join session s
             where s.id = p_session
         ) o
@@ -238,7 +238,7 @@ begin
     where q.task = any(p_tasks)
     union all
     select a.id, least(1000, a.before + b.queued)::integer
-    from asked a
+    from requested a
     join backlog b using (pool, priority, in_front);
 end $$;
 select plan_by_index('queue_positions_1');

@@ -280,7 +280,7 @@ create function task_context_1(
 declare
     began timestamptz := clock_timestamp();
     held slot;
-    asking task;
+    caller task;
     answer jsonb;
     code text;
     why text;
@@ -295,19 +295,19 @@ begin
     elsif p_turn not between 1 and held.answers then
         raise exception 'task % has no turn % to store a tool result for', p_task, p_turn;
     end if;
-    select * into asking from task where id = p_task;
+    select * into caller from task where id = p_task;
     return query
     select r.content, r.is_error, r.duration_ms, null, null
     from tool_result r
-    where r.task = p_task and r.turn = p_turn and r.call = p_call_id and r.at >= asking.created_at - interval '1 day';
+    where r.task = p_task and r.turn = p_turn and r.call = p_call_id and r.at >= caller.created_at - interval '1 day';
     if found then
         return;
     end if;
 
     is_error := false;
-    written_by := format('subagent:%s:%s', asking.agent, task_name(asking.number));
+    written_by := format('subagent:%s:%s', caller.agent, task_name(caller.number));
     begin
-        answer := context_1(p_session, coalesce(asking.context, p_session), written_by, p_call);
+        answer := context_1(p_session, coalesce(caller.context, p_session), written_by, p_call);
     exception when sqlstate 'AJ001' then
         get stacked diagnostics code = pg_exception_detail, why = message_text;
         answer := jsonb_build_object('error', code, 'message', why);
