@@ -23,8 +23,16 @@ fn answer(world: &World, arguments: &[&str]) -> Result<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_created_with_grants_and_listed_with_them() -> Result<()> {
     let world = World::new().await;
-    let grants =
-        ["--tools", "fetch, files_*", "--models", "main", "--agents", "research*", "--pools", "gpu"];
+    let grants = [
+        "--tools",
+        "fetch, files_*",
+        "--models",
+        "main",
+        "--agents",
+        "research*",
+        "--pools",
+        "gpu",
+    ];
     let made = answer(&world, &[&["keys", "create", "crawler"][..], &grants].concat())?;
     let expected = json!({
         "tools": ["fetch", "files_*"], "models": ["main"], "agents": ["research*"], "pools": ["gpu"],

@@ -22,9 +22,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cap_read_before_its_lock",
-        caught_by: &[
-            "store::audit::a_cap_says_what_it_has_replaced_even_if_two_are_set_at_once",
-        ],
+        caught_by: &["store::audit::a_cap_says_what_it_has_replaced_even_if_two_are_set_at_once"],
         edits: &[("set_cap_as_1", "perform from slot order by n for update;", "")],
     },
 ];

@@ -228,7 +228,11 @@ async fn a_task_for_an_unknown_agent_or_of_the_wrong_size_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_no_worker_has_published_for_a_day_is_unknown() {
     let world = World::new().await;
-    world.store.publish_tools(&["fetch", "lookup", "nul\0"].map(|name| tool(name).into())).await.unwrap();
+    world
+        .store
+        .publish_tools(&["fetch", "lookup", "nul\0"].map(|name| tool(name).into()))
+        .await
+        .unwrap();
     let names = ["lookup", "nothing", "fetch", "nul\0"].map(str::to_owned);
     assert_eq!(world.store.unknown_tools(&names).await.unwrap(), ["nothing", "nul\0"]);
     sqlx::query("update tool set seen_at = now() - interval '25 hours'")

@@ -56,7 +56,10 @@ async fn every_action_has_a_row_that_says_who_did_what_before_and_after() {
     let world = World::new().await;
     let store = as_key(&world, "tenant");
     let session = world.session_with(|session| session.name = "s".to_owned()).await;
-    let tasks = [world.spawn_one(session, secret_task()).await, world.spawn_one(session, secret_task()).await];
+    let tasks = [
+        world.spawn_one(session, secret_task()).await,
+        world.spawn_one(session, secret_task()).await,
+    ];
 
     store.cancel(tasks[0].id).await.unwrap();
     let entry = only(&world).await;
@@ -92,7 +95,6 @@ async fn every_action_has_a_row_that_says_who_did_what_before_and_after() {
     let entry = only(&world).await;
     assert_eq!((entry.action.as_str(), entry.subject.as_str()), ("session.delete", "s"));
     assert_eq!(entry.before, Some(json!({"tasks": 3, "archived": true})));
-
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,12 +111,16 @@ async fn keys_secrets_and_the_cap_are_audited_without_their_secrets() {
     assert_eq!(entry.before, Some(json!({"name": "ci", "revoked": false})));
 
     let random = SecretFrom::Random;
-    let rotate = async || store.rotate_webhook_secret("tenant", random, Duration::from_secs(60)).await;
+    let rotate =
+        async || store.rotate_webhook_secret("tenant", random, Duration::from_secs(60)).await;
     let (first, first_value) = rotate().await.unwrap();
     assert_eq!(only(&world).await.before, Some(json!({"secrets": []})));
     let (second, value) = rotate().await.unwrap();
     let entry = only(&world).await;
-    assert_eq!((entry.action.as_str(), entry.subject), ("webhook_secret.rotate", second.id.to_string()));
+    assert_eq!(
+        (entry.action.as_str(), entry.subject),
+        ("webhook_secret.rotate", second.id.to_string())
+    );
     assert_eq!(entry.before, Some(json!({"secrets": [first.id]})));
     let shown = format!("{:?}", entry.after);
     for hidden in [&secret, &first_value.unwrap(), &value.unwrap()] {
@@ -150,8 +156,10 @@ async fn what_changes_nothing_has_no_row_and_no_row_has_a_text() {
     let all = entries(&world).await;
     let actions: Vec<&str> = all.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["session.archive", "task.retry", "task.cancel"]);
-    let text: String =
-        sqlx::query_scalar("select string_agg(a::text, ' ') from audit a").fetch_one(&world.sql).await.unwrap();
+    let text: String = sqlx::query_scalar("select string_agg(a::text, ' ') from audit a")
+        .fetch_one(&world.sql)
+        .await
+        .unwrap();
     assert!(!text.contains("murderer"), "{text}");
 }
 
@@ -259,7 +267,10 @@ async fn the_audit_is_filtered_and_paged_from_the_newest_on() {
     assert_eq!(next, found[1..]);
     let caps = AuditFilter { action: Some("limits.cap".to_owned()), ..AuditFilter::default() };
     assert_eq!(find(caps).await.len(), 1);
-    let later = AuditFilter { since: Some(chrono::Utc::now() + chrono::TimeDelta::hours(1)), ..AuditFilter::default() };
+    let later = AuditFilter {
+        since: Some(chrono::Utc::now() + chrono::TimeDelta::hours(1)),
+        ..AuditFilter::default()
+    };
     assert_eq!(find(later).await, []);
 }
 

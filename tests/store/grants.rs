@@ -53,16 +53,21 @@ fn as_key(store: &Store, tenant: &str, value: Value) -> Store {
     store.acting_for(Arc::new(actor))
 }
 
-async fn delegate(store: &Store, session: SessionId, agent: &str) -> adjutant_store::Result<Spawned> {
+async fn delegate(
+    store: &Store,
+    session: SessionId,
+    agent: &str,
+) -> adjutant_store::Result<Spawned> {
     store.delegate(session, &to(agent), &Operator::default(), None).await
 }
 
 async fn grants_of(world: &World, task: TaskId) -> Value {
-    let found: Option<Value> = sqlx::query_scalar("select config -> 'grants' from task where id = $1")
-        .bind(task.0)
-        .fetch_one(&world.sql)
-        .await
-        .unwrap();
+    let found: Option<Value> =
+        sqlx::query_scalar("select config -> 'grants' from task where id = $1")
+            .bind(task.0)
+            .fetch_one(&world.sql)
+            .await
+            .unwrap();
     found.unwrap_or_default()
 }
 
@@ -87,8 +92,10 @@ async fn agents_models_and_pools_that_are_not_granted_are_refused_at_the_spawn()
     let spawned = delegate(&store, session, "researcher").await.unwrap();
     assert_eq!(grants_of(&world, spawned.id).await, narrow);
 
-    let message = assert_refused(delegate(&store, session, "writer").await, ErrorCode::AgentNotFound);
-    let unknown = assert_refused(delegate(&store, session, "nobody").await, ErrorCode::AgentNotFound);
+    let message =
+        assert_refused(delegate(&store, session, "writer").await, ErrorCode::AgentNotFound);
+    let unknown =
+        assert_refused(delegate(&store, session, "nobody").await, ErrorCode::AgentNotFound);
     assert_eq!(message.replace("writer", "nobody"), unknown, "it does not say that there is one");
     assert_refused(delegate(&store, session, "research-lead").await, ErrorCode::InvalidModel);
     let mut pooled = to("researcher");
@@ -149,8 +156,7 @@ async fn a_configuration_cannot_bring_grants() {
     let mut config = agent("researcher", "cheap", None).config;
     config.grants = Some(grants(json!({"tools": []})));
     new.config = Some(config);
-    let spawned =
-        world.store.delegate(session, &new, &Operator::default(), None).await.unwrap();
+    let spawned = world.store.delegate(session, &new, &Operator::default(), None).await.unwrap();
     assert_eq!(grants_of(&world, spawned.id).await, Value::Null);
 }
 
@@ -158,8 +164,9 @@ async fn a_configuration_cannot_bring_grants() {
 async fn a_retry_and_a_continuation_give_a_task_nothing_that_it_did_not_have() {
     let (world, session) = world().await;
     let narrow = json!({"tools": ["fetch"]});
-    let first =
-        delegate(&as_key(&world.store, "tenant", narrow.clone()), session, "research-lead").await.unwrap();
+    let first = delegate(&as_key(&world.store, "tenant", narrow.clone()), session, "research-lead")
+        .await
+        .unwrap();
     let worker = world.worker().await;
     let claim = world.claim_one(&worker).await;
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
@@ -186,9 +193,8 @@ async fn concurrent_spawns_of_keys_with_other_grants_are_each_as_if_alone() {
     let (world, session) = world().await;
     let narrow = json!({"agents": ["researcher"], "tools": ["fetch"]});
     let bound = as_key(&world.store, "tenant", narrow.clone());
-    let spawns = (0..20).flat_map(|_| {
-        [(&world.store, "writer"), (&bound, "researcher"), (&bound, "writer")]
-    });
+    let spawns = (0..20)
+        .flat_map(|_| [(&world.store, "writer"), (&bound, "researcher"), (&bound, "writer")]);
     let spawns = spawns.map(async |(store, agent)| {
         (store.grants().is_everything(), agent, delegate(store, session, agent).await)
     });
@@ -255,7 +261,8 @@ async fn a_tool_of_other_tenants_does_not_exist() {
     assert_eq!(seen(world.store.clone()).await, "fetch off pay", "an operator");
     let agents = world.store.agents(session).await.unwrap();
     assert!(agents.iter().all(|agent| agent.definition.config.tools == ["fetch"]), "{agents:?}");
-    let agents = key("tenant", json!({"agents": ["w*"], "tools": []})).agents(session).await.unwrap();
+    let agents =
+        key("tenant", json!({"agents": ["w*"], "tools": []})).agents(session).await.unwrap();
     assert_eq!(agents.len(), 1);
     assert!(agents[0].definition.config.tools.is_empty());
 }
@@ -265,9 +272,26 @@ async fn patterns_match_in_the_database_as_they_do_in_the_program() {
     let world = World::new().await;
     let patterns =
         ["*", "a*c", "ab*ba", "*a*a*", "files_*", "a%", "a\\*", "_", "a\\", "", "**x", "Fetch"];
-    let names =
-        ["", "abc", "ac", "aba", "a", "xaxa", "files_read", "filesXread", "a%", "ab", "a\\b", "_", "b",
-            "a\\", "x", "Fetch", "fetch", "äc"];
+    let names = [
+        "",
+        "abc",
+        "ac",
+        "aba",
+        "a",
+        "xaxa",
+        "files_read",
+        "filesXread",
+        "a%",
+        "ab",
+        "a\\b",
+        "_",
+        "b",
+        "a\\",
+        "x",
+        "Fetch",
+        "fetch",
+        "äc",
+    ];
     for pattern in patterns {
         let some = grants(json!({"tools": [pattern]}));
         for name in names {

@@ -136,13 +136,14 @@ async fn a_tool_and_a_model_of_other_tenants_are_neither_shown_nor_used() {
     assert_eq!(results[0], "error: There is no tool of this name.");
     assert!(!results[1].starts_with("error: "), "{results:?}");
     assert_eq!(tools_of(&done, 0), ["read_file"]);
-    let withheld: i64 = fleet
-        .world
-        .count("select count(*) from tool where tenants = array['acme']")
-        .await;
+    let withheld: i64 =
+        fleet.world.count("select count(*) from tool where tenants = array['acme']").await;
     assert_eq!(withheld, 1, "the catalogue says so");
     let guest = fleet.give_with(to("guest", "Think."), json!({})).await;
-    assert!(guest.error.as_ref().unwrap().contains("may not use the model \"theirs\""), "{guest:?}");
+    assert!(
+        guest.error.as_ref().unwrap().contains("may not use the model \"theirs\""),
+        "{guest:?}"
+    );
     assert!(guest.requests.is_empty());
     fleet.close().await;
 }

@@ -184,9 +184,6 @@ mod tests {
     fn narrower_grants_take_the_place_of_wider_ones() {
         let key = grants(json!({"tools": ["fetch"]}));
         let origin = grants(json!({"tools": ["pay"], "models": ["cheap"]}));
-        assert_eq!(
-            key.or(origin),
-            grants(json!({"tools": ["fetch"], "models": ["cheap"]}))
-        );
+        assert_eq!(key.or(origin), grants(json!({"tools": ["fetch"], "models": ["cheap"]})));
     }
 }

@@ -50,7 +50,8 @@ impl Policy {
         if !self.models.iter().any(is_withheld) {
             return grants;
         }
-        let left = self.models.iter().filter(|model| !is_withheld(model) && grants.allows_model(model));
+        let left =
+            self.models.iter().filter(|model| !is_withheld(model) && grants.allows_model(model));
         Grants { models: Some(left.cloned().collect()), ..grants }
     }
 

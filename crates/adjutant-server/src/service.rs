@@ -57,12 +57,7 @@ impl ToolService {
 
     /// The parts of this server that dialects use, with the store that acts for their caller.
     pub(crate) fn context<'a>(&'a self, store: &'a Store) -> Context<'a> {
-        Context {
-            store,
-            policy: &self.policy,
-            watcher: &self.hub,
-            stopping: &self.stopping,
-        }
+        Context { store, policy: &self.policy, watcher: &self.hub, stopping: &self.stopping }
     }
 
     /// Answers a tool call in the form of its dialect, and logs it: names, ids and states, but no

@@ -1,7 +1,6 @@
 use adjutant_agent::{
     AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
-    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId,
-    estimate_tokens,
+    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;

@@ -4,8 +4,8 @@
 //! snapshot, because the old one was deleted when the task ended.
 
 use adjutant_agent::{
-    AgentConfig, EarlierTask, ErrorCode, Grants, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
-    Webhook,
+    AgentConfig, EarlierTask, ErrorCode, Grants, OnWorkerLoss, Refusal, SessionId, TaskId,
+    TaskNumber, Webhook,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -75,8 +75,7 @@ impl Store {
                 .await
             })
             .await?;
-        let is_unknown =
-            |name: &&String| !known.contains(name) || !self.grants().allows_tool(name);
+        let is_unknown = |name: &&String| !known.contains(name) || !self.grants().allows_tool(name);
         Ok(names.iter().filter(is_unknown).cloned().collect())
     }
 

@@ -133,7 +133,8 @@ impl Agents {
         }
         let agents = task.agents().await?;
         let agents = agents.into_iter().map(|agent| agent.definition);
-        let shown: Vec<_> = agents.filter_map(|known| self.delegating.shown(agent, known)).collect();
+        let shown: Vec<_> =
+            agents.filter_map(|known| self.delegating.shown(agent, known)).collect();
         let lines = shown.iter().map(|known| (known.name.as_str(), known.description.as_str()));
         Ok(subagent_lines(lines))
     }

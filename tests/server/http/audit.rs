@@ -33,10 +33,17 @@ async fn a_tenants_admin_sees_the_changes_of_the_tenant_and_nobody_else_does() {
     let audit = send(&server, &admin, "GET", "/v1/audit", Value::Null).await;
     let entries = audit["entries"].as_array().unwrap();
     let actions: Vec<&Value> = entries.iter().map(|entry| &entry["action"]).collect();
-    assert_eq!(actions, ["session.delete", "webhook_secret.rotate", "task.cancel", "session.archive"]);
+    assert_eq!(
+        actions,
+        ["session.delete", "webhook_secret.rotate", "task.cancel", "session.archive"]
+    );
     for entry in entries {
         assert_eq!((&entry["tenant"], &entry["source"]), (&json!("a"), &json!("api")), "{entry}");
-        assert_eq!((&entry["actor"], &entry["actor_tenant"]), (&json!("test"), &json!("a")), "{entry}");
+        assert_eq!(
+            (&entry["actor"], &entry["actor_tenant"]),
+            (&json!("test"), &json!("a")),
+            "{entry}"
+        );
         assert_eq!(entry["address"], "198.51.100.7", "behind the trusted proxy: {entry}");
         assert!(entry["key"].is_string(), "{entry}");
     }

@@ -66,10 +66,8 @@ impl Tried {
     async fn new() -> Self {
         let world = World::new().await;
         let server = Arc::new(TestServer::of(&world, CONFIG));
-        let theirs = PublishedTool {
-            definition: tool("theirs"),
-            tenants: Some(vec!["acme".to_owned()]),
-        };
+        let theirs =
+            PublishedTool { definition: tool("theirs"), tenants: Some(vec!["acme".to_owned()]) };
         let tools = ["fetch", "pay"].map(|name| PublishedTool::from(tool(name)));
         let tools: Vec<_> = tools.into_iter().chain([theirs]).collect();
         world.store.publish_tools(&tools).await.unwrap();
@@ -189,7 +187,8 @@ async fn every_route_is_tried_with_a_key_that_may_not() {
     let document = tried.server.get("/openapi.json").await.ok(200);
     let mut documented = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        documented.extend(item.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
+        documented
+            .extend(item.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
     }
     documented.sort_unstable();
     let mut listed: Vec<String> = known.keys().map(|name| (*name).to_owned()).collect();
@@ -251,9 +250,7 @@ async fn try_route(tried: &Tried, route: &str) {
             tried.spawned_with(call, "caliban", "AgentTool", &["fetch"]).await;
         }
         "post /v1/sessions/{session}/tools/dispatch_subagent" => {
-            let call = |ns: &str| {
-                json!({"mode": "ad_hoc", "prompt_ns": ns, "prompt_key": "logs", "instructions": "x"})
-            };
+            let call = |ns: &str| json!({"mode": "ad_hoc", "prompt_ns": ns, "prompt_key": "logs", "instructions": "x"});
             for ns in ["help", "research"] {
                 let define = json!({"action": "define", "name": format!("{ns}--logs"), "description": "d",
                     "system_prompt": "p", "tools": ["pay"]});
@@ -265,7 +262,8 @@ async fn try_route(tried: &Tried, route: &str) {
             tried.spawned_with(call("research"), "weakincentives", tool, &["fetch"]).await;
         }
         "post /v1/tasks/{id}/retry" => {
-            for (agent, code) in [("writer", "AGENT_NOT_FOUND"), ("research-lead", "INVALID_MODEL")] {
+            for (agent, code) in [("writer", "AGENT_NOT_FOUND"), ("research-lead", "INVALID_MODEL")]
+            {
                 let id = tried.ended_task(agent).await;
                 let before = tried.tasks().await;
                 tried.refused("POST", &format!("/v1/tasks/{id}/retry"), Value::Null, code).await;
@@ -296,7 +294,6 @@ async fn try_session(tried: &Tried, route: &str, path: &str) {
         let answer = tried.send(&tried.full, method, path, body).await;
         assert_eq!(answer.json()["error"], code, "of another tenant: {answer:?}");
     }
-
 }
 
 impl Tried {
@@ -312,10 +309,11 @@ impl Tried {
             text = sent => assert!(self.tasks().await > before, "{text}"),
             () = stored => {}
         }
-        let config: Value = sqlx::query_scalar("select config from task order by number desc limit 1")
-            .fetch_one(&self.world.sql)
-            .await
-            .unwrap();
+        let config: Value =
+            sqlx::query_scalar("select config from task order by number desc limit 1")
+                .fetch_one(&self.world.sql)
+                .await
+                .unwrap();
         assert_eq!(config["grants"], serde_json::to_value(little()).unwrap());
         let agent: adjutant_agent::AgentConfig = serde_json::from_value(config).unwrap();
         assert_eq!(agent.allowed_tools().collect::<Vec<_>>(), tools);
@@ -329,7 +327,8 @@ async fn try_subagent(tried: &Tried) {
         call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         call
     };
-    let spawn = |agent: &str| json!({"action": "spawn", "agent": agent, "task": "x", "queue": true});
+    let spawn =
+        |agent: &str| json!({"action": "spawn", "agent": agent, "task": "x", "queue": true});
     let before = tried.tasks().await;
     for (call, code) in [
         (define(json!({"tools": ["pay"]})), "INVALID_TOOL"),
@@ -352,7 +351,8 @@ async fn try_subagent(tried: &Tried) {
     }
     assert_eq!(tried.tasks().await, before);
     let id = tried.ended_task("writer").await;
-    let record = tried.send(&tried.full, "GET", &format!("/v1/tasks/{id}"), Value::Null).await.ok(200);
+    let record =
+        tried.send(&tried.full, "GET", &format!("/v1/tasks/{id}"), Value::Null).await.ok(200);
     let on = json!({"action": "continue", "task_id": record["task_id"], "task": "y"});
     assert_eq!(tried.subagent(key, on).await.json()["error"], "AGENT_NOT_FOUND");
     let listed = tried.subagent(key, json!({"action": "list_agents"})).await.ok(200);
@@ -372,7 +372,12 @@ async fn try_subagent(tried: &Tried) {
     assert_eq!(agent.allowed_tools().collect::<Vec<_>>(), ["fetch"]);
     // The same tool of other dialects.
     let text = tried
-        .dialect(key, "ecs", "subagent", json!({"category": "writer", "prompt": "x", "background": true}))
+        .dialect(
+            key,
+            "ecs",
+            "subagent",
+            json!({"category": "writer", "prompt": "x", "background": true}),
+        )
         .await;
     assert!(text.contains("Unknown subagent 'writer'"), "{text}");
     let call = json!({"label": "l", "task_prompt": "x", "allowed_tools": ["pay"]});

@@ -131,13 +131,19 @@ pub(super) fn parse_change(
     for (field, value) in given {
         let value = Some(value).filter(|value| !value.is_null());
         match field.as_str() {
-            "model" => change.model = Some(value.map(|value| model(value, policy, grants)).transpose()?),
+            "model" => {
+                change.model = Some(value.map(|value| model(value, policy, grants)).transpose()?)
+            }
             "metadata" => change.metadata = Some(metadata(value)?),
             "system_prompt" => change.system_prompt = Some(value.map(system_prompt).transpose()?),
             "tools" => change.tools = Some(value.map(tools).transpose()?.unwrap_or_default()),
             "skills" => {
-                change.skills =
-                    Some(value.map(|value| skills(value, policy, grants)).transpose()?.unwrap_or_default());
+                change.skills = Some(
+                    value
+                        .map(|value| skills(value, policy, grants))
+                        .transpose()?
+                        .unwrap_or_default(),
+                );
             }
             "permissions" => {
                 let permissions =
@@ -369,7 +375,8 @@ mod tests {
     #[test]
     fn every_changeable_field_can_be_cleared() {
         for field in CHANGEABLE {
-            let change = parse_change(&json!({ field: null }), &policy(), &Grants::EVERYTHING).unwrap();
+            let change =
+                parse_change(&json!({ field: null }), &policy(), &Grants::EVERYTHING).unwrap();
             assert_ne!(change, SessionChange::default(), "{field}");
         }
     }

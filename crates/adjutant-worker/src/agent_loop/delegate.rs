@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use adjutant_agent::{
-    AgentConfig, AgentDefinition, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber, TaskState,
-    TaskView, ToolResult, ToolUse,
+    AgentConfig, AgentDefinition, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber,
+    TaskState, TaskView, ToolResult, ToolUse,
 };
 use adjutant_dialects::DialectSettings;
 use adjutant_dialects::nested::NestedCalls;

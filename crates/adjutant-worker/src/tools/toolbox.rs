@@ -87,14 +87,9 @@ impl Toolbox {
         tenant: Option<&str>,
     ) -> Vec<ToolDefinition> {
         let catalogue = self.registry.current();
-        let is_usable = |name: &&str| {
-            catalogue.tool(name).is_some_and(|tool| is_for(tool.tenants(), tenant))
-        };
-        names
-            .into_iter()
-            .filter(is_usable)
-            .filter_map(|name| catalogue.definition(name))
-            .collect()
+        let is_usable =
+            |name: &&str| catalogue.tool(name).is_some_and(|tool| is_for(tool.tenants(), tenant));
+        names.into_iter().filter(is_usable).filter_map(|name| catalogue.definition(name)).collect()
     }
 
     /// Whether some tool is only for some tenants, so that calls have to say theirs.

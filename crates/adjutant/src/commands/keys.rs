@@ -292,7 +292,9 @@ mod tests {
             tenant: "default".to_owned(),
             name: "laptop".to_owned(),
             scopes: vec!["delegate".to_owned(), "read".to_owned()],
-            grants: Some(Grants { models: Some(vec!["cheap".to_owned()]), ..Grants::default() }.into()),
+            grants: Some(
+                Grants { models: Some(vec!["cheap".to_owned()]), ..Grants::default() }.into(),
+            ),
             created_at: now - TimeDelta::days(2),
             expires_at,
             last_used_at: Some(now - TimeDelta::minutes(3)),

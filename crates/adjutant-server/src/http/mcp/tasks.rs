@@ -121,7 +121,8 @@ impl McpServer {
         let store = service.store_of(caller);
         let session = service.store.session(tenant, &id.session).await?;
         let session_ref = SessionRef { tenant, name: &id.session, id: session.id };
-        let polled = service.context(&store).poll_task(&session_ref, id.dialect, id.tasks[0]).await?;
+        let polled =
+            service.context(&store).poll_task(&session_ref, id.dialect, id.tasks[0]).await?;
         let payload = match polled.answer {
             None => TaskPayload::Working,
             Some(_) if polled.state == TaskState::Cancelled => TaskPayload::Cancelled,
