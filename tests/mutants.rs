@@ -6,12 +6,14 @@ mod audit;
 mod cancels;
 mod children;
 mod claims;
+mod deletions;
 mod ends;
 mod grants;
 mod leases;
 mod run;
 mod shared_context;
 mod spawn;
+mod storage_ends;
 mod tenants;
 mod usage;
 mod waits;
@@ -23,6 +25,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::world::World;
 
+#[derive(Hash)]
 pub struct Mutant {
     pub name: &'static str,
     /// Paths of tests of this binary. Each fails against the mutant, every time; several are named
@@ -32,25 +35,27 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 14] = [
+const BY_CONCEPT: &[&[Mutant]] = &[
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
     claims::MUTANTS,
     ends::MUTANTS,
     cancels::MUTANTS,
+    deletions::MUTANTS,
     waits::MUTANTS,
     agents::MUTANTS,
     shared_context::MUTANTS,
     tenants::MUTANTS,
     grants::MUTANTS,
     audit::MUTANTS,
+    storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    BY_CONCEPT.into_iter().flatten()
+    BY_CONCEPT.iter().copied().flatten()
 }
 
 fn named(name: &str) -> &'static Mutant {

@@ -1,4 +1,4 @@
-//! Cancels and the deletion of sessions.
+//! Cancels.
 
 use super::Mutant;
 
@@ -15,16 +15,6 @@ pub const MUTANTS: &[Mutant] = &[
                  select array(select n from slot where slot.task = any(tree) order by n for update) into held;",
             ),
         ],
-    },
-    Mutant {
-        name: "slots_of_a_deleted_session_locked_in_any_order",
-        caught_by: &["store::cap::deleting_a_session_does_not_deadlock_with_a_change_of_the_cap"],
-        edits: &[("delete_session_1", "perform from slot where session = p_session order by n for update;", "")],
-    },
-    Mutant {
-        name: "deleted_session_not_cancelled",
-        caught_by: &["store::shared_context::tasks::a_deleted_session_leaves_nothing_and_takes_its_leases_back"],
-        edits: &[("delete_session_1", "fenced := fenced || (select leases from cancel_1(unfinished));", "null;")],
     },
     Mutant {
         name: "stored_answer_shown_as_draft",

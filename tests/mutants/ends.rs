@@ -5,12 +5,12 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "slot_locked_before_session",
-        caught_by: &[],
+        caught_by: &["store::lock_order::an_end_waits_for_its_session_before_it_takes_its_slot"],
         edits: &[(
             "end_1",
-            "    if not p_wait then",
+            "    if p_wait then",
             "    perform from slot x where x.lease = any(p_leases) order by x.n for update;
-             if not p_wait then",
+             if p_wait then",
         )],
     },
     Mutant {
@@ -20,12 +20,12 @@ pub const MUTANTS: &[Mutant] = &[
             ("end_1", "    places integer[];", "    places integer[]; seen boolean;"),
             (
                 "end_1",
-                "    if not p_wait then",
+                "    if p_wait then",
                 "    seen := exists (
                      select from task t where t.session = any(sessions) and t.finished_at is null
                      and not exists (select from slot x where x.task = t.id)
                  );
-                 if not p_wait then",
+                 if p_wait then",
             ),
             (
                 "end_1",
@@ -43,14 +43,14 @@ pub const MUTANTS: &[Mutant] = &[
             ("end_1", "    places integer[];", "    places integer[]; last boolean;"),
             (
                 "end_1",
-                "    if not p_wait then",
+                "    if p_wait then",
                 "    last := not exists (
                      select from unnest(p_tasks) e (task)
                      join awaited a on a.on_task = e.task
                      join awaited b on b.task = a.task and b.on_task <> a.on_task
                      join task d on d.id = b.on_task and d.finished_at is null
                  );
-                 if not p_wait then",
+                 if p_wait then",
             ),
             (
                 "end_1",

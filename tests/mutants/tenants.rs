@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tenant_counted_without_its_lock",
-        caught_by: &["store::keys::concurrent_calls_respect_a_tenants_limits"],
+        caught_by: &["store::keys::a_spawn_that_waits_for_another_of_its_tenant_counts_its_task"],
         edits: &[("lock_tenant_1", "perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));", "")],
     },
     Mutant {
@@ -27,6 +27,26 @@ pub const MUTANTS: &[Mutant] = &[
         name: "expired_keys_accepted",
         caught_by: &["store::keys::a_revoked_or_expired_key_is_refused"],
         edits: &[("use_key_1", " and (expires_at is null or expires_at > now())", "")],
+    },
+    Mutant {
+        name: "archived_tenants_accepted",
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        edits: &[("use_key_1", "and archived_at is not null", "and false")],
+    },
+    Mutant {
+        name: "archived_tenants_stay_open",
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        edits: &[("ended_keys_1", " or t.name is not null", "")],
+    },
+    Mutant {
+        name: "revoked_keys_stay_open",
+        caught_by: &["server::http::open_keys::streams_and_waits_of_a_revoked_or_expired_key_end"],
+        edits: &[("ended_keys_1", " and k.revoked_at is null", "")],
+    },
+    Mutant {
+        name: "expired_keys_stay_open",
+        caught_by: &["server::http::open_keys::streams_and_waits_of_a_revoked_or_expired_key_end"],
+        edits: &[("ended_keys_1", " and (k.expires_at is null or k.expires_at > now())", "")],
     },
     Mutant {
         name: "positions_count_other_tenants",

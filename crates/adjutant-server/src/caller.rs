@@ -67,13 +67,17 @@ impl Caller {
         }
     }
 
+    pub(crate) fn key_id(&self) -> Option<Uuid> {
+        self.key.as_ref().map(|key| key.id)
+    }
+
     /// The caller as the store knows it.
     pub(crate) fn actor(&self) -> Arc<Actor> {
         Arc::new(Actor {
             source: ActorSource::Api,
             tenant: Some(self.tenant.clone()),
             grants: self.grants.clone(),
-            key: self.key.as_ref().map(|key| key.id),
+            key: self.key_id(),
             name: self.key.as_ref().map_or_else(String::new, |key| key.name.clone()),
             address: self.address,
         })

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, LeaseId, Refusal, SessionId};
+use adjutant_agent::{ErrorCode, Refusal, SessionId};
 
 use crate::{Result, Store};
 
@@ -32,32 +32,6 @@ impl Store {
         if archived.is_none() {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         }
-        Ok(())
-    }
-
-    /// Cancels the unfinished tasks of a session and deletes the session with all of its rows. Its
-    /// name may then be used again.
-    pub async fn delete_session(&self, session: SessionId) -> Result<()> {
-        let actor = self.audited()?;
-        let deleted = self
-            .call(async |connection| {
-                // The statement's snapshot still has the session.
-                sqlx::query!(
-                    r#"select d.leases as "leases!", audit_1(
-                           $2, s.tenant, 'session.delete', s.name,
-                           jsonb_build_object('tasks', s.next_number - 1, 'archived', s.archived_at is not null), null
-                       ) as audited
-                       from delete_session_1($1) d (leases)
-                       left join session s on s.id = $1"#,
-                    session.0,
-                    actor
-                )
-                .fetch_one(connection)
-                .await
-            })
-            .await?;
-        self.event_notifier.notify([session]);
-        self.worker_notifier.notify_lost(deleted.leases.into_iter().map(LeaseId).collect());
         Ok(())
     }
 }
