@@ -129,6 +129,13 @@ async fn keys_secrets_and_the_cap_are_audited_without_their_secrets() {
     store.revoke_webhook_secret("tenant", second.id).await.unwrap();
     assert_eq!(only(&world).await.action, "webhook_secret.revoke");
 
+    store.archive_tenant("tenant").await.unwrap();
+    let entry = only(&world).await;
+    assert_eq!((entry.action.as_str(), entry.subject.as_str()), ("tenant.archive", "tenant"));
+    assert_eq!(entry.before, Some(json!({"archived": false})));
+    store.unarchive_tenant("tenant").await.unwrap();
+    assert_eq!(only(&world).await.action, "tenant.unarchive");
+
     world.store.set_cap(3).await.unwrap();
     store.set_cap(5).await.unwrap();
     let entry = only(&world).await;
@@ -207,6 +214,7 @@ async fn a_change_without_its_row_cannot_exist() {
                  'sessions', (select jsonb_agg(to_jsonb(s)) from session s),
                  'keys', (select jsonb_agg(to_jsonb(k)) from api_key k),
                  'secrets', (select jsonb_agg(to_jsonb(w)) from webhook_secret w),
+                 'tenants', (select jsonb_agg(to_jsonb(n)) from tenant n),
                  'slots', (select jsonb_agg(to_jsonb(x) order by x.n) from slot x)
              )",
         )
@@ -221,6 +229,7 @@ async fn a_change_without_its_row_cannot_exist() {
     assert!(store.archive_session(session).await.is_err());
     assert!(store.delete_session(session).await.is_err());
     assert!(store.set_cap(9).await.is_err());
+    assert!(store.archive_tenant("tenant").await.is_err());
     assert!(store.create_key(&new_key()).await.is_err());
     assert!(store.revoke_key(key.id).await.is_err());
     let rotated = store.rotate_webhook_secret("tenant", SecretFrom::Random, Duration::ZERO);

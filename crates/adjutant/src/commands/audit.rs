@@ -33,7 +33,8 @@ pub struct Arguments {
     tenant: Option<String>,
 
     /// Only this action: task.cancel, task.retry, session.archive, session.delete, limits.cap,
-    /// key.create, key.revoke, webhook_secret.rotate, webhook_secret.revoke
+    /// key.create, key.revoke, tenant.archive, tenant.unarchive, webhook_secret.rotate,
+    /// webhook_secret.revoke
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
 
