@@ -26,6 +26,7 @@ create table api_key (
     name text not null check (char_length(name) between 1 and 255),
     digest bytea not null unique check (octet_length(digest) = 32),
     scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['delegate', 'read', 'admin']),
+    grants jsonb,
     created_at timestamptz not null default now(),
     expires_at timestamptz,
     last_used_at timestamptz,
@@ -37,6 +38,8 @@ comment on column api_key.name is 'The owner''s name for it.';
 comment on column api_key.digest is
     'SHA-256 of the secret, which is random enough to need no salt.';
 comment on column api_key.scopes is 'delegate, read, admin.';
+comment on column api_key.grants is
+    'Patterns of the tools, models, agents and pools that it may use. Null, or a missing list: all.';
 comment on column api_key.last_used_at is 'To the minute, so that not every request writes.';
 
 -- Finds a valid key. The key of an archived tenant is refused. Its use is recorded once a minute,

@@ -2,11 +2,13 @@
 //! expects a failure (`run.rs`). The tests in this file run with all others.
 
 mod agents;
+mod audit;
 mod cancels;
 mod children;
 mod claims;
 mod deletions;
 mod ends;
+mod grants;
 mod leases;
 mod run;
 mod shared_context;
@@ -45,6 +47,8 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     agents::MUTANTS,
     shared_context::MUTANTS,
     tenants::MUTANTS,
+    grants::MUTANTS,
+    audit::MUTANTS,
     storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,

@@ -3,6 +3,7 @@
 //! is seen to wait, then the first one commits.
 
 pub mod agents;
+pub mod audit;
 pub mod batched_calls;
 pub mod cancel;
 pub mod cap;
@@ -15,6 +16,7 @@ pub mod drafts;
 pub mod driver;
 pub mod end_and_claim;
 pub mod events;
+pub mod grants;
 pub mod history;
 pub mod idempotency;
 pub mod keys;

@@ -10,6 +10,7 @@ pub mod delegation;
 pub mod drains;
 pub mod embedding;
 pub mod final_answers;
+pub mod grants;
 pub mod interruptions;
 pub mod logs;
 pub mod model_failures;

@@ -96,6 +96,6 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "permissions_forgotten",
         caught_by: &["worker::permissions::every_task_has_the_permissions_of_its_session_as_they_are_when_it_is_spawned"],
-        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions)", "t.configs[g.place]")],
+        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants)", "t.configs[g.place]")],
     },
 ];

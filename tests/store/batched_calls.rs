@@ -15,6 +15,7 @@ fn agent(name: &str, prompt: &str) -> AgentDefinition {
         name: name.to_owned(),
         description: "Takes part".to_owned(),
         on_worker_loss: OnWorkerLoss::default(),
+        tenants: None,
         config: AgentConfig {
             system_prompt: prompt.to_owned(),
             model: "m".to_owned(),

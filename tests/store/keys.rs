@@ -15,6 +15,7 @@ fn new_key(tenant: &str) -> NewKey {
         name: "laptop".to_owned(),
         scopes: vec!["delegate".to_owned(), "read".to_owned()],
         expires_at: None,
+        ..NewKey::default()
     }
 }
 

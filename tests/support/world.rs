@@ -94,6 +94,7 @@ impl World {
             name: "test".to_owned(),
             scopes: vec![scope.to_owned()],
             expires_at: None,
+            ..NewKey::default()
         };
         self.store.create_key(&key).await.unwrap().1
     }

@@ -23,8 +23,9 @@ impl Store {
                 Refusal::invalid("cap", format_args!("must be 0 to {MAX_CAP}, not {cap}")).into()
             );
         }
+        let actor = self.audited()?;
         self.call(async |connection| {
-            sqlx::query!("select set_cap_1($1)", cap).execute(connection).await
+            sqlx::query!("select set_cap_as_1($1, $2)", cap, actor).execute(connection).await
         })
         .await?;
         self.worker_notifier.notify_queue(NotifyTarget::All);

@@ -52,7 +52,9 @@
 //! writes through them. The method that ends an attempt consumes the lease and returns an
 //! [`Ending`], which can be written repeatedly until the database has answered.
 
+mod actor;
 mod agents;
+mod audit;
 mod batch;
 mod batcher;
 mod bench;
@@ -122,7 +124,9 @@ mod worker;
 mod worker_notifier;
 
 pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
+pub use actor::{Actor, ActorSource};
 pub use agents::{Agent, Redefinition};
+pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;
@@ -164,6 +168,7 @@ pub use store::{Connections, DEFAULT_CONTEXT_VERSIONS, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};
+pub use tools::PublishedTool;
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
 pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};

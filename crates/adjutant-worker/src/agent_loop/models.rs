@@ -28,6 +28,11 @@ impl Models {
         self.models.get(name).or_else(|| self.models.get(alias()?)).cloned()
     }
 
+    /// Whether some model is only for some tenants.
+    pub(crate) fn are_limited(&self) -> bool {
+        self.models.values().any(|model| model.tenants().is_some())
+    }
+
     /// The error of a task whose model this worker does not have.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let known: Vec<&str> = self.models.keys().map(String::as_str).collect();

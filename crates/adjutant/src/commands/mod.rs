@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod agents;
+pub mod audit;
 pub mod bench;
 pub mod cancel;
 pub mod collect;

@@ -34,6 +34,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "models.*.max_concurrency" => at_least(1),
     "models.*.idle_timeout_s" => Kind::PositiveNumber,
     "models.*.timeout_s" => Kind::PositiveNumber,
+    "models.*.tenants" => Kind::TextList,
 };
 
 /// The names that a model can be referred to by.

@@ -39,9 +39,10 @@ const OF_SUBAGENT: [ErrorCode; 15] = [
     ErrorCode::WebhookSecretNotFound,
 ];
 
-const OF_SHARED_CONTEXT: [ErrorCode; 7] = [
+const OF_SHARED_CONTEXT: [ErrorCode; 8] = [
     ErrorCode::InvalidAction,
     ErrorCode::InvalidKey,
+    ErrorCode::InvalidTool,
     ErrorCode::KeyNotFound,
     ErrorCode::SessionArchived,
     ErrorCode::SessionNotFound,
@@ -102,7 +103,9 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
     }
     if path.ends_with("/retry") {
         codes.extend([
+            ErrorCode::AgentNotFound,
             ErrorCode::IdempotencyConflict,
+            ErrorCode::InvalidModel,
             ErrorCode::MaxTasksExceeded,
             ErrorCode::SessionArchived,
             ErrorCode::TaskNotReady,
