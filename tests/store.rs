@@ -14,6 +14,7 @@ pub mod drafts;
 pub mod driver;
 pub mod end_and_claim;
 pub mod events;
+pub mod fairness;
 pub mod history;
 pub mod idempotency;
 pub mod keys;

@@ -16,6 +16,7 @@ mod sessions;
 mod stats;
 mod stream;
 mod tasks;
+mod tenants;
 mod tools;
 mod webhooks;
 
@@ -180,6 +181,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(stats::routes())
+        .merge(tenants::routes())
         .merge(webhooks::routes())
         .with_state(shared)
         .merge(authenticated)
