@@ -220,8 +220,10 @@ begin
             chances[i] := (slots * p_weights[i] % weight) * sqrt(slots * p_weights[i] / weight + 1);
         end if;
     end loop;
-    while unshared > 0 loop
+    -- What nobody can use is left.
+    loop
         best := (select max(c) from unnest(chances) c);
+        exit when unshared = 0 or coalesce(best, 0) = 0;
         for i in 1..size loop
             if unshared > 0 and random() * best < chances[i] then
                 counts[i] := counts[i] + 1;
@@ -255,20 +257,23 @@ end $$;
 -- number of tenants. Tenants at their caps and those in p_done are passed over.
 --
 -- A tenant is due if it holds less than its share of the slots, and with the probability of the
--- rest if that is less than one slot. p_known are the tenants that hold slots, or did last, whose
--- weights make up the shares. With nothing held the shares are all fractions, and the tenant after
--- which the search begins is the measure: tenants of equal weight then take turns. If none is due,
+-- rest if that is less than one slot. p_known are the tenants that hold slots, or did last; the
+-- weights of those that do make up the shares. With nothing held the shares are all fractions, and
+-- the tenant behind which the search begins is the measure: tenants of equal weight then take
+-- turns. If none is due,
 -- the answer is all tenants that were looked at.
 create function due_tenants_1(
     p_pool text, p_after text, p_want integer, p_most integer, p_done text[],
     p_known text[], p_weights integer[], p_held integer[],
-    out tenants text[], out weights integer[], out held integer[], out room integer[], out is_end boolean
+    out tenants text[], out weights integer[], out held integer[], out room integer[]
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
     slots integer := p_want + (select coalesce(sum(h), 0) from unnest(p_held) h);
-    known_weight integer := (select coalesce(sum(w), 0) from unnest(p_weights) w);
     last_weight integer := case when slots = p_want then coalesce(p_weights[array_position(p_known, p_after)], 0) else 0 end;
+    known_weight integer := last_weight + (
+        select coalesce(sum(e.weight), 0) from unnest(p_weights, p_held) e (weight, held) where e.held > 0
+    );
     only_due boolean := true;
 begin
     loop
@@ -299,13 +304,14 @@ begin
             from (
                 select
                     w.tenant, coalesce(t.weight, 1) as weight, h.held, coalesce(t.cap - h.held, 10000) as room,
-                    k.place is null as is_new
+                    h.held = 0 and (last_weight = 0 or w.tenant <> p_after) as is_new
                 from (select b.tenant from behind b union all select b.tenant from before b) w
-                cross join lateral (select array_position(p_known, w.tenant) as place) k
-                cross join lateral (select coalesce(p_held[k.place], 0) as held) h
+                cross join lateral (
+                    select coalesce(p_held[array_position(p_known, w.tenant)], 0) as held
+                ) h
                 -- LIMIT keeps this a look-up by name, also in a plan that was made while the table was empty.
                 left join lateral (select t.weight, t.cap from tenant t where t.name = w.tenant limit 1) t on true
-                where w.tenant <> all(p_done) and (t.cap is null or t.cap > h.held)
+                where w.tenant is not null and w.tenant <> all(p_done) and (t.cap is null or t.cap > h.held)
                 limit 16
             ) seen
             cross join lateral (
@@ -321,7 +327,6 @@ begin
         only_due := false;
         p_most := 16;
     end loop;
-    is_end := cardinality(tenants) < p_most;
 end $$;
 
 -- How many of the free slots a claim may take for its pool, if other pools have queued tasks: the

@@ -25,6 +25,9 @@ async fn flood(world: &World, tenant: &str, pool: &str, tasks: usize) {
              ) t
              where n <= {tasks}
              returning id, session, pool, priority
+         ), counted as (
+             insert into usage_delta (tenant, agent, model, outcome, tasks, roots)
+             values ('{tenant}', 'tester', '', 'spawned', {tasks}, {tasks})
          )
          insert into queue (session, task, tenant, pool, priority, entry)
          select session, id, '{tenant}', pool, priority, nextval('queue_entry') from tasks"
