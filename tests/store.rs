@@ -19,6 +19,7 @@ pub mod history;
 pub mod idempotency;
 pub mod keys;
 pub mod lease;
+pub mod pools;
 pub mod preflight;
 pub mod queue_order;
 pub mod retry;

@@ -1,16 +1,16 @@
-//! Tenants and pools share the slots of the fleet.
+//! Tenants share the slots of the fleet.
 
 use std::collections::HashMap;
 
 use adjutant_agent::{ErrorCode, SessionId, TaskId};
-use adjutant_store::{Claim, NewTask, NewWorker, TenantChange, Worker};
+use adjutant_store::{Claim, TenantChange, Worker};
 use rand::RngExt;
 use sqlx::AssertSqlSafe;
 
-use crate::support::world::{World, assert_refused, queued, task};
+use crate::support::world::{World, assert_refused, task};
 
 /// Queues tasks of a tenant, 100 in a session, without the time that spawns would take.
-async fn flood(world: &World, tenant: &str, pool: &str, tasks: usize) {
+pub async fn flood(world: &World, tenant: &str, pool: &str, tasks: usize) {
     let load = format!(
         "with sessions as (
              insert into session (tenant, name, max_active, next_number)
@@ -35,7 +35,7 @@ async fn flood(world: &World, tenant: &str, pool: &str, tasks: usize) {
     sqlx::raw_sql(AssertSqlSafe(load)).execute(&world.sql).await.unwrap();
 }
 
-async fn session_of(world: &World, tenant: &str) -> SessionId {
+pub async fn session_of(world: &World, tenant: &str) -> SessionId {
     world.session_with(|session| session.tenant = tenant.to_owned()).await
 }
 
@@ -44,14 +44,9 @@ async fn weigh(world: &World, tenant: &str, weight: i32) {
     world.store.set_tenant(tenant, change).await.unwrap();
 }
 
-async fn limit(world: &World, tenant: &str, cap: Option<i32>) {
+pub async fn limit(world: &World, tenant: &str, cap: Option<i32>) {
     let change = TenantChange { weight: None, cap: Some(cap) };
     world.store.set_tenant(tenant, change).await.unwrap();
-}
-
-async fn worker_of(world: &World, pool: &str, concurrency: i32) -> Worker {
-    let new = NewWorker { pool: pool.to_owned(), concurrency, ..NewWorker::default() };
-    world.store.register(&new).await.unwrap()
 }
 
 /// The running tasks of each tenant.
@@ -70,7 +65,7 @@ async fn tenant_of(world: &World, claim: &Claim) -> String {
 }
 
 /// Ends a task, and returns what is claimed in its place.
-async fn replace(worker: &Worker, claim: Claim) -> Vec<Claim> {
+pub async fn replace(worker: &Worker, claim: Claim) -> Vec<Claim> {
     let ending = claim.lease.complete("done".to_owned(), None);
     worker.end_and_claim(&[ending], 0).await.unwrap().claims
 }
@@ -336,122 +331,6 @@ async fn pages_of_a_claim(world: &World, worker: &Worker, want: u16) -> i64 {
         sqlx::raw_sql("rollback").execute(&mut *connection).await.unwrap();
     }
     pages
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_busy_pool_leaves_another_its_share_of_the_slots() {
-    for (cap, share) in [(1, 1), (4, 2)] {
-        let world = World::new().await;
-        world.store.set_cap(cap).await.unwrap();
-        flood(&world, "a", "default", 200).await;
-        let busy = worker_of(&world, "default", 10).await;
-        let mut running = busy.claim(10).await.unwrap();
-        let first = running.remove(0);
-        running.extend(replace(&busy, first).await);
-        assert_eq!(i32::try_from(running.len()).unwrap(), cap, "alone it fills all slots");
-
-        flood(&world, "a", "gpu", 200).await;
-        let first = running.remove(0);
-        let next = replace(&busy, first).await;
-        assert_eq!(next.len(), 1, "nobody works in the other pool");
-        running.extend(next);
-
-        let other = worker_of(&world, "gpu", 10).await;
-        let mut others = Vec::new();
-        for _ in 0..share {
-            let ended = running.remove(0);
-            assert_eq!(replace(&busy, ended).await.len(), 0, "the slot is the other pool's");
-            assert_eq!(busy.claim(10).await.unwrap().len(), 0, "and stays so");
-            let found = other.claim(10).await.unwrap();
-            assert_eq!(found.len(), 1);
-            others.extend(found);
-        }
-        // From now on they take turns, or keep their halves.
-        for _ in 0..10 {
-            let ended = others.remove(0);
-            others.extend(replace(&other, ended).await);
-            running.extend(busy.claim(10).await.unwrap());
-            assert_eq!(i32::try_from(running.len() + others.len()).unwrap(), cap);
-            if !running.is_empty() {
-                let ended = running.remove(0);
-                running.extend(replace(&busy, ended).await);
-                others.extend(other.claim(10).await.unwrap());
-            }
-            assert_eq!(i32::try_from(running.len() + others.len()).unwrap(), cap);
-            assert_eq!(i32::try_from(others.len()).unwrap(), share);
-        }
-        world.assert_sound().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn slots_that_another_pool_cannot_fill_are_not_left_to_it() {
-    let world = World::new().await;
-    world.store.set_cap(6).await.unwrap();
-    flood(&world, "a", "default", 50).await;
-    flood(&world, "a", "gpu", 50).await;
-    let busy = worker_of(&world, "default", 10).await;
-    let other = worker_of(&world, "gpu", 1).await;
-    assert_eq!(busy.claim(10).await.unwrap().len(), 5, "its worker has one place");
-    assert_eq!(other.claim(1).await.unwrap().len(), 1);
-    other.stop().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn children_never_outrank_their_root() {
-    let world = World::new().await;
-    let session = world.session().await;
-    let worker = world.worker().await;
-    world.spawn_one(session, NewTask { priority: 5, ..task() }).await;
-    let root = world.claim_one(&worker).await;
-    let child = |priority| NewTask { priority, ..task() };
-    let children = [child(100), child(0), child(-3)];
-    root.lease.spawn(&children, None).await.unwrap();
-    let of_depth = "select priority::integer from task where depth = $1 order by number";
-    let stored: Vec<i32> =
-        sqlx::query_scalar(of_depth).bind(2).fetch_all(&world.sql).await.unwrap();
-    assert_eq!(stored, [5, 5, -3]);
-
-    // A child of the lowest child may rise again, but not above the root.
-    sqlx::raw_sql("delete from queue where priority = 5").execute(&world.sql).await.unwrap();
-    let lowest = world.claim_one(&worker).await;
-    lowest.lease.spawn(&[child(100), child(0)], None).await.unwrap();
-    let stored: Vec<i32> =
-        sqlx::query_scalar(of_depth).bind(3).fetch_all(&world.sql).await.unwrap();
-    assert_eq!(stored, [5, -3]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_task_of_many_tenants_and_pools_runs_and_no_slot_idles() {
-    let world = World::new().await;
-    world.store.set_cap(7).await.unwrap();
-    for n in 0..40 {
-        let session = session_of(&world, &format!("tenant {n}")).await;
-        let pool = if n % 3 == 0 { "gpu" } else { "default" };
-        let priority = if n % 2 == 0 { 3 } else { 0 };
-        let new = NewTask { pool: pool.to_owned(), priority, ..queued() };
-        world.store.spawn(session, &vec![new; 1 + n % 7], None).await.unwrap();
-        if n % 5 == 0 {
-            limit(&world, &format!("tenant {n}"), Some(1)).await;
-        }
-    }
-    let workers = [worker_of(&world, "default", 10).await, worker_of(&world, "gpu", 10).await];
-    let mut running: Vec<(usize, Claim)> = Vec::new();
-    loop {
-        for (n, worker) in workers.iter().enumerate() {
-            running.extend(worker.claim(10).await.unwrap().into_iter().map(|claim| (n, claim)));
-        }
-        let queued = world.count("select count(*) from queue").await;
-        assert!(running.len() == 7 || queued < 40, "{} running, {queued} queued", running.len());
-        if running.is_empty() {
-            break;
-        }
-        let (n, ended) = running.remove(0);
-        let next = replace(&workers[n], ended).await;
-        running.extend(next.into_iter().map(|claim| (n, claim)));
-    }
-    assert_eq!(world.count("select count(*) from task where finished_at is null").await, 0);
-    world.assert_sound().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
