@@ -60,6 +60,7 @@ async fn doctor_reports_each_problem_with_advice() -> Result<()> {
         "cap ok",
         "pools ok",
         "clock ok",
+        "deletions ok",
         "server ok",
         "key ok",
     ];

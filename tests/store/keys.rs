@@ -174,6 +174,20 @@ async fn a_tenants_session_limit_ignores_archived_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_spawn_that_waits_for_another_of_its_tenant_counts_its_task() {
+    let world = World::new().await;
+    let limits = TenantLimits { max_active: Some(1), ..TenantLimits::default() };
+    let store = world.store.with_limits(limits);
+    let (one, other) = (world.session().await, world.session().await);
+    let in_flight = world.hold_spawn(one, "{}", "array[1, null]").await;
+    let second = tokio::spawn(async move { spawn_in(&store, other, &[task()]).await });
+    world.until_blocked(1).await;
+    in_flight.commit().await.unwrap();
+    assert_refused(second.await.unwrap(), ErrorCode::MaxTasksExceeded);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn concurrent_calls_respect_a_tenants_limits() {
     let world = World::with_connections(24).await;
     let limits = TenantLimits { max_sessions: Some(8), max_active: Some(5), max_queued: Some(9) };

@@ -19,7 +19,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
-use crate::mutants;
+use crate::mutants::{self, Mutant};
 
 /// How long a test waits for a condition before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -167,6 +167,25 @@ impl World {
         self.hold(&format!("select end_1({}, true)", completion(lease))).await
     }
 
+    /// A spawn of one task that is written but not committed: with these options, and with the
+    /// limits of its tenant as SQL (or null).
+    pub async fn hold_spawn(
+        &self,
+        session: SessionId,
+        options: &str,
+        limits: &str,
+    ) -> Transaction<'static, Postgres> {
+        let (session, id) = (session.0, Uuid::now_v7());
+        self.hold(&format!(
+            "select spawn_1(
+                row(array[{session}], array['{id}'::uuid], array['a'], array['x'], array['default'], array[0],
+                    array['{options}'::jsonb], array[1], array['resume'], array['{{}}'::jsonb])::new_tasks,
+                null, null, null, {limits}, null
+            )"
+        ))
+        .await
+    }
+
     /// A claim of one task that is written but not committed.
     pub async fn hold_claim(&self, worker: &Worker) -> Transaction<'static, Postgres> {
         self.hold(&format!("select from claim_1('{}', 1)", worker.id())).await
@@ -204,6 +223,12 @@ impl World {
 
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.sql).await.unwrap()
+    }
+
+    /// Deletes a session, and all of its rows, as workers do.
+    pub async fn delete(&self, session: SessionId) {
+        self.store.delete_session(session).await.unwrap();
+        while self.store.delete_batch().await.unwrap() {}
     }
 
     /// Checks that the view `invariant_violation` is empty.
@@ -358,8 +383,9 @@ fn database(name: &str) -> String {
     if query.is_empty() { format!("{host}/{name}") } else { format!("{host}/{name}?{query}") }
 }
 
-/// A digest of the migrations: a server that runs on after a change of them needs a new template.
-fn schema() -> u64 {
+/// A digest of the migrations and the mutant: a server that runs on after a change of them needs a
+/// new template.
+fn schema(mutant: Option<&Mutant>) -> u64 {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
@@ -369,15 +395,15 @@ fn schema() -> u64 {
     for file in files {
         std::fs::read(file).unwrap().hash(&mut digest);
     }
-    // Only half of the digest, because the name of a database has at most 63 characters.
-    digest.finish() >> 32
+    mutant.hash(&mut digest);
+    digest.finish()
 }
 
 /// The migrated database that the tests' databases are copied from. The first test creates it, with
 /// the guard broken that `make mutants` has chosen.
 async fn template() -> String {
     let mutant = mutants::chosen();
-    let name = format!("template_{:08x}_{}", schema(), mutant.map_or("", |mutant| mutant.name));
+    let name = format!("template_{:016x}", schema(mutant));
     let mut connection = PgConnection::connect(server()).await.unwrap();
     execute(&mut connection, "select pg_advisory_lock(4242)").await;
     let there: bool =
