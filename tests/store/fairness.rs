@@ -56,11 +56,13 @@ async fn running(world: &World) -> HashMap<String, i64> {
 }
 
 async fn tenant_of(world: &World, claim: &Claim) -> String {
-    sqlx::query_scalar("select tenant from session where id = (select session from task where id = $1)")
-        .bind(claim.lease.task().0)
-        .fetch_one(&world.sql)
-        .await
-        .unwrap()
+    sqlx::query_scalar(
+        "select tenant from session where id = (select session from task where id = $1)",
+    )
+    .bind(claim.lease.task().0)
+    .fetch_one(&world.sql)
+    .await
+    .unwrap()
 }
 
 /// Ends a task, and returns what is claimed in its place.
@@ -149,7 +151,10 @@ async fn over_a_thousand_ends_the_shares_follow_the_weights() {
         let total: i32 = weights.iter().sum();
         for (n, weight) in weights.iter().enumerate() {
             let (got, due) = (ends[&format!("t{n}")], 1000 * weight / total);
-            assert!((got - due).abs() * 10 <= due, "t{n} had {got} of 1000 ends, not {due}: {ends:?}");
+            assert!(
+                (got - due).abs() * 10 <= due,
+                "t{n} had {got} of 1000 ends, not {due}: {ends:?}"
+            );
         }
         world.assert_sound().await;
     }

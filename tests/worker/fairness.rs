@@ -54,7 +54,10 @@ async fn a_flood_of_one_tenant_holds_up_no_other() {
             select 0
         ) of_task";
     let most = world.count(before).await;
-    assert!(most <= 3 * i64::from(CAP), "{most} tasks of the flood started before another tenant's");
+    assert!(
+        most <= 3 * i64::from(CAP),
+        "{most} tasks of the flood started before another tenant's"
+    );
     let unfinished = world.count("select count(*) from task where finished_at is null").await;
     assert!(unfinished > 100, "the flood was over too early: {unfinished}");
     world.assert_sound().await;

@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp,
-    migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks, tenants, up, wait,
-    watch, webhooks, work,
+    migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks, tenants, up,
+    wait, watch, webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.

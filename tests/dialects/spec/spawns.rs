@@ -337,7 +337,8 @@ async fn a_task_runs_in_the_pool_that_its_spawn_names(orchestrator: Orchestrator
     }
     // The new task stays in the pool, unless it names another one.
     let go_on = |more: Value| {
-        let mut arguments = json!({"action": "continue", "task_id": first["task_id"], "task": "Go on."});
+        let mut arguments =
+            json!({"action": "continue", "task_id": first["task_id"], "task": "Go on."});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         arguments
     };

@@ -98,8 +98,7 @@ fn change(body: &Value) -> Result<TenantChange, Refusal> {
             .map_err(|_| Refusal::invalid(field, format_args!("is out of range: {number}")))
     };
     let removes_cap = body.get("cap").is_some_and(Value::is_null);
-    let mut fields =
-        Fields::of(body).map_err(|_| Refusal::invalid("body", "must be an object"))?;
+    let mut fields = Fields::of(body).map_err(|_| Refusal::invalid("body", "must be an object"))?;
     let weight = fields.integer("weight")?.map(|weight| whole("weight", weight)).transpose()?;
     let cap = fields.integer("cap")?.map(|cap| whole("cap", cap)).transpose()?;
     fields.end()?;

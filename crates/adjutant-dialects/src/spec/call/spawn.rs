@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use adjutant_agent::{
     Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, Refusal,
-    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, nanousd, not_negative, time_limit,
+    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, nanousd, not_negative,
+    time_limit,
 };
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
