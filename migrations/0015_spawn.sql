@@ -120,6 +120,19 @@ begin
     return above;
 end $$;
 
+-- The priorities of children: their own, or else the parent's, but never above that of the root,
+-- which the orchestrator chose.
+create function child_priorities_1(p_parent task, p_priorities smallint[]) returns smallint[] language plpgsql as $$
+declare
+    highest smallint := (select priority from task where id = p_parent.root);
+begin
+    return array(
+        select least(coalesce(nullif(e.priority, 0), p_parent.priority), highest)
+        from unnest(p_priorities) with ordinality e (priority, place)
+        order by e.place
+    );
+end $$;
+
 -- The children that a call has already spawned.
 create function children_of_call_1(p_by spawner)
 returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
@@ -273,7 +286,7 @@ begin
         if found then
             return;
         end if;
-        t.priorities := array(select coalesce(nullif(p.priority, 0), above.priority) from unnest(t.priorities) p (priority));
+        t.priorities := child_priorities_1(above, t.priorities);
     end if;
     if own_key is not null then
         answer := find_answer_1(s.id, p_key.action, own_key, p_key.body);

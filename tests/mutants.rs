@@ -12,6 +12,7 @@ mod grants;
 mod leases;
 mod run;
 mod shared_context;
+mod shares;
 mod spawn;
 mod storage_ends;
 mod tenants;
@@ -46,6 +47,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     waits::MUTANTS,
     agents::MUTANTS,
     shared_context::MUTANTS,
+    shares::MUTANTS,
     tenants::MUTANTS,
     grants::MUTANTS,
     audit::MUTANTS,

@@ -9,6 +9,7 @@ pub mod deaths;
 pub mod delegation;
 pub mod drains;
 pub mod embedding;
+pub mod fairness;
 pub mod final_answers;
 pub mod grants;
 pub mod interruptions;

@@ -112,7 +112,7 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[
             "store::queue_order::tasks_are_claimed_in_the_order_in_which_they_were_spawned",
         ],
-        edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
+        edits: &[("lock_queued_1", "order by priority desc, entry", "order by entry desc")],
     },
     Mutant {
         name: "turned_over_lazily",

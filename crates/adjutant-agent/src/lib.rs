@@ -83,7 +83,7 @@ pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use inheritance::{
     AgentExtras, InheritancePolicy, MissingSkill, OrchestratorConfig, ResolvedAgent, ToolConflict,
 };
-pub use names::{check_agent_name, check_key};
+pub use names::{check_agent_name, check_key, check_pool};
 pub use network_policy::{NetworkPolicy, NotPublic, is_public};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, OutcomeParts, TaskState};

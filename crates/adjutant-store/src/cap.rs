@@ -3,7 +3,7 @@ use adjutant_agent::Refusal;
 use crate::{NotifyTarget, Result, Store};
 
 /// A larger cap is assumed to be a typing error.
-const MAX_CAP: i32 = 10_000;
+pub(crate) const MAX_CAP: i32 = 10_000;
 
 /// The use of the fleet's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

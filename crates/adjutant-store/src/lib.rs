@@ -29,7 +29,8 @@
 //! - A worker without the lease writes nothing: each of its writes first locks the slot's row by
 //!   lease id.
 //! - A task's reasons to wait are checked under its session's lock, so no wake-up is lost.
-//! - Tasks are claimed first in, first out per pool and priority, by their entry into the queue.
+//! - Tasks of a tenant are claimed first in, first out per pool and priority, by their entry into
+//!   the queue; tenants and pools share the slots.
 //!
 //! # Modules
 //!
@@ -167,7 +168,7 @@ pub use status::SessionTasks;
 pub use store::{Connections, DEFAULT_CONTEXT_VERSIONS, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
-pub use tenant::{TenantLimits, TenantUsage};
+pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
 pub use tools::PublishedTool;
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};

@@ -66,6 +66,9 @@ impl Store {
         let from = Continued { task: origin.id, grants: self.grants_after(&origin)? };
         let mut new = new.clone();
         new.task.context = origin.task.context;
+        if new.task.pool.is_empty() {
+            new.task.pool = origin.task.pool;
+        }
         if new.task.agent.is_empty() {
             new.task.agent = origin.task.agent;
             new.task.agent_version = origin.task.agent_version;

@@ -4,7 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     agents, audit, bench, cancel, collect, completions, config, context, demo, doctor, keys,
-    limits, mcp, migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks, up,
+    limits, mcp, migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks,
+    tenants, up,
     wait, watch, webhooks, work,
 };
 
@@ -37,6 +38,7 @@ pub enum Command {
     Webhooks(webhooks::Arguments),
     Keys(keys::Arguments),
     Limits(limits::Arguments),
+    Tenants(tenants::Arguments),
     Audit(audit::Arguments),
     Doctor(doctor::Arguments),
     Config(config::Arguments),
@@ -59,6 +61,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "config",
             "keys",
             "limits",
+            "tenants",
             "audit",
             "migrate",
             "postgres",

@@ -64,6 +64,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Keys(arguments) => commands::keys::run(arguments).await,
         Command::Limits(arguments) => commands::limits::run(arguments).await,
         Command::Audit(arguments) => commands::audit::run(arguments).await,
+        Command::Tenants(arguments) => commands::tenants::run(arguments).await,
         Command::Doctor(arguments) => commands::doctor::run(arguments).await,
         Command::Config(arguments) => commands::config::run(&arguments),
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,

@@ -26,6 +26,7 @@ pub mod status;
 mod task_text;
 mod task_wait;
 pub mod tasks;
+pub mod tenants;
 pub mod up;
 pub mod wait;
 pub mod watch;

@@ -95,7 +95,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         ]);
     }
     match (path, method) {
-        (_, "put") | ("/v1/webhooks/secrets/{id}", _) => {
+        ("/v1/sessions/{session}/webhook", "put") | ("/v1/webhooks/secrets/{id}", _) => {
             codes.push(ErrorCode::WebhookSecretNotFound)
         }
         _ if path.ends_with("/redeliver") => codes.push(ErrorCode::DeliveryNotFound),
