@@ -271,7 +271,7 @@ begin
         task := null;
         requests := least(p_spare, (room.requests - wanted) / 10, (room.calls - wanted) / 10);
         tokens := least(p_spare_tokens, (room.tokens - wanted_tokens) / 10);
-        if requests > 0 and tokens > 0 then
+        if requests > 0 and (tokens > 0 or p_spare_tokens = 0) then
             return next;
             granted := requests;
             granted_tokens := tokens;

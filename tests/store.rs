@@ -18,6 +18,7 @@ pub mod history;
 pub mod idempotency;
 pub mod keys;
 pub mod lease;
+pub mod model_limits;
 pub mod preflight;
 pub mod queue_order;
 pub mod retry;

@@ -10,7 +10,8 @@ const BATCH: u64 = 1000;
 impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
-    /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries and expired idempotency keys.
+    /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries and expired
+    /// idempotency keys.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
