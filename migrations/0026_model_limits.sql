@@ -149,19 +149,26 @@ create function place_model_waiters_1(
     p_limit model_limit, p_at timestamptz, p_tasks uuid[], p_tokens bigint[], p_begun boolean[]
 ) returns void language plpgsql as $$
 begin
+    with given as materialized (
+        select e.task, e.tokens, e.begun, s.tenant
+        from unnest(p_tasks, p_tokens, p_begun) e (task, tokens, begun)
+        -- OFFSET 0 keeps the look-up by id apart from the index of unfinished tasks.
+        cross join lateral (select t.session, t.finished_at from task t where t.id = e.task offset 0) t
+        join session s on s.id = t.session
+        where t.finished_at is null
+    ), last as materialized (
+        select y.tenant, greatest(p_limit.served, (
+            select max(x.place) from model_waiter x where x.model = p_limit.model and x.tenant = y.tenant
+        )) as place
+        from (select distinct g.tenant from given g) y
+    )
     insert into model_waiter as w (task, model, tenant, place, tokens, due_at)
     select
-        e.task, p_limit.model, s.tenant,
-        case when e.begun then 0 else
-            greatest(p_limit.served, (
-                select max(x.place) from model_waiter x where x.model = p_limit.model and x.tenant = s.tenant
-            )) + row_number() over (partition by s.tenant, e.begun order by e.task)
-        end,
-        least(e.tokens, p_limit.tokens_per_minute), p_at
-    from unnest(p_tasks, p_tokens, p_begun) e (task, tokens, begun)
-    join task t on t.id = e.task
-    join session s on s.id = t.session
-    where t.finished_at is null
+        g.task, p_limit.model, g.tenant,
+        case when g.begun then 0 else last.place + row_number() over (partition by g.tenant, g.begun order by g.task) end,
+        least(g.tokens, p_limit.tokens_per_minute), p_at
+    from given g
+    join last on last.tenant = g.tenant
     on conflict (task, model) do update
     set tokens = excluded.tokens, due_at = excluded.due_at;
 end $$;
@@ -169,7 +176,7 @@ select plan_by_index('place_model_waiters_1');
 
 -- Which of the tasks may call now (wait_ms 0), and when to ask for the others again. A task may
 -- call if there is room for it and for all tasks with a place before its own. Tasks behind the
--- first 1000 are due after the one before them.
+-- first 300 are due after the one before them.
 create function model_turns_1(p_limit model_limit, p_worker uuid, p_held bigint, p_at timestamptz, p_tasks uuid[])
 returns table (task uuid, wait_ms bigint, tokens bigint, place bigint) language plpgsql as $$
 #variable_conflict use_column
@@ -180,30 +187,39 @@ declare
 begin
     select * into room from model_room_1(p_limit, p_worker, p_held, p_at);
     for waiter in
-        select w.task, w.tenant, w.tokens, w.place, v.position, v.tokens as all_tokens
-        from model_waiter w
-        left join (
-            select f.task, row_number() over ahead as position, sum(f.tokens) over ahead as tokens
+        with first as materialized (
+            select x.*, row_number() over ahead as position, sum(x.tokens) over ahead as all_tokens
             from (
-                select x.task, x.place, x.tokens
+                select x.task, x.tenant, x.place, x.tokens
                 from model_waiter x
                 where x.model = p_limit.model and x.due_at > p_at - interval '10 seconds'
                 order by x.place, x.task
-                limit 1000
-            ) f
-            window ahead as (order by f.place, f.task)
-        ) v on v.task = w.task
-        where w.model = p_limit.model and w.task = any(p_tasks)
-        order by w.place, w.task
+                limit 300
+            ) x
+            window ahead as (order by x.place, x.task)
+        )
+        select f.task, f.tenant, f.place, f.tokens, f.position, f.all_tokens
+        from first f
+        where f.task = any(p_tasks)
+        union all
+        select w.task, w.tenant, w.place, w.tokens, null, null
+        from model_waiter w
+        where w.model = p_limit.model and w.task = any(p_tasks) and w.task <> all(array(select f.task from first f))
+        order by place, task
     loop
         task := waiter.task;
         tokens := waiter.tokens;
         place := waiter.place;
         if waiter.position is null then
-            wait_ms := 1000 * extract(epoch from greatest(p_at, (
-                select max(x.due_at) from model_waiter x
-                where x.model = p_limit.model and x.tenant = waiter.tenant and x.place between waiter.place - 1 and waiter.place
-            )) - p_at) + 63000 * greatest(1.0 / p_limit.requests_per_minute, waiter.tokens::float8 / p_limit.tokens_per_minute, 0.1);
+            wait_ms := greatest(250, 1000 * extract(epoch from (
+                select max(x.due_at)
+                from model_waiter x
+                where x.model = p_limit.model and x.tenant = waiter.tenant
+                    and x.place between waiter.place - 1 and waiter.place
+            ) - p_at) + greatest(
+                63000.0 / p_limit.requests_per_minute, 63000.0 * waiter.tokens / p_limit.tokens_per_minute,
+                p_limit.call_ms / p_limit.max_concurrency
+            ));
         elsif waiter.position <= coalesce(room.requests, waiter.position) and waiter.position <= coalesce(room.calls, waiter.position)
             and waiter.all_tokens <= coalesce(room.tokens, waiter.all_tokens)
         then

@@ -304,6 +304,22 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant { name: "secrets_of_all_tenants_sign", edits: &[("claim_deliveries_1", "w.tenant = c.tenant and ", "")] },
     Mutant { name: "deliveries_of_all_tenants", edits: &[("deliveries_1", "h.tenant = p_tenant", "true")] },
     Mutant { name: "slow_receivers_hold_up_others", edits: &[("claim_deliveries_1", " and d.url <> all(p_busy)", "")] },
+    Mutant { name: "model_window_too_short", edits: &[("model_room_1", "::bigint - 63", "::bigint - 58")] },
+    Mutant { name: "model_limits_not_locked", edits: &[("lock_model_limit_1", " for update", "")] },
+    Mutant { name: "model_waiters_overtaken", edits: &[("reserve_model_calls_1", "not exists (select from model_waiter w where w.model = p_model)", "true")] },
+    Mutant { name: "model_waiters_not_counted", edits: &[("model_turns_1", "x.due_at > p_at - interval '10 seconds'", "x.task = any(p_tasks)")] },
+    Mutant { name: "late_model_waiters_block", edits: &[("model_turns_1", "x.due_at > p_at - interval '10 seconds'", "true")] },
+    Mutant { name: "model_place_lost", edits: &[("place_model_waiters_1", "set tokens = excluded.tokens,", "set place = excluded.place, tokens = excluded.tokens,")] },
+    Mutant { name: "model_permits_of_others_ignored", edits: &[("model_room_1", "p.worker <> p_worker and p.expires_at > p_at", "false")] },
+    Mutant { name: "model_permits_of_the_dead_kept", edits: &[
+        ("model_room_1", " and p.expires_at > p_at", ""),
+        ("grant_model_calls_1", "delete from model_permit where model = p_limit.model and expires_at <= p_at;", ""),
+    ] },
+    Mutant { name: "model_tokens_not_limited", edits: &[("model_turns_1", "waiter.all_tokens <= coalesce(room.tokens, waiter.all_tokens)", "true")] },
+    Mutant { name: "model_headers_ignored", edits: &[("model_room_1", "case when p_limit.requests_reset_at > p_at then p_limit.remaining_requests end", "null")] },
+    Mutant { name: "model_limits_of_the_last_worker", edits: &[("lock_model_limit_1", "when limits.limited_at < now() - interval '60 seconds' then", "when true then")] },
+    Mutant { name: "model_tenants_in_one_line", edits: &[("place_model_waiters_1", " and x.tenant = y.tenant", "")] },
+    Mutant { name: "model_waiters_kept_by_cancel", edits: &[("cancel_1", "where w.task = any(tree) for update skip locked", "where false")] },
     Mutant { name: "busy_sessions_not_left", edits: &[("end_1", "        where x.session = any(sessions)\n", "")] },
 ];
 

@@ -66,7 +66,10 @@ pub(super) async fn call_model(
         let mut grant = match limiter {
             Some(limiter) => match permission(task, limiter, model, &call).await? {
                 Permission::Granted(grant) => Some(grant),
-                Permission::Later(wait) => return Ok(released(wait)),
+                Permission::Later(wait) => {
+                    log_wait(task, model, wait);
+                    return Ok(released(wait));
+                }
             },
             None => None,
         };
@@ -232,6 +235,17 @@ async fn send(
         }
     }
     reply
+}
+
+fn log_wait(task: &Task, model: &Model, wait: Duration) {
+    tracing::debug!(
+        task.id = %task.id(),
+        model.name = model.name(),
+        wait_ms = wait.as_millis(),
+        "task {} gives its slot back until the limits of model {} have room for it",
+        task.id(),
+        model.name()
+    );
 }
 
 fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
