@@ -26,6 +26,12 @@ create table session (
 -- Every spawn and every end updates the counters. Free space in the page makes these HOT updates.
 with (fillfactor = 70);
 
+-- Whether an MCP connection that named no session opened one with this name.
+create function is_of_mcp_1(p_name text) returns boolean language sql immutable as $$
+    select p_name ~ '^mcp-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+$$;
+create index session_of_mcp on session (id) where is_of_mcp_1(name) and archived_at is null;
+
 comment on table session is
     'What one orchestrator works in. Its row lock serialises every change of which of its tasks '
     'may run.';
@@ -53,15 +59,55 @@ comment on column session.permissions is
     'Tool patterns that all tasks spawned from now on may (allow) and may not (deny) use, whatever '
     'their agents list.';
 
--- FOR NO KEY UPDATE, because FOR UPDATE would block every insert that refers to the session.
+-- Answers the sessions that it locked: a session that was deleted meanwhile is not among them.
 create function lock_sessions_1(p_sessions bigint[]) returns bigint[] language plpgsql as $$
 begin
     perform commit_durably_1();
     return array(select id from session where id = any(p_sessions) order by id for no key update);
 end $$;
 
+-- Locks those of the sessions that no other transaction holds, and answers them. It never waits.
+create function lock_free_sessions_1(p_sessions bigint[]) returns bigint[] language plpgsql as $$
+begin
+    perform commit_durably_1();
+    return array(select id from session where id = any(p_sessions) order by id for no key update skip locked);
+end $$;
+
+-- As lock_sessions_1, but it waits for at most 50 ms, and answers none of the sessions if it did
+-- not get them all.
+create function lock_sessions_soon_1(p_sessions bigint[]) returns bigint[] language plpgsql set lock_timeout = '50ms' as $$
+begin
+    return lock_sessions_1(p_sessions);
+exception when lock_not_available then
+    return '{}';
+end $$;
+
+-- A deleted session moves from the table session to this one. So it is gone for every query and
+-- every verb at once, and its name is free; its number is never used again. Workers delete its
+-- other rows in batches (see delete_batch_1), and then this one.
+create table deleted_session (
+    id bigint primary key,
+    tenant text not null,
+    tasks integer not null,
+    events bigint not null,
+    tasks_deleted integer not null default 0 check (tasks_deleted <= tasks),
+    events_deleted bigint not null default 0 check (events_deleted <= events),
+    deleted_at timestamptz not null default now()
+) with (fillfactor = 50);
+
+comment on table deleted_session is
+    'Deleted sessions whose tasks and events are not all deleted yet.';
+comment on column deleted_session.tasks is 'How many tasks it had when it was deleted.';
+comment on column deleted_session.events is 'How many events it had when it was deleted.';
+comment on column deleted_session.tasks_deleted is
+    'Its tasks with these numbers, from 1, are deleted with all that belongs to them.';
+comment on column deleted_session.events_deleted is
+    'Its events with these numbers, from 1, are deleted.';
+
+-- There is no foreign key, which would delete all keys of a session at once: whoever inserts holds
+-- the session's lock.
 create table idempotency (
-    session bigint not null references session on delete cascade,
+    session bigint not null,
     action text not null check (action in ('spawn', 'batch', 'continue', 'retry', 'collect')),
     key text not null check (char_length(key) between 1 and 300),
     body bytea not null,

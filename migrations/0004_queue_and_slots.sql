@@ -90,18 +90,38 @@ create table worker (
     stopped_at timestamptz
 ) with (fillfactor = 50);
 
-comment on table worker is 'One process start of a worker.';
+comment on table worker is
+    'One process start of a worker. Rows of workers that stopped more than 7 days ago are deleted.';
 comment on column worker.renewals is
     'Renewals in a row, each at most one lease after the one before. A sweep needs two: right '
     'after a database outage every lease looks expired.';
 
--- Few workers live; the rows of all past ones remain.
+-- Few workers live, and the rows of past ones remain for a week.
 create index worker_living on worker (pool) where stopped_at is null;
+create index worker_stopped on worker (stopped_at) where stopped_at is not null;
 
 create view living_worker as
 select * from worker where stopped_at is null and renewed_at > now() - 2 * lease;
 
 comment on view living_worker is 'Workers that renewed within two leases.';
+
+-- Deletes workers that stopped so long ago, up to 1000, unless one still has a slot; returns how
+-- many. Attempts keep their ids.
+create function delete_stopped_workers_1(p_age interval) returns bigint language plpgsql as $$
+declare
+    gone bigint;
+begin
+    delete from worker
+    where id in (
+        select w.id
+        from worker w
+        where w.stopped_at < now() - p_age and not exists (select from slot x where x.worker = w.id)
+        limit 1000
+        for update skip locked
+    );
+    get diagnostics gone = row_count;
+    return gone;
+end $$;
 
 -- When a lease ends that its worker renews now. It never gets shorter: now() is the start of the
 -- transaction, and a later renewal may have committed since.
@@ -200,7 +220,7 @@ begin
                 union all
                 select x.task from slot x where x.session = p_session
             ))
-    ), asked as materialized (
+    ), requested as materialized (
         select o.* from outside o where o.id = any(p_tasks)
     ), backlog as materialized (
         -- What will be before them when they are admitted: at the back of their priority, or at its
@@ -216,7 +236,7 @@ begin
         ) end as queued
         from (
             select distinct a.pool, s.tenant, a.priority, a.in_front
-            from asked a
+            from requested a
             cross join session s
             where s.id = p_session
         ) o
@@ -238,7 +258,7 @@ begin
     where q.task = any(p_tasks)
     union all
     select a.id, least(1000, a.before + b.queued)::integer
-    from asked a
+    from requested a
     join backlog b using (pool, priority, in_front);
 end $$;
 select plan_by_index('queue_positions_1');

@@ -154,7 +154,7 @@ returns table (place integer, task jsonb) language plpgsql stable as $$
 #variable_conflict use_column
 begin
     return query
-    with asked as materialized (
+    with requested as materialized (
         select e.place, t.*
         from unnest(p_sessions, p_numbers) with ordinality e (session, number, place)
         join task_status t on t.session = e.session and t.number = e.number
@@ -166,7 +166,7 @@ begin
             order by b.priority desc, b.entry
             limit 1000
         ) as tasks
-        from (select distinct tenant, pool from asked where state = 'queued') o
+        from (select distinct tenant, pool from requested where state = 'queued') o
     )
     select p.place::integer, to_jsonb(p)
     from (
@@ -175,7 +175,7 @@ begin
             -- Outside the window of its session, or behind a thousand others.
             (select q.place from queue_positions_1(a.session, array[a.id]) q)
         ) end as queue_position
-        from asked a
+        from requested a
         left join ahead f on f.tenant = a.tenant and f.pool = a.pool
     ) p;
 end $$;

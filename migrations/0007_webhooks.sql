@@ -81,8 +81,8 @@ begin
 end $$;
 
 -- Claims deliveries that are due, except those to URLs that the sender is busy with: a slow
--- receiver does not delay the others. Nothing is promised to a caller, so the commit does not wait
--- for the disk.
+-- receiver does not delay the others. Those of a deleted session are not sent. Nothing is promised
+-- to a caller, so the commit does not wait for the disk.
 create function claim_deliveries_1(p_limit integer, p_busy text[], p_lease interval)
 returns table (
     id uuid, lease uuid, tries integer, url text, event text, secrets bytea[],
@@ -98,9 +98,10 @@ begin
         select d.id
         from webhook_delivery d
         where d.state = 'pending' and d.next_try_at <= now() and d.url <> all(p_busy)
+            and exists (select from session s where s.id = d.session)
         order by d.next_try_at
         limit p_limit
-        for update skip locked
+        for update of d skip locked
     ), claimed as (
         update webhook_delivery d
         set lease = gen_random_uuid(), tries = d.tries + 1, tried_at = now(), next_try_at = now() + p_lease
@@ -155,9 +156,12 @@ begin
         update session
         set webhook = webhook || jsonb_build_object('disabled_at', now())
         where id = held.session and webhook ->> 'url' = held.url and webhook ->> 'disabled_at' is null;
+        -- Not all at once, if there are many: one of the rest gets the same answer.
         update webhook_delivery
         set state = 'failed', next_try_at = null, lease = null, last_error = p_error
-        where session = held.session and url = held.url and state = 'pending';
+        where id = any(array(
+            select id from webhook_delivery where session = held.session and url = held.url and state = 'pending' limit 1000
+        ));
     end if;
     return true;
 end $$;

@@ -40,10 +40,14 @@ create table context_history (
     version integer not null
 );
 create index context_history_key on context_history (session, key, id);
+-- For the end of the history of keys that are gone.
+create index context_history_deleted on context_history (written_at) where value is null;
 create trigger context_history_never_changes before update on context_history
 for each row execute function refuse_rewrite('once stored');
 
-comment on table context_history is 'Every write and delete of shared contexts, in order.';
+comment on table context_history is
+    'Writes and deletes of shared contexts, in order: the newest of each key. A key that was '
+    'deleted 30 days ago has none.';
 comment on column context_history.session is
     'A session, or (negative) the overlay of a task, whose history begins with the snapshot.';
 comment on column context_history.value is
@@ -116,7 +120,8 @@ begin
     );
 end $$;
 
--- Reads one row more than it shows, to find out whether there are more.
+-- Reads one row more than it shows, to find out whether there are more. kept_from_version says that
+-- older versions are no longer kept.
 create function context_read_history_1(p_session bigint, p_key text, p_limit bigint) returns jsonb language plpgsql stable as $$
 declare
     answer jsonb;
@@ -130,7 +135,11 @@ begin
             order by h.id desc
         ) filter (where h.place <= p_limit),
         'more', count(*) > p_limit
-    )
+    ) || coalesce((
+        select jsonb_build_object('kept_from_version', oldest.version)
+        from (select version from context_history where session = p_session and key = p_key order by id limit 1) oldest
+        where oldest.version > 1
+    ), '{}')
     into answer
     from (
         select *, row_number() over (order by id desc) as place
@@ -159,10 +168,58 @@ begin
     );
 end $$;
 
+-- Keeps the newest p_keep changes of a key, or all of them if that is null. A write adds one, so few
+-- are deleted at a time, also when p_keep was reduced.
+create function context_forget_1(p_session bigint, p_key text, p_keep integer) returns void language plpgsql as $$
+begin
+    delete from context_history
+    where id = any(array(
+        select id
+        from context_history
+        where session = p_session and key = p_key
+        order by id desc
+        offset p_keep
+        limit case when p_keep is null then 0 else 10 end
+    ));
+end $$;
+select plan_by_index('context_forget_1');
+
+-- Deletes the history of keys that were deleted so long ago, up to 1000 changes; returns how many.
+-- The change that deleted the key is the last to go, so that a later call finds the rest.
+create function forget_deleted_keys_1(p_age interval) returns bigint language plpgsql as $$
+declare
+    doomed bigint[];
+    gone bigint;
+begin
+    doomed := array(
+        select older.id
+        from (
+            select h.session, h.key, h.id
+            from context_history h
+            where h.value is null and h.written_at < now() - p_age
+            order by h.written_at
+            limit 100
+        ) deletion
+        cross join lateral (
+            select o.id
+            from context_history o
+            where o.session = deletion.session and o.key = deletion.key and o.id <= deletion.id
+            order by o.id
+            limit 1000
+        ) older
+        limit 1000
+    );
+    delete from context_history
+    where id in (select id from context_history where id = any(doomed) for update skip locked);
+    get diagnostics gone = row_count;
+    return gone;
+end $$;
+select plan_by_index('forget_deleted_keys_1');
+
 -- The total is computed after the write, when it no longer contains the old value; a refusal rolls
 -- the write back. The time is clock_timestamp(): now() is the start of the transaction, which may
 -- be before that of an earlier version that held the lock.
-create function context_write_1(p_session bigint, p_by text, p_key text, p_value text) returns jsonb language plpgsql as $$
+create function context_write_1(p_session bigint, p_by text, p_key text, p_value text, p_keep integer) returns jsonb language plpgsql as $$
 declare
     entry context_entry;
     total integer;
@@ -174,6 +231,7 @@ begin
     returning * into entry;
     insert into context_history (session, key, value, written_by, written_at, version)
     values (p_session, p_key, p_value, p_by, entry.written_at, entry.version);
+    perform context_forget_1(p_session, p_key, p_keep);
     total := context_total_1(p_session);
     if total > 10000 then
         perform refuse('STORE_FULL', format(
@@ -187,7 +245,7 @@ begin
     ) else '{}' end;
 end $$;
 
-create function context_delete_1(p_session bigint, p_by text, p_key text) returns jsonb language plpgsql as $$
+create function context_delete_1(p_session bigint, p_by text, p_key text, p_keep integer) returns jsonb language plpgsql as $$
 declare
     previous integer;
 begin
@@ -197,6 +255,7 @@ begin
     end if;
     insert into context_history (session, key, written_by, written_at, version)
     values (p_session, p_key, p_by, clock_timestamp(), previous);
+    perform context_forget_1(p_session, p_key, p_keep);
     return jsonb_build_object('deleted', p_key, 'previous_version', previous);
 end $$;
 
@@ -225,12 +284,14 @@ begin
 end $$;
 
 -- Performs a call and returns the answer as the caller sees it. The arguments have been checked.
+-- "keep" in the call is how many changes of a key stay in its history.
 -- p_context is the session, or the overlay of one of its tasks.
 create function context_1(p_session bigint, p_context bigint, p_by text, p_call jsonb) returns jsonb language plpgsql as $$
 declare
     action text := p_call ->> 'action';
     key text := p_call ->> 'key';
     label text := p_call ->> 'label';
+    keep integer := p_call ->> 'keep';
     s session;
 begin
     if action in ('write', 'delete', 'snapshot') then
@@ -247,8 +308,8 @@ begin
     return case action
         when 'list_keys' then context_list_keys_1(p_context)
         when 'read' then context_read_1(p_context, key)
-        when 'write' then context_write_1(p_context, p_by, key, p_call ->> 'value')
-        when 'delete' then context_delete_1(p_context, p_by, key)
+        when 'write' then context_write_1(p_context, p_by, key, p_call ->> 'value', keep)
+        when 'delete' then context_delete_1(p_context, p_by, key, keep)
         when 'read_batch' then context_read_batch_1(
             p_context, array(select jsonb_array_elements_text(p_call -> 'keys'))
         )
@@ -280,7 +341,7 @@ create function task_context_1(
 declare
     began timestamptz := clock_timestamp();
     held slot;
-    asking task;
+    caller task;
     answer jsonb;
     code text;
     why text;
@@ -295,19 +356,19 @@ begin
     elsif p_turn not between 1 and held.answers then
         raise exception 'task % has no turn % to store a tool result for', p_task, p_turn;
     end if;
-    select * into asking from task where id = p_task;
+    select * into caller from task where id = p_task;
     return query
     select r.content, r.is_error, r.duration_ms, null, null
     from tool_result r
-    where r.task = p_task and r.turn = p_turn and r.call = p_call_id and r.at >= asking.created_at - interval '1 day';
+    where r.task = p_task and r.turn = p_turn and r.call = p_call_id and r.at >= caller.created_at - interval '1 day';
     if found then
         return;
     end if;
 
     is_error := false;
-    written_by := format('subagent:%s:%s', asking.agent, task_name(asking.number));
+    written_by := format('subagent:%s:%s', caller.agent, task_name(caller.number));
     begin
-        answer := context_1(p_session, coalesce(asking.context, p_session), written_by, p_call);
+        answer := context_1(p_session, coalesce(caller.context, p_session), written_by, p_call);
     exception when sqlstate 'AJ001' then
         get stacked diagnostics code = pg_exception_detail, why = message_text;
         answer := jsonb_build_object('error', code, 'message', why);

@@ -12,8 +12,8 @@ create table agent (
 );
 
 comment on table agent is
-    'Agents by name. The newest version is in effect; older ones remain, because tasks refer to '
-    'them.';
+    'Agents by name. The newest version is in effect, and the newest 20 of a name are kept. Tasks '
+    'have copies of their configurations.';
 comment on column agent.session is 'Null: an agent of the config file, visible to every session.';
 comment on column agent.definition is 'The whole definition. A task takes a copy of what it needs.';
 comment on column agent.gone_at is 'When the config file lost it.';
@@ -56,6 +56,19 @@ begin
 end $$;
 select plan_by_index('agents_1');
 
+-- Deletes the versions of an agent that are older than the newest 20, up to 1000 of them.
+create function forget_versions_1(p_session bigint, p_name text, p_newest integer) returns void language plpgsql as $$
+begin
+    if p_session is null then
+        delete from agent
+        where session is null and name = p_name and version between p_newest - 1019 and p_newest - 20;
+    else
+        delete from agent
+        where session = p_session and name = p_name and version between p_newest - 1019 and p_newest - 20;
+    end if;
+end $$;
+select plan_by_index('forget_versions_1');
+
 -- Replaces the agents of the config file: changed definitions become new versions, missing ones are
 -- marked. One process at a time, so that a version has one content.
 create function publish_agents_1(p_definitions jsonb) returns void language plpgsql as $$
@@ -80,6 +93,10 @@ begin
         limit 1
     ) newest on true
     where newest.definition is distinct from d;
+    perform forget_versions_1(null, a.name, max(a.version))
+    from agent a
+    where a.session is null and a.name = any(names)
+    group by a.name;
 end $$;
 select plan_by_index('publish_agents_1');
 
@@ -104,6 +121,7 @@ begin
     end if;
     insert into agent (session, name, version, definition)
     values (p_session, wanted, coalesce(known.version, 0) + 1, p_definition);
+    perform forget_versions_1(p_session, wanted, coalesce(known.version, 0) + 1);
     return coalesce(known.version, 0) + 1;
 end $$;
 select plan_by_index('define_1');

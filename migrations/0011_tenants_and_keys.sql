@@ -13,7 +13,9 @@ comment on table tenant is 'Settings of tenants that differ from the defaults.';
 comment on column tenant.weight is
     'Its share of the fleet-wide cap, relative to the other tenants that have work.';
 comment on column tenant.cap is 'The most tasks that it runs at a time. Null: no limit of its own.';
-comment on column tenant.archived_at is 'Keys of an archived tenant are not accepted.';
+comment on column tenant.archived_at is
+    'Keys of an archived tenant are refused, and what is open with them ends. Its tasks run to '
+    'their ends.';
 
 -- A key belongs to a tenant, and a request with its secret acts for that tenant. The secret is not
 -- stored: it is found by its digest, so no byte-wise comparison leaks timing, and a reader of this
@@ -37,7 +39,8 @@ comment on column api_key.digest is
 comment on column api_key.scopes is 'delegate, read, admin.';
 comment on column api_key.last_used_at is 'To the minute, so that not every request writes.';
 
--- Finds a valid key. Its use is recorded once a minute, without waiting for locks or for the disk.
+-- Finds a valid key. The key of an archived tenant is refused. Its use is recorded once a minute,
+-- without waiting for locks or for the disk.
 create function use_key_1(p_digest bytea) returns setof api_key language plpgsql as $$
 declare
     k api_key;
@@ -48,6 +51,10 @@ begin
     if not found then
         return;
     end if;
+    perform from tenant where name = k.tenant and archived_at is not null;
+    if found then
+        perform refuse('FORBIDDEN', format('The tenant %s is archived', k.tenant));
+    end if;
     if k.last_used_at is null or k.last_used_at < now() - interval '1 minute' then
         perform commit_lazily_1();
         update api_key
@@ -55,6 +62,41 @@ begin
         where id = (select id from api_key where id = k.id for no key update skip locked);
     end if;
     return next k;
+end $$;
+
+-- Which of these keys may do nothing any more; with the name of their tenant if it is archived.
+create function ended_keys_1(p_keys uuid[]) returns table (key uuid, archived text) language plpgsql stable as $$
+begin
+    return query
+    select given.id, t.name
+    from unnest(p_keys) given (id)
+    left join api_key k on k.id = given.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+    left join tenant t on t.name = k.tenant and t.archived_at is not null
+    where k.id is null or t.name is not null;
+end $$;
+select plan_by_index('ended_keys_1');
+
+-- Archives a tenant, or takes that back: its keys are refused from now on. Its tasks run to their
+-- ends, queued ones too. Returns since when it is archived.
+create function archive_tenant_1(p_tenant text, p_archived boolean) returns timestamptz language plpgsql as $$
+declare
+    since timestamptz;
+begin
+    if not exists (
+        select from tenant where name = p_tenant
+        union all
+        select from api_key where tenant = p_tenant
+        union all
+        select from session where tenant = p_tenant
+    ) then
+        perform refuse('INVALID_ARGUMENT', format('tenant: there is no tenant %L; it has no key and no session', p_tenant));
+    end if;
+    insert into tenant (name, archived_at)
+    values (p_tenant, case when p_archived then now() end)
+    on conflict (name) do update
+    set archived_at = case when p_archived then coalesce(tenant.archived_at, now()) end
+    returning archived_at into since;
+    return since;
 end $$;
 
 -- Serialises a tenant's changes that its limits count. This lock comes before all others. Tenants

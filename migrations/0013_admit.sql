@@ -110,26 +110,38 @@ begin
 end $$;
 
 -- Ends delays and timed waits for children whose time has come. The tasks enter the queue when
--- their session has room.
+-- their session has room. It never waits: the tasks of a session that another transaction holds
+-- stay due. Tasks of deleted sessions only lose their delay: they never run.
 create function admit_due_1(p_limit integer) returns integer language plpgsql as $$
 declare
     due uuid[];
     sessions bigint[];
+    busy bigint[] := '{}';
     woken uuid[];
 begin
-    select array_agg(t.id), array_agg(distinct t.session)
-    into due, sessions
-    from (
-        select id, session from task where not_before <= now() and finished_at is null order by not_before limit p_limit
-    ) t;
-    if due is null then
-        return 0;
-    end if;
-    perform lock_sessions_1(sessions);
+    loop
+        select array_agg(t.id), array_agg(distinct t.session)
+        into due, sessions
+        from (
+            select id, session
+            from task
+            where not_before <= now() and finished_at is null and session <> all(busy)
+            order by not_before
+            limit p_limit
+        ) t;
+        if due is null then
+            return 0;
+        end if;
+        perform undelay_deleted_1(due);
+        busy := busy || sessions;
+        sessions := lock_free_sessions_1(sessions);
+        -- Others may be due behind the tasks of sessions that are busy.
+        exit when cardinality(sessions) > 0;
+    end loop;
     with woke as (
         update task
         set state = 'queued', waiting_for = null, not_before = null
-        where id = any(due) and not_before <= now() and waiting_for in ('all_children', 'any_child')
+        where id = any(due) and session = any(sessions) and not_before <= now() and waiting_for in ('all_children', 'any_child')
         returning id, session, number
     )
     select array_agg(id order by session, number) into woken from woke;
@@ -137,8 +149,24 @@ begin
         delete from awaited where task = any(woken) and kind = 'child';
         perform record_resumed_1(woken);
     end if;
-    update task set not_before = null where id = any(due) and not_before <= now() and finished_at is null;
+    update task
+    set not_before = null
+    where id = any(due) and session = any(sessions) and not_before <= now() and finished_at is null;
     perform admit_1(sessions);
     return cardinality(due);
 end $$;
 select plan_by_index('admit_due_1');
+
+-- Takes the delays from tasks whose session is deleted, so that they are not due again and again.
+create function undelay_deleted_1(p_tasks uuid[]) returns void language plpgsql as $$
+begin
+    update task
+    set not_before = null
+    where id in (
+        select t.id
+        from task t
+        where t.id = any(p_tasks) and not exists (select from session s where s.id = t.session)
+        for update skip locked
+    );
+end $$;
+select plan_by_index('undelay_deleted_1');

@@ -136,7 +136,7 @@ select plan_by_index('renew_1');
 create function poll_1(p_worker uuid, p_leases uuid[], p_grace interval)
 returns table (
     queued boolean, expired boolean, due boolean, next_s double precision, peers uuid[], other_pools boolean,
-    delivers boolean, lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
+    delivers boolean, deletes boolean, lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
 ) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -169,6 +169,7 @@ begin
         array(select peer.id from living_worker peer where peer.pool = w.pool),
         exists (select from living_worker other where other.pool <> w.pool),
         exists (select from webhook_delivery d where d.state = 'pending' and d.next_try_at <= now()),
+        exists (select from deleted_session),
         array(select l from unnest(p_leases) l where not exists (select from slot x where x.lease = l)),
         array(select x.n from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),
         array(select x.task from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),

@@ -32,8 +32,9 @@ end $$;
 -- its connection before the answer can repeat the call.
 --
 -- Tasks of one session end on many workers at once. With p_wait false, sessions that are locked by
--- others are skipped and their tasks named busy, unless there is nothing else to do: otherwise
--- large batches would all wait for each other. With p_keep, slots that are still open are not freed
+-- others are skipped and their tasks named busy: otherwise large batches would all wait for each
+-- other. If there is nothing else to do, it waits for a moment, but not for longer, because the
+-- worker's next ends wait behind this call. With p_keep, slots that are still open are not freed
 -- but kept, for the caller to fill.
 create function end_1(
     p_slots integer[], p_tasks uuid[], p_leases uuid[], p_outcomes text[], p_results text[], p_details jsonb[],
@@ -42,34 +43,26 @@ create function end_1(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    sessions bigint[] := '{}';
+    wanted bigint[];
+    sessions bigint[];
     places integer[];
     freed integer[];
     ended uuid[] := p_tasks;
     parked uuid[] := '{}';
 begin
     -- The slots are read without locks: sessions come first in the lock order.
-    if not p_wait then
-        sessions := array(
-            select s.id
-            from session s
-            where s.id = any(array(
-                select x.session
-                from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
-                join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
-            ))
-            order by s.id
-            for no key update skip locked
-        );
-    end if;
-    if cardinality(sessions) > 0 then
-        perform commit_durably_1();
+    wanted := array(
+        select x.session
+        from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
+        join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
+    );
+    if p_wait then
+        sessions := lock_sessions_1(wanted);
     else
-        sessions := lock_sessions_1(array(
-            select x.session
-            from unnest(p_slots, p_tasks, p_leases) e (slot, task, lease)
-            join slot x on x.n = e.slot and x.task = e.task and x.lease = e.lease
-        ));
+        sessions := lock_free_sessions_1(wanted);
+        if sessions = '{}' and wanted <> '{}' then
+            sessions := lock_sessions_soon_1(wanted);
+        end if;
     end if;
     -- The fence: the newest version of the row, and no other end until this one commits.
     select

@@ -28,12 +28,13 @@ begin
     if candidates is null then
         return;
     end if;
-    perform lock_sessions_1(sessions);
-    -- A lease may have been renewed during the wait for its session.
+    -- The leases of a session that another transaction holds are left for the next sweep.
+    sessions := lock_free_sessions_1(sessions);
+    -- A lease may have been renewed since it was read.
     held := array(
         select x.n
         from slot x
-        where x.lease = any(candidates) and x.expires_at < now() - p_grace
+        where x.lease = any(candidates) and x.expires_at < now() - p_grace and x.session = any(sessions)
         order by x.n
         for update
     );

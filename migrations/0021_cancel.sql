@@ -17,7 +17,9 @@ begin
     if not found then
         perform refuse('TASK_NOT_FOUND', 'Task not found');
     end if;
-    perform lock_sessions_1(array[target.session]);
+    if lock_sessions_1(array[target.session]) = '{}' then
+        perform refuse_unknown_task_1(target.session, target.number);
+    end if;
     tree := array(
         with recursive below as (
             select t.id, t.number, t.finished_at from task t where t.id = p_task
@@ -60,6 +62,7 @@ declare
 begin
     select t.id into target
     from task t
+    join session s on s.id = t.session
     where t.session = p_session and t.number = p_number and t.collected_at is null;
     if not found then
         perform refuse_unknown_task_1(p_session, p_number);
@@ -88,39 +91,165 @@ begin
 end $$;
 select plan_by_index('cancel_child_1');
 
--- delete_session: cancels the unfinished tasks and deletes everything of the session in one
--- transaction. A transaction that waits for its lock then finds no session, or no lease. The answer
--- names the leases that it took away.
+-- delete_session: moves the session to deleted_session, so that it is gone for everyone, and takes
+-- the leases of its running tasks away; the answer names them. The rows that it touches are bounded
+-- by the session's window and the cap. A transaction that waits for its lock then finds no session,
+-- or no lease. Workers delete everything else.
 create function delete_session_1(p_session bigint) returns uuid[] language plpgsql as $$
 declare
-    unfinished uuid;
-    fenced uuid[] := '{}';
+    held integer[];
+    running uuid[];
+    fenced uuid[];
 begin
     perform commit_durably_1();
     perform from session where id = p_session for update;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
-    -- All slots at once and in order, as a change of the cap locks them. Without queue rows no
-    -- claim fills another one.
+    -- This waits for a claim in flight, as in cancel_1. Without queue rows no other claim follows.
     delete from queue where session = p_session;
-    perform from slot where session = p_session order by n for update;
-    for unfinished in select id from task where session = p_session and finished_at is null order by number loop
-        fenced := fenced || (select leases from cancel_1(unfinished));
-    end loop;
-    delete from turn where task in (select id from task where session = p_session);
-    delete from tool_result where task in (select id from task where session = p_session);
-    delete from attempt where task in (select id from task where session = p_session);
-    delete from awaited where task in (select id from task where session = p_session);
-    delete from event where session = p_session;
-    delete from webhook_delivery where session = p_session;
-    delete from notification where session = p_session;
-    delete from context_entry where session = p_session;
-    delete from context_history where session = p_session;
-    delete from context_snapshot where session = p_session;
-    delete from agent where session = p_session;
-    delete from task where session = p_session;
+    held := array(select n from slot where session = p_session order by n for update);
+    select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}') into running, fenced
+    from slot x
+    where x.n = any(held);
+    perform write_ends_1(null, running, held, array_fill('cancelled'::text, array[cardinality(held)]), null, null);
+    perform free_slots_1(held);
+    delete from draft where draft.lease = any(fenced);
+    insert into deleted_session (id, tenant, tasks, events)
+    select id, tenant, next_number - 1, next_event - 1 from session where id = p_session;
     delete from session where id = p_session;
     return fenced;
 end $$;
 select plan_by_index('delete_session_1');
+
+-- Deletes tasks of one session with all that belongs to them, except their events. The tasks have
+-- ended, or never will (see count_cancelled_1).
+create function delete_tasks_1(p_session bigint, p_tasks uuid[]) returns void language plpgsql as $$
+declare
+    -- Prunes partitions; a day of slack allows for a clock that was set back.
+    oldest timestamptz := (select min(created_at) - interval '1 day' from task where id = any(p_tasks));
+begin
+    delete from turn where task = any(p_tasks) and at >= oldest;
+    delete from tool_result where task = any(p_tasks) and at >= oldest;
+    delete from attempt where task = any(p_tasks);
+    delete from awaited where task = any(p_tasks);
+    delete from notification where session = p_session and task = any(p_tasks);
+    delete from webhook_delivery where task = any(p_tasks);
+    delete from task where id = any(p_tasks);
+end $$;
+select plan_by_index('delete_tasks_1');
+
+-- Counts the unfinished ones of these tasks, which are about to be deleted, as cancelled, and
+-- deletes their overlays.
+create function count_cancelled_1(p_tenant text, p_tasks uuid[]) returns void language plpgsql as $$
+declare
+    overlays bigint[];
+begin
+    insert into usage_delta (tenant, agent, model, outcome, tasks, roots, waiting)
+    select
+        p_tenant, t.agent, coalesce(t.model, ''), 'cancelled', count(*), -count(*) filter (where t.parent is null),
+        -count(*) filter (where t.state = 'waiting')
+    from task t
+    where t.id = any(p_tasks) and t.finished_at is null
+    group by 2, 3;
+    overlays := array(
+        select distinct t.context from task t where t.id = any(p_tasks) and t.finished_at is null and t.context is not null
+    );
+    delete from context_entry where session = any(overlays);
+    delete from context_history where session = any(overlays);
+    delete from context_snapshot where session = any(overlays);
+end $$;
+select plan_by_index('count_cancelled_1');
+
+-- Deletes the next tasks of a deleted session, in the order of their numbers: at most a thousand,
+-- and fewer if they have many turns or overlays. It starts where the batch before it ended, so it
+-- does not step over what is already deleted. Returns how many it deleted.
+create function delete_next_tasks_1(d deleted_session) returns integer language plpgsql as $$
+declare
+    tasks uuid[];
+    last integer;
+begin
+    select array_agg(w.id), max(w.number) into tasks, last
+    from (
+        select t.id, t.number, sum(t.weight) over (order by t.number) - t.weight as before
+        from (
+            select
+                u.id, u.number, 1 + u.answers + case when u.context is not null and u.finished_at is null then 500 else 0 end as weight
+            from task u
+            where u.session = d.id and u.number > d.tasks_deleted
+            order by u.number
+            limit 1000
+        ) t
+    ) w
+    where w.before < 2000;
+    if tasks is null then
+        return 0;
+    end if;
+    perform count_cancelled_1(d.tenant, tasks);
+    perform delete_tasks_1(d.id, tasks);
+    update deleted_session set tasks_deleted = last where id = d.id;
+    return cardinality(tasks);
+end $$;
+select plan_by_index('delete_next_tasks_1');
+
+-- Deletes rows of a session that belong to no task: at most p_limit of each table. Returns how many
+-- it deleted.
+create function delete_session_rows_1(p_session bigint, p_limit integer) returns bigint language plpgsql as $$
+declare
+    rows bigint;
+begin
+    with answers as (
+        delete from idempotency
+        where ctid = any(array(select ctid from idempotency where session = p_session limit p_limit)) returning 1
+    ), agents as (
+        delete from agent where ctid = any(array(select ctid from agent where session = p_session limit p_limit)) returning 1
+    ), entries as (
+        delete from context_entry
+        where ctid = any(array(select ctid from context_entry where session = p_session limit p_limit)) returning 1
+    ), history as (
+        delete from context_history
+        where ctid = any(array(select ctid from context_history where session = p_session limit p_limit)) returning 1
+    ), snapshots as (
+        delete from context_snapshot
+        where ctid = any(array(select ctid from context_snapshot where session = p_session limit p_limit)) returning 1
+    )
+    select count(*) into rows
+    from (
+        table answers union all table agents union all table entries union all table history union all table snapshots
+    ) deleted;
+    return rows;
+end $$;
+select plan_by_index('delete_session_rows_1');
+
+-- One batch of the deletion of a deleted session, the one that was deleted first. Any worker runs
+-- it at any time; one at a time is enough, and others do not wait for it. A batch that is cut short
+-- leaves no trace, and the next one starts where it did. Returns whether to run another one.
+create function delete_batch_1() returns boolean language plpgsql as $$
+declare
+    d deleted_session;
+    batch constant integer := 2000;
+begin
+    if not pg_try_advisory_xact_lock(hashtext('adjutant delete_batch')) then
+        return false;
+    end if;
+    select * into d from deleted_session order by deleted_at, id limit 1 for update;
+    if not found then
+        return false;
+    end if;
+    -- What is yet to be sent comes first: senders step over it.
+    delete from webhook_delivery
+    where ctid = any(array(select ctid from webhook_delivery where session = d.id limit batch));
+    if found then
+        return true;
+    elsif delete_next_tasks_1(d) > 0 then
+        return true;
+    elsif d.events_deleted < d.events then
+        delete from event where session = d.id and seq > d.events_deleted and seq <= d.events_deleted + batch;
+        update deleted_session set events_deleted = least(d.events, d.events_deleted + batch) where id = d.id;
+        return true;
+    elsif delete_session_rows_1(d.id, batch) = 0 then
+        delete from deleted_session where id = d.id;
+    end if;
+    return true;
+end $$;
+select plan_by_index('delete_batch_1');

@@ -68,6 +68,7 @@ declare
 begin
     select t.finished_at, coalesce(t.result, t.partial_result, '') into ended_at, whole
     from task t
+    join session s on s.id = t.session
     where t.session = p_session and t.number = p_number;
     if not found then
         perform refuse_unknown_task_1(p_session, p_number);

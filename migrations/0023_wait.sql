@@ -72,6 +72,10 @@ declare
     ended uuid[];
     taken uuid[] := '{}';
 begin
+    perform from session where id = p_session;
+    if not found then
+        perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
     if p_numbers is not null then
         select min(n) into missing
         from unnest(p_numbers) n
@@ -85,10 +89,6 @@ begin
         );
         met := cardinality(ended) >= case when p_all then cardinality(p_numbers) else 1 end;
     else
-        perform from session where id = p_session;
-        if not found then
-            perform refuse('SESSION_NOT_FOUND', 'Session not found');
-        end if;
         -- The unfinished first: a task that ends after this statement is found by the next.
         unfinished := array(
             select t.number from task t

@@ -1,7 +1,13 @@
 -- Rows that must never exist. Empty on a healthy system, at every instant. Tests check it after
 -- every race, and an operator may query it at any time.
 create view invariant_violation as
-select 'queued and nowhere, though its session has room' as violation, t.session, t.id as task
+-- The tasks of a deleted session disappear bit by bit, so only those of other sessions count here.
+select 'belongs to no session' as violation, t.session, t.id as task
+from task t
+where not exists (select from session s where s.id = t.session)
+    and not exists (select from deleted_session d where d.id = t.session and d.tasks_deleted < t.number)
+union all
+select 'queued and nowhere, though its session has room', t.session, t.id
 from task t
 join session s on s.id = t.session
 where t.state = 'queued' and t.not_before is null
@@ -12,6 +18,7 @@ where t.state = 'queued' and t.not_before is null
 union all
 select 'waits for dependencies that have all completed, or for one that never will', t.session, t.id
 from task t
+join session s on s.id = t.session
 where t.waiting_for = 'dependencies' and (
     not exists (
         select from awaited a join task d on d.id = a.on_task
@@ -24,6 +31,7 @@ where t.waiting_for = 'dependencies' and (
 union all
 select 'waits for children that have ended', t.session, t.id
 from task t
+join session s on s.id = t.session
 where t.waiting_for = 'all_children' and not exists (
     select from awaited a join task c on c.id = a.on_task
     where a.task = t.id and a.kind = 'child' and c.finished_at is null
@@ -39,6 +47,7 @@ union all
 select 'ran or completed before its dependency completed', t.session, t.id
 from awaited a
 join task t on t.id = a.task
+join session s on s.id = t.session
 join task d on d.id = a.on_task
 where a.kind = 'dependency' and d.state <> 'completed'
     and (t.state in ('queued', 'completed') or t.attempt > 0 or exists (select from slot x where x.task = t.id))
@@ -78,6 +87,7 @@ where t.waiting_for = 'dependencies' and exists (
 union all
 select 'not where its parent says it is', t.session, t.id
 from task t
+join session s on s.id = t.session
 left join task p on p.id = t.parent
 where t.parent is not null
     and (p.id is null or (t.session, t.root, t.depth) is distinct from (p.session, p.root, p.depth + 1))
@@ -97,6 +107,7 @@ having (s.input_tokens, s.output_tokens, s.cost_nanousd)
 union all
 select 'its sums are not those of its turns', t.session, t.id
 from task t
+join session s on s.id = t.session
 left join slot x on x.task = t.id
 left join turn u on u.task = t.id
 group by t.id, x.n
@@ -122,12 +133,14 @@ having s.next_event - 1 <> count(e.seq) or coalesce(max(e.seq), 0) <> count(e.se
 union all
 select 'its attempts have a gap', t.session, t.id
 from task t
+join session s on s.id = t.session
 left join attempt a on a.task = t.id
 group by t.id
 having t.attempt <> count(a.attempt) or t.attempt <> coalesce(max(a.attempt), 0)
 union all
 select 'its turns have a gap', t.session, t.id
 from task t
+join session s on s.id = t.session
 left join slot x on x.task = t.id
 left join turn u on u.task = t.id
 group by t.id, x.answers, x.turns_used
@@ -138,6 +151,7 @@ union all
 select 'a turn is of no attempt of its task', t.session, t.id
 from turn u
 join task t on t.id = u.task
+join session s on s.id = t.session
 left join slot x on x.task = t.id
 where u.attempt > coalesce(x.attempt, t.attempt)
 union all
@@ -148,6 +162,7 @@ where x.attempt <> t.attempt + 1
 union all
 select 'it ended without a notification, or has one that it should not have', t.session, t.id
 from task t
+join session s on s.id = t.session
 left join notification n on n.task = t.id
 where (n.task is not null) <> (t.parent is null and t.state in ('completed', 'failed'))
     or n.state <> t.state
@@ -155,9 +170,13 @@ union all
 select 'the backlog of its tenant is miscounted', d.session, null
 from (
     select
-        s.tenant, min(s.id) as session, count(*) filter (where s.archived_at is null) as sessions,
+        s.tenant, min(s.id) as session, count(*) filter (where s.is_counted) as sessions,
         sum(t.unfinished) as unfinished, sum(t.roots) as roots, sum(t.waiting) as waiting
-    from session s
+    from (
+        select id, tenant, archived_at is null as is_counted from session
+        union all
+        select id, tenant, false from deleted_session
+    ) s
     cross join lateral (
         select
             count(*) as unfinished, count(*) filter (where t.parent is null) as roots,

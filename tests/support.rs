@@ -7,6 +7,7 @@ pub mod fleet;
 pub mod http_client;
 pub mod json_schema;
 pub mod load;
+pub mod many_tasks;
 pub mod mcp_client;
 pub mod orchestrator;
 pub mod otlp_collector;

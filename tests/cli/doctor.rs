@@ -59,6 +59,7 @@ async fn doctor_reports_each_problem_with_advice() -> Result<()> {
         "workers ok",
         "cap ok",
         "clock ok",
+        "deletions ok",
         "server ok",
         "key ok",
     ];

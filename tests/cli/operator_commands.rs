@@ -210,7 +210,7 @@ fn the_demo_shows_each_step_and_leaves_nothing_behind() -> Result<()> {
     assert_eq!((count("cap")?, count("most_at_once")?), (4, 4));
     assert!(count("most_calls_at_once")? <= 4);
     assert!((1..=2).contains(&count("resumed")?), "{facts}");
-    assert_eq!((count("stored_asked_again")?, count("answers_stored")?), (0, 55));
+    assert_eq!((count("stored_requested_again")?, count("answers_stored")?), (0, 55));
     assert_eq!(count("answers_paid")?, count("answers_stored")? + count("answers_lost")?);
     assert!(count("answers_cut_off")? >= 1 && count("cost_nanousd")? > 0);
     assert_eq!(temp.path().read_dir()?.count(), 0);

@@ -131,7 +131,7 @@ async def test_an_orchestrator_gets_its_results_though_a_worker_dies(fleet, loop
     assert south[:2] == (f"Count {loop}-south", "completed")
     # Turns that were answered before the kill were not requested again; only the interrupted call
     # was made twice.
-    turns = {(turn["rule"], turn["turn"]): (turn["asked"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
+    turns = {(turn["rule"], turn["turn"]): (turn["requested"], turn["answered"]) for turn in fleet.model.counts()["turns"]}
     assert turns[f"{loop}-north", 1] == (1, 1) and turns[f"{loop}-north", 2] == (2, 1), turns
     assert [turns[loop, turn] for turn in (1, 2, 3, 4)] == [(1, 1)] * 4, turns
     assert fleet.model.unexpected() == []

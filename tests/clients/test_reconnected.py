@@ -46,4 +46,4 @@ async def test_a_client_that_reconnects_gets_the_same_answer(deployment, transpo
             collected = await call(action="collect", task_id="t_01", idempotency_key="collected")
             assert collected["result"] == "Those were six seconds."
     turns = [turn for turn in deployment.model.counts()["turns"] if session in turn["assignment"]]
-    assert [(turn["asked"], turn["answered"]) for turn in turns] == [(1, 1)], turns
+    assert [(turn["requested"], turn["answered"]) for turn in turns] == [(1, 1)], turns

@@ -2,13 +2,16 @@
 
 pub mod access;
 pub mod bodies;
+pub mod connections;
 pub mod drains;
 pub mod failover;
 pub mod history;
 pub mod keys;
 pub mod limits;
+pub mod open_keys;
 pub mod operations;
 pub mod outages;
 pub mod session_parents;
 pub mod sessions;
 pub mod tools;
+pub mod waits;

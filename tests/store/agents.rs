@@ -138,7 +138,7 @@ async fn agents_of_an_archived_or_unknown_session() {
     let late = world.store.define(session, &agent("b", "one"), Redefinition::Refuse).await;
     assert_refused(late, ErrorCode::SessionArchived);
     assert_eq!(names(&world, session).await, named(&[("a", 1)]), "still readable");
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     assert_eq!(world.count("select count(*) from agent").await, 0);
     let late = world.store.define(session, &agent("b", "one"), Redefinition::Refuse).await;
     assert_refused(late, ErrorCode::SessionNotFound);

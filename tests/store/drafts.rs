@@ -121,6 +121,6 @@ async fn a_deleted_session_leaves_no_draft() {
     let world = World::new().await;
     let (session, worker, claim) = world.one_running().await;
     worker.save_drafts(draft(&claim.lease, 1, "Soon gone"), &[]).await.unwrap();
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     assert_eq!(world.drafts().await, 0);
 }

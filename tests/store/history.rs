@@ -268,12 +268,12 @@ async fn turns_are_paged_with_their_calls_and_results() {
     let (_, _, mut claim) = world.one_running().await;
     let call =
         |id: &str, arguments| ToolUse { id: id.to_owned(), name: "look".to_owned(), arguments };
-    let mut asking = turn("Looking.");
-    asking.answer.content.extend([
+    let mut calling = turn("Looking.");
+    calling.answer.content.extend([
         Block::ToolUse(call("one", Arguments::Json(json!({"q": 1})))),
         Block::ToolUse(call("two", Arguments::Malformed("{oops".to_owned()))),
     ]);
-    claim.lease.checkpoint(&asking).await.unwrap();
+    claim.lease.checkpoint(&calling).await.unwrap();
     let result = ToolResult {
         call: "one".to_owned(),
         content: "Found.".to_owned(),

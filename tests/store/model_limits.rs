@@ -10,11 +10,8 @@ use adjutant_store::{
 
 use crate::support::world::{World, race};
 
-const FOUR_A_MINUTE: ModelLimits = ModelLimits {
-    requests_per_minute: Some(4),
-    tokens_per_minute: None,
-    max_concurrency: None,
-};
+const FOUR_A_MINUTE: ModelLimits =
+    ModelLimits { requests_per_minute: Some(4), tokens_per_minute: None, max_concurrency: None };
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -105,7 +102,10 @@ async fn workers_that_reserve_at_once_get_no_more_than_the_limits() {
                 let limits = match model {
                     "by requests" => ModelLimits { tokens_per_minute: None, ..limits },
                     "by tokens" => limits,
-                    _ => ModelLimits { max_concurrency: limits.max_concurrency, ..Default::default() },
+                    _ => ModelLimits {
+                        max_concurrency: limits.max_concurrency,
+                        ..Default::default()
+                    },
                 };
                 let spare = Grant { requests: 9, tokens: 900 };
                 let wanted = ModelReservation { model, spare, ..reservation(limits, &wanted) };
@@ -133,8 +133,7 @@ async fn tasks_get_their_calls_in_the_order_in_which_they_asked() {
     }
     let due = "select count(*) from model_waiter where due_at between now() + $1 * interval '1 second' and now() + ($1 + 3) * interval '1 second'";
     for (seconds, expected) in [(60, 4), (123, 4)] {
-        let found: i64 =
-            sqlx::query_scalar(due).bind(seconds).fetch_one(&world.sql).await.unwrap();
+        let found: i64 = sqlx::query_scalar(due).bind(seconds).fetch_one(&world.sql).await.unwrap();
         assert_eq!(found, expected, "due after {seconds} s");
     }
     pass(&world, 63).await;

@@ -65,12 +65,13 @@ async fn a_lease_that_is_renewed_while_a_sweep_waits_is_kept() {
     let world = World::new().await;
     let (_, worker, claim) = world.one_running().await;
     world.expire(claim.lease.id()).await;
-    let session_lock = world.hold("select from session for update").await;
+    let renewal =
+        format!("select from renew_1('{}', array['{}'::uuid])", worker.id(), claim.lease.id());
+    let renewal = world.hold(&renewal).await;
     let sweeper = worker.clone();
     let sweep = tokio::spawn(async move { sweeper.sweep(Duration::ZERO).await.unwrap() });
     world.until_blocked(1).await;
-    assert_eq!(worker.renew(&[claim.lease.id()]).await.unwrap().renewed, [claim.lease.id()]);
-    session_lock.commit().await.unwrap();
+    renewal.commit().await.unwrap();
     assert!(sweep.await.unwrap().is_empty());
     claim.lease.complete("done".to_owned(), None).write().await.unwrap();
 }

@@ -149,7 +149,7 @@ async fn rollups_are_exactly_the_sums_of_the_tasks_and_survive_their_session() {
     let kept = world.session().await;
     world.spawn(session, 2).await;
     let before = counted(&world).await;
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     let after = counted(&world).await;
     for field in ["tasks", "completed", "failed", "turns", "input_tokens", "cost_nanousd"] {
         assert_eq!(before[field], after[field], "{field}");

@@ -31,7 +31,7 @@ impl EventServer {
         let store = Store::open(world.url(), 8).await.unwrap();
         let hub = Hub::start(store.clone(), world.url().to_owned());
         let streams = EventStreams::new(store, hub, limits);
-        let caller = Caller { tenant: tenant.to_owned(), scopes: vec![Scope::Read] };
+        let caller = Caller { tenant: tenant.to_owned(), scopes: vec![Scope::Read], key: None };
         let router = event_routes(streams.clone()).layer(axum::Extension(caller));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -55,19 +55,9 @@ impl EventServer {
         self.get(&format!("/v1/tasks/{task}/events{query}"), last).await
     }
 
-    /// Uses HTTP/1.0, so that the body is not chunked.
     pub async fn get(&self, path: &str, last: Option<&str>) -> Stream {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let last = last.map_or(String::new(), |last| format!("Last-Event-ID: {last}\r\n"));
-        connection
-            .write_all(format!("GET {path} HTTP/1.0\r\n{last}\r\n").as_bytes())
-            .await
-            .unwrap();
-        let mut lines = BufReader::new(connection).lines();
-        let first = lines.next_line().await.unwrap().unwrap();
-        let status = first.split(' ').nth(1).unwrap().parse().unwrap();
-        while !lines.next_line().await.unwrap().unwrap().is_empty() {}
-        Stream { status, last_id: None, lines }
+        Stream::open(&format!("127.0.0.1:{}", self.port), path, &last).await
     }
 }
 
@@ -92,6 +82,20 @@ impl StreamedEvent {
 }
 
 impl Stream {
+    /// Uses HTTP/1.0, so that the body is not chunked. Each header ends with a line break.
+    pub async fn open(address: &str, path: &str, headers: &str) -> Self {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection
+            .write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut lines = BufReader::new(connection).lines();
+        let first = lines.next_line().await.unwrap().unwrap();
+        let status = first.split(' ').nth(1).unwrap().parse().unwrap();
+        while !lines.next_line().await.unwrap().unwrap().is_empty() {}
+        Self { status, last_id: None, lines }
+    }
+
     /// The next event, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<StreamedEvent> {
         let (mut id, mut data) = (None, None);

@@ -206,6 +206,12 @@ impl World {
         sqlx::query_scalar(query).fetch_one(&self.sql).await.unwrap()
     }
 
+    /// Deletes a session, and all of its rows, as workers do.
+    pub async fn delete(&self, session: SessionId) {
+        self.store.delete_session(session).await.unwrap();
+        while self.store.delete_batch().await.unwrap() {}
+    }
+
     /// Checks that the view `invariant_violation` is empty.
     pub async fn assert_sound(&self) {
         let violations = self.store.violations().await.unwrap();

@@ -126,7 +126,7 @@ async fn assert_as_without_it(fleet: &Fleet, death: &Death, done: &Done, usual: 
     {
         let times = if Some(counted.turn) == death.paid_again { 2 } else { 1 };
         assert_eq!(
-            (counted.asked, counted.answered),
+            (counted.requested, counted.answered),
             (times, times),
             "{fault}: turn {}",
             counted.turn
@@ -222,6 +222,6 @@ async fn a_task_fails_with_its_worker_if_its_agent_is_configured_so_or_after_too
     let lost = fleet.done(unlucky).await;
     lost.assert_failed(FailureKind::Lost, "The worker was lost 2 times in a row without progress");
     assert_eq!(lost.attempt, 2);
-    assert_eq!(fleet.model.request_counts().requests, 0, "all died before they asked");
+    assert_eq!(fleet.model.request_counts().requests, 0, "all died before their first request");
     fleet.close().await;
 }

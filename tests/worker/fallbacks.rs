@@ -30,7 +30,7 @@ fn models_of(done: &Done) -> Vec<&str> {
 
 /// The models that were called, request by request.
 fn called(done: &Done) -> Vec<&str> {
-    done.requests.iter().map(|request| request.asked.as_ref().unwrap().model.as_str()).collect()
+    done.requests.iter().map(|request| request.parsed.as_ref().unwrap().model.as_str()).collect()
 }
 
 fn look_up() -> Answer {
@@ -124,10 +124,8 @@ async fn what_only_one_wire_understands_goes_back_to_that_wire() {
     doomed.killed_itself().await;
     close_gate(&fleet, "first", 60).await;
     let _worker = fleet.worker();
-    until("the fallback has answered", async || {
-        fleet.tools.calls_by(task, "held").len() == 1
-    })
-    .await;
+    until("the fallback has answered", async || fleet.tools.calls_by(task, "held").len() == 1)
+        .await;
     open_gates(&fleet).await;
     fleet.tools.let_go();
     let done = fleet.done(task).await;

@@ -39,7 +39,7 @@ async fn sixteen_tasks_on_a_model_that_allows_four_a_minute_all_finish_in_order(
     for n in 1..=16 {
         tasks.push(fleet.give(SLOW, CLERK, &format!("Number {n:02}.")).await);
         // The order is that in which they ask, and workers claim side by side.
-        until("it has been called or has a place", async || asked(&fleet).await == n).await;
+        until("it has been called or has a place", async || placed(&fleet).await == n).await;
     }
     for minute in 1..=4 {
         let expected = 4 * minute;
@@ -73,7 +73,7 @@ async fn sixteen_tasks_on_a_model_that_allows_four_a_minute_all_finish_in_order(
     fleet.close().await;
 }
 
-async fn asked(fleet: &Fleet) -> i64 {
+async fn placed(fleet: &Fleet) -> i64 {
     let waiting = fleet.world.count("select count(*) from model_waiter").await;
     waiting + i64::try_from(fleet.model.requests().len()).unwrap()
 }
@@ -99,10 +99,8 @@ async fn a_killed_worker_frees_its_calls_and_its_task_is_called_again() {
     fleet.model.wait_for_requests(1).await;
     let _others = [fleet.worker(), fleet.worker(), fleet.worker()];
     let next = fleet.give(SLOW, CLERK, "Be the next one.").await;
-    until("it waits", async || {
-        fleet.world.count("select count(*) from model_waiter").await == 1
-    })
-    .await;
+    until("it waits", async || fleet.world.count("select count(*) from model_waiter").await == 1)
+        .await;
     assert_eq!(fleet.model.requests().len(), 1, "the one permit is taken");
     doomed.kill();
     fleet.done(lost).await.assert_completed("Done.");
@@ -216,11 +214,13 @@ async fn until_delayed(fleet: &Fleet, task: TaskId) -> f64 {
         fleet.world.count("select count(*) from task where not_before is not null").await == 1
     })
     .await;
-    sqlx::query_scalar("select extract(epoch from not_before - now())::float8 from task where id = $1")
-        .bind(task.0)
-        .fetch_one(&fleet.world.sql)
-        .await
-        .unwrap()
+    sqlx::query_scalar(
+        "select extract(epoch from not_before - now())::float8 from task where id = $1",
+    )
+    .bind(task.0)
+    .fetch_one(&fleet.world.sql)
+    .await
+    .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

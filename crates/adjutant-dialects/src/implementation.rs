@@ -43,7 +43,12 @@ pub(crate) trait Implementation {
         false
     }
 
-    /// Does everything that the call asks for, except for waiting.
+    /// Whether `start` itself may wait for tasks.
+    fn start_waits(_call: &Self::Call) -> bool {
+        false
+    }
+
+    /// Does everything that the call asks for, except for waiting for its task.
     async fn start(
         context: &Context<'_>,
         session: &SessionRef<'_>,

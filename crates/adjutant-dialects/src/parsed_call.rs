@@ -48,7 +48,12 @@ impl ParsedCall {
         self.request.waits_for_task()
     }
 
-    /// Does everything that the call asks for, except for waiting. A refusal that the tool can
+    /// Whether [`ParsedCall::start`] itself may wait for tasks.
+    pub fn start_waits(&self) -> bool {
+        self.request.start_waits()
+    }
+
+    /// Does everything that the call asks for, except for waiting for its task. A refusal that the tool can
     /// express is its answer.
     pub async fn start(&self, context: &Context<'_>, session: &SessionRef<'_>) -> Result<Started> {
         let started = self.request.start(context, session, &self.call).await;

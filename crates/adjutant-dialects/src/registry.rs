@@ -137,6 +137,13 @@ macro_rules! dialects {
                 }
             }
 
+            fn start_waits(&self) -> bool {
+                match self {
+                    $(Self::$variant(call) => <$module::Tools>::start_waits(call),)+
+                    Self::Rejected(_) => false,
+                }
+            }
+
             async fn start(
                 &self,
                 context: &Context<'_>,

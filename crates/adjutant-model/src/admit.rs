@@ -106,7 +106,7 @@ fn settled(
             tasks[task].state = dependencies_say(protocol, &tasks, task);
         }
         Verb::End(..) | Verb::EndAll | Verb::Sweep => {
-            for Ending { task, end, .. } in tx.asked.iter().chain(&tx.ends) {
+            for Ending { task, end, .. } in tx.requested.iter().chain(&tx.ends) {
                 match end {
                     End::Complete => ended.push((*task, State::Completed)),
                     End::Fail => ended.push((*task, State::Failed(Failure::Reported))),

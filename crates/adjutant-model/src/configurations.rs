@@ -241,7 +241,7 @@ pub fn stale_worker() -> Protocol {
                 }) == 1
             }),
             ("two sweeps want the same slot", |_, world| {
-                in_flight(world, |tx| tx.verb == Verb::Sweep && tx.asked.len() == 1) == 2
+                in_flight(world, |tx| tx.verb == Verb::Sweep && tx.requested.len() == 1) == 2
             }),
             ("a lease is renewed under a sweep", |_, world| {
                 in_flight(world, |tx| tx.verb == Verb::Sweep) == 1
@@ -347,7 +347,7 @@ pub fn of_many() -> Protocol {
         situations: vec![
             ("a sweep and an end of two tasks each", |_, world| {
                 in_flight(world, |tx| tx.verb == Verb::EndAll) == 1
-                    && in_flight(world, |tx| tx.verb == Verb::Sweep && tx.asked.len() == 2) == 1
+                    && in_flight(world, |tx| tx.verb == Verb::Sweep && tx.requested.len() == 2) == 1
             }),
             ("of two ends one has lost its lease", |_, world| {
                 in_flight(world, |tx| {

@@ -10,7 +10,7 @@ use super::transaction::{Actor, End, Ending, Outcome, Step, Tx, Verb};
 /// The attempts that a worker or a sweep is to end, and their sessions, read without a lock. A lost
 /// lease stays lost.
 pub fn peek(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
-    let asked: Vec<Ending> = match tx.verb {
+    let requested: Vec<Ending> = match tx.verb {
         Verb::End(task, lease, end) => vec![Ending { task, lease, end }],
         Verb::EndAll => world.held[actor]
             .iter()
@@ -31,12 +31,12 @@ pub fn peek(protocol: &Protocol, world: &World, actor: Actor, tx: &mut Tx) {
         | Verb::Cancel(_)
         | Verb::SetCap(_) => unreachable!("{:?} names no attempts to end", tx.verb),
     };
-    tx.asked = asked
+    tx.requested = requested
         .into_iter()
         .filter(|it| fence::find(protocol, world, actor, (it.task, it.lease)).is_some())
         .collect();
-    tx.asked.sort_unstable();
-    tx.sessions = tx.asked.iter().map(|it| protocol.plans[it.task].session).collect();
+    tx.requested.sort_unstable();
+    tx.sessions = tx.requested.iter().map(|it| protocol.plans[it.task].session).collect();
     tx.sessions.sort_unstable();
     tx.sessions.dedup();
     if protocol.drops(Guard::SessionOrder) && tx.verb == Verb::Sweep {
@@ -85,7 +85,7 @@ pub fn empty_slot(protocol: &Protocol, world: &mut World, actor: Actor, tx: &mut
     if !tx.slots.is_empty() {
         return Outcome::Next(Step::EmptySlots);
     }
-    tx.asked.clear();
+    tx.requested.clear();
     // With reversed lock order, the session lock follows.
     if is_reversed(protocol, tx.verb) && !tx.ends.is_empty() {
         return Outcome::Next(Step::LockSession);
@@ -106,7 +106,7 @@ fn ending(protocol: &Protocol, tx: &Tx, holder: Holder) -> Option<Option<Ending>
     }
     let any_lease = protocol.drops(Guard::FenceLease);
     let ending = *tx
-        .asked
+        .requested
         .iter()
         .find(|it| it.task == holder.task && (it.lease == holder.lease || any_lease))?;
     let is_live =

@@ -105,7 +105,7 @@ pub struct Tx {
     /// Cancel: queue rows seen that are still to delete.
     pub rows: Vec<TaskId>,
     /// The attempts that it is asked to end, then those that it does end.
-    pub asked: Vec<Ending>,
+    pub requested: Vec<Ending>,
     pub ends: Vec<Ending>,
     /// The tasks of the session that are in the queue or in a slot.
     pub hot: Vec<TaskId>,
@@ -125,7 +125,7 @@ impl Tx {
             reserve: 0,
             tasks: vec![],
             rows: vec![],
-            asked: vec![],
+            requested: vec![],
             ends: vec![],
             hot: vec![],
             wake: vec![],

@@ -57,7 +57,7 @@ fn open(
     (arrived, arrived_at): (Instant, SystemTime),
 ) -> (ResponsePlan, Ending) {
     let json: Option<Value> = serde_json::from_slice(body).ok();
-    let asked = parse_request(head, json.as_ref(), body.len());
+    let parsed = parse_request(head, json.as_ref(), body.len());
     let keeps = records.keep == Keep::Everything;
     let request = RecordedRequest {
         number: 0,
@@ -67,13 +67,13 @@ fn open(
         path: head.uri.path().to_owned(),
         headers: if keeps { masked(&head.headers) } else { vec![] },
         body: json.filter(|_| keeps).map(Arc::new),
-        asked: None,
+        parsed: None,
         rule: None,
         end: None,
         ended: None,
         key: if keeps { key(&head.headers) } else { Key::default() },
     };
-    records.open(request, asked)
+    records.open(request, parsed)
 }
 
 fn parse_request(
@@ -89,10 +89,10 @@ fn parse_request(
     if wire == Wire::Anthropic && !head.headers.contains_key("anthropic-version") {
         return Err(invalid(400, "anthropic-version: the header is required"));
     }
-    let asked = ModelRequest::parse(wire, body, size).map_err(|why| invalid(400, why))?;
+    let parsed = ModelRequest::parse(wire, body, size).map_err(|why| invalid(400, why))?;
     match vendor_checks::vendor_error(wire, body) {
         Some(why) => Err(invalid(400, &why)),
-        None => Ok(asked),
+        None => Ok(parsed),
     }
 }
 
@@ -196,18 +196,18 @@ async fn counts(State(records): State<Arc<Recorder>>) -> Json<Value> {
 
 fn request_view(request: &RecordedRequest) -> Value {
     let arrived_at = request.arrived_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let asked = request.asked.as_ref();
+    let parsed = request.parsed.as_ref();
     json!({
         "number": request.number,
         "arrived_at_ms": u64::try_from(arrived_at.as_millis()).unwrap_or(u64::MAX),
         "method": request.method,
         "path": request.path,
         "headers": request.headers.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
-        "wire": asked.map(|asked| asked.wire),
-        "model": asked.map(|asked| &asked.model),
-        "stream": asked.map(|asked| asked.streams),
-        "conversation": asked.map(|asked| format!("{:016x}", asked.conversation.id)),
-        "turn": asked.map(|asked| asked.turn),
+        "wire": parsed.map(|parsed| parsed.wire),
+        "model": parsed.map(|parsed| &parsed.model),
+        "stream": parsed.map(|parsed| parsed.streams),
+        "conversation": parsed.map(|parsed| format!("{:016x}", parsed.conversation.id)),
+        "turn": parsed.map(|parsed| parsed.turn),
         "rule": request.rule,
         "end": request.end,
         "body": request.body.as_deref(),
@@ -220,7 +220,7 @@ fn turn_view(turn: &TurnCount) -> Value {
         "assignment": turn.conversation.assignment,
         "turn": turn.turn,
         "rule": turn.rule,
-        "asked": turn.asked,
+        "requested": turn.requested,
         "answered": turn.answered,
     })
 }

@@ -23,7 +23,7 @@ pub struct RecordedRequest {
     /// None if it is not JSON, or with [`Keep::Outlines`].
     pub body: Option<Arc<Value>>,
     /// None if it is not a valid model request.
-    pub asked: Option<Outline>,
+    pub parsed: Option<Outline>,
     /// The name of the rule that answered.
     pub rule: Option<String>,
     /// None while the answer is being sent.
@@ -81,7 +81,7 @@ pub struct TurnCount {
     pub turn: u32,
     /// The rule of the last answer.
     pub rule: String,
-    pub asked: usize,
+    pub requested: usize,
     pub answered: usize,
 }
 
@@ -126,7 +126,7 @@ impl RecordedRequest {
 
     /// Empty if it is not a valid model request.
     pub fn assignment(&self) -> &str {
-        self.asked.as_ref().map_or("", |asked| &asked.conversation.assignment)
+        self.parsed.as_ref().map_or("", |parsed| &parsed.conversation.assignment)
     }
 
     pub fn hung_up(&self) -> bool {

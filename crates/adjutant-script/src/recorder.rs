@@ -45,33 +45,33 @@ impl Recorder {
     pub(crate) fn open(
         self: &Arc<Self>,
         mut request: RecordedRequest,
-        asked: Result<ModelRequest, InvalidRequest>,
+        parsed: Result<ModelRequest, InvalidRequest>,
     ) -> (ResponsePlan, Ending) {
         let mut state = self.lock();
         let number = state.requests.len();
         let request_id = format!("req_script{number:08}");
         request.number = number;
         let mut turn = None;
-        let (plan, end) = match asked {
+        let (plan, end) = match parsed {
             Err(invalid) => {
                 let InvalidRequest { wire, status, why } = invalid;
                 (ResponsePlan::error(wire, status, &why, &request_id), Some(End::Unexpected(why)))
             }
-            Ok(asked) => {
-                let key = (asked.conversation, asked.turn, asked.question);
+            Ok(parsed) => {
+                let key = (parsed.conversation, parsed.turn, parsed.question);
                 turn = Some(key);
-                request.asked = Some(state.outline(&asked));
-                match state.choose(&self.script, &asked, key) {
+                request.parsed = Some(state.outline(&parsed));
+                match state.choose(&self.script, &parsed, key) {
                     Ok(chosen) => {
                         request.rule = Some(chosen.rule.to_owned());
                         state.count(&request, key);
-                        (ResponsePlan::new(chosen.answer, &asked, &request_id), None)
+                        (ResponsePlan::new(chosen.answer, &parsed, &request_id), None)
                     }
                     Err(why) => {
                         let plan = ResponsePlan::error(
-                            Some(asked.wire),
+                            Some(parsed.wire),
                             400,
-                            &not_in_script(&asked),
+                            &not_in_script(&parsed),
                             &request_id,
                         );
                         (plan, Some(End::Unexpected(why)))
@@ -140,41 +140,44 @@ impl State {
     fn choose<'a>(
         &mut self,
         script: &'a Script,
-        asked: &ModelRequest,
+        parsed: &ModelRequest,
         key: TurnKey,
     ) -> Result<Chosen<'a>, String> {
         if script.once && self.turns.get(&key).is_some_and(|count| count.answered > 0) {
             return Err(format!(
                 "turn {} was answered already, and the script answers once",
-                asked.turn
+                parsed.turn
             ));
         }
-        self.progress.choose(script, asked)
+        self.progress.choose(script, parsed)
     }
 
-    fn outline(&mut self, asked: &ModelRequest) -> Outline {
-        let conversation = self.conversations.entry(asked.conversation).or_insert_with(|| {
-            Arc::new(Conversation { id: asked.conversation, assignment: asked.assignment.clone() })
+    fn outline(&mut self, parsed: &ModelRequest) -> Outline {
+        let conversation = self.conversations.entry(parsed.conversation).or_insert_with(|| {
+            Arc::new(Conversation {
+                id: parsed.conversation,
+                assignment: parsed.assignment.clone(),
+            })
         });
         Outline {
-            wire: asked.wire,
-            model: asked.model.clone(),
-            streams: asked.streams,
-            turn: asked.turn,
+            wire: parsed.wire,
+            model: parsed.model.clone(),
+            streams: parsed.streams,
+            turn: parsed.turn,
             conversation: conversation.clone(),
         }
     }
 
     fn count(&mut self, request: &RecordedRequest, key: TurnKey) {
-        let (Some(asked), Some(rule)) = (&request.asked, &request.rule) else { return };
+        let (Some(parsed), Some(rule)) = (&request.parsed, &request.rule) else { return };
         let count = self.turns.entry(key).or_insert_with(|| TurnCount {
-            conversation: asked.conversation.clone(),
-            turn: asked.turn,
+            conversation: parsed.conversation.clone(),
+            turn: parsed.turn,
             rule: String::new(),
-            asked: 0,
+            requested: 0,
             answered: 0,
         });
-        count.asked += 1;
+        count.requested += 1;
         count.rule.clone_from(rule);
     }
 }
@@ -187,10 +190,10 @@ pub(crate) struct InvalidRequest {
 }
 
 /// Quotes nothing of the request, because clients log it.
-fn not_in_script(asked: &ModelRequest) -> String {
+fn not_in_script(parsed: &ModelRequest) -> String {
     format!(
         "The script has no answer for turn {} of this; GET /script/unexpected says why.",
-        asked.turn
+        parsed.turn
     )
 }
 

@@ -80,7 +80,7 @@ impl ScriptServer {
     /// The requests of conversations whose assignment contains this text.
     pub fn requests_of(&self, assignment: &str) -> Vec<RecordedRequest> {
         self.records.requests(|request| {
-            request.asked.is_some() && request.assignment().contains(assignment)
+            request.parsed.is_some() && request.assignment().contains(assignment)
         })
     }
 

@@ -1,5 +1,6 @@
 use adjutant_agent::ErrorCode;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::{Error, Result};
 
@@ -35,6 +36,8 @@ impl Scope {
 pub struct Caller {
     pub tenant: String,
     pub scopes: Vec<Scope>,
+    /// Its API key; none on a server that needs no key.
+    pub key: Option<Uuid>,
 }
 
 impl Caller {
@@ -59,7 +62,11 @@ mod tests {
 
     #[test]
     fn a_caller_needs_one_of_the_scopes_and_admin_includes_all() {
-        let caller = |scopes: &[Scope]| Caller { tenant: "t".to_owned(), scopes: scopes.to_vec() };
+        let caller = |scopes: &[Scope]| Caller {
+            tenant: "t".to_owned(),
+            scopes: scopes.to_vec(),
+            key: None,
+        };
         let reader = caller(&[Scope::Read]);
         assert!(reader.require(&[Scope::Delegate, Scope::Read]).is_ok());
         let refusal = reader.require(&[Scope::Delegate]).unwrap_err();

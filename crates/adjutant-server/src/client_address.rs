@@ -54,16 +54,19 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
+/// Whether this is the address of a trusted proxy.
+pub(crate) fn is_trusted(address: IpAddr, trusted: &[Network]) -> bool {
+    trusted.iter().any(|network| network.contains(address))
+}
+
 /// The client of a request: the peer of the connection, or, if that is a trusted proxy, the last
 /// address in `X-Forwarded-For` that is not one. `Forwarded` is read if there is no
 /// `X-Forwarded-For`. Addresses before it were written by clients, who may lie.
 pub(crate) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Network]) -> IpAddr {
-    let is_trusted =
-        |address: IpAddr| trusted.iter().any(|network| network.contains(address.to_canonical()));
     let mut client = peer;
     for address in forwarded_for(headers).into_iter().rev() {
         // What an untrusted address reports is not evidence, and an unreadable one ends the chain.
-        let Some(address) = address.filter(|_| is_trusted(client)) else { break };
+        let Some(address) = address.filter(|_| is_trusted(client, trusted)) else { break };
         client = address;
     }
     client.to_canonical()

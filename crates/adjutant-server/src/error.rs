@@ -8,6 +8,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::tenant_counter::Exceeded;
+
 /// The `Retry-After` of errors whose duration is unknown.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -20,6 +22,10 @@ pub enum Error {
     /// The caller exceeded a rate limit: the same call succeeds after this long.
     #[error("too many requests; retry in {} s", whole_seconds(*.0))]
     RateLimited(Duration),
+    /// The tenant, or all tenants, hold as much of something as they may at this server: the same
+    /// call may succeed soon.
+    #[error("{message}; retry in {} s", whole_seconds(*after))]
+    TooMany { message: String, after: Duration },
     /// The database is not available: the same call may succeed later.
     #[error("the database is not available")]
     Unavailable(#[source] adjutant_store::Error),
@@ -45,6 +51,17 @@ impl Error {
         Self::Refused(Refusal::new(code, message))
     }
 
+    /// What a refused caller reads: `what` is the plural of what it would have one too many of.
+    pub(crate) fn too_many(what: &str, exceeded: Exceeded, after: Duration) -> Self {
+        let message = match exceeded {
+            Exceeded::Tenant(most) => {
+                format!("The tenant has {most} {what} at this server, which is all it may have")
+            }
+            Exceeded::Total(most) => format!("This server has {most} {what}, which is its limit"),
+        };
+        Self::TooMany { message, after }
+    }
+
     /// A broken invariant.
     pub(crate) fn bug(cause: &dyn std::fmt::Display) -> Self {
         Self::refused(ErrorCode::Internal, internal(cause))
@@ -54,7 +71,7 @@ impl Error {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Refused(refusal) => refusal.code,
-            Self::RateLimited(_) => ErrorCode::RateLimited,
+            Self::RateLimited(_) | Self::TooMany { .. } => ErrorCode::RateLimited,
             Self::Unavailable(_) => ErrorCode::Unavailable,
             Self::Internal(_) => ErrorCode::Internal,
         }
@@ -66,6 +83,10 @@ impl Error {
         match self {
             Self::Refused(refusal) => refusal.message,
             Self::RateLimited(_) => format!("T{}", &self.to_string()[1..]),
+            Self::Unavailable(inner) if inner.is_lock_timeout() => {
+                "Another request has held the session for too long; retry soon".to_owned()
+            }
+            Self::TooMany { .. } => self.to_string(),
             Self::Unavailable(_) => "The database is not available; retry soon".to_owned(),
             Self::Internal(inner) => internal(&inner),
         }
@@ -83,7 +104,7 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let code = self.code();
         let after = match &self {
-            Self::RateLimited(after) => *after,
+            Self::RateLimited(after) | Self::TooMany { after, .. } => *after,
             Self::Refused(_) | Self::Unavailable(_) | Self::Internal(_) => DEFAULT_RETRY_AFTER,
         };
         error_response(code, &self.into_message(), after)

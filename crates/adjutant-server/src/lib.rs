@@ -10,12 +10,14 @@ mod call_log;
 mod caller;
 mod client_address;
 mod error;
+mod fold;
 mod http;
 mod hub;
 mod rate_limit;
 mod service;
 mod session_cache;
 mod strict_json;
+mod tenant_counter;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};
 pub use caller::{Caller, Scope};

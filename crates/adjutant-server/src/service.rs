@@ -1,5 +1,6 @@
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
 use adjutant_dialects::{
@@ -12,8 +13,10 @@ use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::call_log::CallLog;
+use crate::hub::KeyHold;
 use crate::session_cache::SessionCache;
-use crate::{Caller, Hub, Result, Watch};
+use crate::tenant_counter::{Permit, TenantCounter};
+use crate::{Caller, Error, Hub, Result, Watch};
 
 impl SessionWatcher for Hub {
     fn watch(&self, session: SessionId) -> Box<dyn SessionWatch> {
@@ -27,6 +30,29 @@ impl SessionWatch for Watch {
     }
 }
 
+/// The most calls of a tenant that wait at a time.
+pub(crate) const MAX_WAITS: usize = 500;
+
+/// When a client that was refused should try again: some wait has probably ended by then.
+const RETRY_WAIT_AFTER: Duration = Duration::from_secs(5);
+
+/// The right to wait, until it is dropped; empty for a call that does not wait.
+#[derive(Debug, Default)]
+struct Wait {
+    _permit: Option<Permit>,
+    key: Option<KeyHold>,
+}
+
+impl Wait {
+    /// Returns when the key of the call is no longer valid.
+    async fn key_ended(&self) -> Error {
+        match &self.key {
+            Some(key) => key.ended().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 /// Answers tool calls, whichever transport they came over.
 #[derive(Debug, Clone)]
 pub struct ToolService {
@@ -34,6 +60,9 @@ pub struct ToolService {
     pub(crate) policy: Arc<Policy>,
     pub(crate) hub: Hub,
     session_cache: Arc<SessionCache>,
+    waits: TenantCounter,
+    /// Whether there was a call since the last fold of usage.
+    called: Arc<AtomicBool>,
     /// Cancelled at shutdown: calls that wait answer at once, and their clients continue elsewhere.
     pub(crate) stopping: CancellationToken,
 }
@@ -46,8 +75,24 @@ impl ToolService {
             hub,
             policy: Arc::new(policy),
             session_cache: Arc::default(),
+            waits: TenantCounter::new(MAX_WAITS),
+            called: Arc::default(),
             stopping: CancellationToken::new(),
         }
+    }
+
+    /// The most calls of a tenant that wait at a time, instead of [`MAX_WAITS`].
+    pub(crate) fn with_max_waits(self, max_per_tenant: usize) -> Self {
+        Self { waits: TenantCounter::new(max_per_tenant), ..self }
+    }
+
+    /// Whether there was a call since the last one of this.
+    pub(crate) fn take_called(&self) -> bool {
+        self.called.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_called(&self) {
+        self.called.store(true, Ordering::Relaxed);
     }
 
     /// The parts of this server that dialects use.
@@ -100,7 +145,28 @@ impl ToolService {
         cancelled: &CancellationToken,
     ) -> Result<Answer> {
         let started = Instant::now();
-        let (task, answer) = match self.start_in(caller, session, call).await {
+        let may_wait = call.start_waits() || call.waits_for_task();
+        let (task, answer) = match self.begin_wait(caller, may_wait) {
+            Err(error) => (None, Err(error)),
+            Ok(wait) => tokio::select! {
+                biased;
+                answered = self.answer(caller, session, call, cancelled) => answered,
+                error = wait.key_ended() => (None, Err(error)),
+            },
+        };
+        CallLog::of(session, call, task, &answer, started.elapsed()).write();
+        answer
+    }
+
+    /// The answer to a call, and the task that it waited for.
+    async fn answer(
+        &self,
+        caller: &Caller,
+        session: &str,
+        call: &ParsedCall,
+        cancelled: &CancellationToken,
+    ) -> (Option<TaskNumber>, Result<Answer>) {
+        match self.start_in(caller, session, call).await {
             Err(error) => (None, Err(error)),
             Ok((_, Started::Answered(answer))) => (None, Ok(answer)),
             Ok((session_ref, Started::Waiting(task))) => {
@@ -114,9 +180,19 @@ impl ToolService {
                 };
                 (Some(task), answer.map_err(crate::Error::from))
             }
-        };
-        CallLog::of(session, call, task, &answer, started.elapsed()).write();
-        answer
+        }
+    }
+
+    /// Counts a call that may wait, before it spawns what it would wait for; refused if its tenant
+    /// has too many.
+    fn begin_wait(&self, caller: &Caller, may_wait: bool) -> Result<Wait> {
+        if !may_wait {
+            return Ok(Wait::default());
+        }
+        let permit = self.waits.take(&caller.tenant);
+        let permit = permit
+            .map_err(|exceeded| Error::too_many("calls that wait", exceeded, RETRY_WAIT_AFTER))?;
+        Ok(Wait { _permit: Some(permit), key: Some(self.hub.hold_key(caller.key)) })
     }
 
     /// Cancels the task of a call that its client has cancelled, even if the client disconnects
@@ -140,12 +216,18 @@ impl ToolService {
         call: &ParsedCall,
     ) -> Result<Started> {
         let started = Instant::now();
-        let (task, answer) = match self.start_in(caller, session, call).await {
-            Ok((_, Started::Answered(answer))) => (None, Ok(answer)),
+        let begun = match self.begin_wait(caller, call.start_waits()) {
+            Err(error) => Err(error),
+            Ok(wait) => tokio::select! {
+                biased;
+                begun = self.start_in(caller, session, call) => begun.map(|(_, begun)| begun),
+                error = wait.key_ended() => Err(error),
+            },
+        };
+        let (task, answer) = match begun {
+            Ok(Started::Answered(answer)) => (None, Ok(answer)),
             // For the log, which shows the task as running.
-            Ok((_, Started::Waiting(task))) => {
-                (Some(task), Ok(Answer::plain("").of_running_task()))
-            }
+            Ok(Started::Waiting(task)) => (Some(task), Ok(Answer::plain("").of_running_task())),
             Err(error) => (None, Err(error)),
         };
         CallLog::of(session, call, task, &answer, started.elapsed()).write();
@@ -162,6 +244,7 @@ impl ToolService {
         session: &'a str,
         call: &ParsedCall,
     ) -> Result<(SessionRef<'a>, Started)> {
+        self.mark_called();
         let session_ref = |id| SessionRef { tenant: &caller.tenant, name: session, id };
         let context = self.context();
         if let Some(id) = self.session_cache.get(&caller.tenant, session) {

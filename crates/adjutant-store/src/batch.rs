@@ -1,4 +1,4 @@
-//! What can be told of a batch of tasks before anything is sent.
+//! What can be checked of a batch of tasks before anything is sent.
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 
 use crate::store::{connect, options};
+use crate::time_limits::TimeLimits;
 use crate::{Result, Store};
 
 /// The number of tasks per generated session.
@@ -171,7 +172,8 @@ impl Bare {
     pub async fn connect(url: &str) -> Result<Self> {
         let mut spawner = PgConnection::connect_with(&options(url)?).await?;
         sqlx::query("truncate yardstick").execute(&mut spawner).await?;
-        let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
+        let pool = PgPoolOptions::new().max_connections(1);
+        let pool = connect(url, pool, TimeLimits::LISTEN).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen("yardstick").await?;
         Ok(Self { spawner, listener, worker: PgConnection::connect_with(&options(url)?).await? })

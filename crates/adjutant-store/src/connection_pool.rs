@@ -11,6 +11,7 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::Semaphore;
 
 use crate::store::{CONNECT_TIMEOUT, Connections, timeout};
+use crate::time_limits::TimeLimits;
 use crate::{Error, Result};
 
 /// A connection of this age is closed, which frees the memory that the server keeps for it.
@@ -37,6 +38,18 @@ struct IdleConnection {
     idle_since: Instant,
 }
 
+/// The connection of a call. If it is dropped, its socket is closed at once. (The pool of sqlx
+/// would first wait for the statement to end.)
+struct ClosedIfDropped(Option<PoolConnection<Postgres>>);
+
+impl Drop for ClosedIfDropped {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
 impl ConnectionPool {
     pub(crate) fn new(pool: PgPool, connections: Connections, ping_after: Duration) -> Self {
         Self {
@@ -48,8 +61,8 @@ impl ConnectionPool {
         }
     }
 
-    /// Makes one call on one connection. A call that times out is dropped, and its connection
-    /// closed.
+    /// Makes one call on one connection. If the call times out, or its caller drops it, the
+    /// connection is closed at once, and the server cancels the statement.
     pub(crate) async fn call<T>(
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
@@ -67,22 +80,38 @@ impl ConnectionPool {
         &self,
         call: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T> {
-        let (mut connection, opened_at) = self.connection().await?;
-        let answer = timeout(self.call_timeout, call(&mut connection)).await;
-        if matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
-            connection.close_on_drop();
-        } else if opened_at.elapsed() < MAX_LIFETIME && !self.pool.is_closed() {
-            let idle_since = Instant::now();
-            self.idle().push(IdleConnection { connection, opened_at, idle_since });
+        let (connection, opened_at) = self.connection().await?;
+        let mut in_use = ClosedIfDropped(Some(connection));
+        let answer = match &mut in_use.0 {
+            Some(connection) => timeout(self.call_timeout, call(connection)).await,
+            None => Err(sqlx::Error::PoolClosed),
+        };
+        let is_broken = matches!(answer, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_)));
+        if let Some(connection) = in_use.0.take_if(|_| !is_broken) {
+            self.keep(connection, opened_at);
         }
         Ok(answer?)
+    }
+
+    /// Keeps a connection for the next call, unless it is old.
+    fn keep(&self, mut connection: PoolConnection<Postgres>, opened_at: Instant) {
+        if opened_at.elapsed() < MAX_LIFETIME && !self.pool.is_closed() {
+            let idle_since = Instant::now();
+            self.idle().push(IdleConnection { connection, opened_at, idle_since });
+        } else {
+            connection.close_on_drop();
+        }
     }
 
     async fn connection(&self) -> Result<(PoolConnection<Postgres>, Instant)> {
         loop {
             let Some(mut last) = self.idle().pop() else {
-                let connection = timeout(NEW_CONNECTION_TIMEOUT, self.pool.acquire()).await?;
-                return Ok((connection, Instant::now()));
+                let open = async {
+                    let mut connection = self.pool.acquire().await?;
+                    TimeLimits::of_calls(self.call_timeout).set(&mut connection).await?;
+                    Ok(connection)
+                };
+                return Ok((timeout(NEW_CONNECTION_TIMEOUT, open).await?, Instant::now()));
             };
             if last.idle_since.elapsed() < self.ping_after
                 || timeout(CONNECT_TIMEOUT, last.connection.ping()).await.is_ok()

@@ -82,14 +82,25 @@ fn message(error: &sqlx::Error) -> String {
 
 /// SQLSTATE classes of connection errors (08), serialization failures and deadlocks (40),
 /// insufficient resources (53) and I/O errors (58); shutdown and startup (57P0x); lock timeout
-/// (55P03), statement timeout (57014), and a read-only standby (25006).
+/// (55P03), statement timeout (57014), idle transaction timeout (25P03), and a read-only standby
+/// (25006).
 fn is_transient_code(code: &str) -> bool {
     ["08", "40", "53", "58"].contains(&code.get(..2).unwrap_or_default())
         || code.starts_with("57P0")
-        || ["55P03", "57014", "25006"].contains(&code)
+        || [LOCK_TIMEOUT, "57014", "25P03", "25006"].contains(&code)
 }
 
+/// The SQLSTATE of a statement that did not get a lock in time.
+pub(crate) const LOCK_TIMEOUT: &str = "55P03";
+
 impl Error {
+    /// Whether the call did not get a lock in time: the database is fine, but another transaction
+    /// has held the session for long.
+    pub fn is_lock_timeout(&self) -> bool {
+        let Self::Unavailable(sqlx::Error::Database(answer)) = self else { return false };
+        answer.code().as_deref() == Some(LOCK_TIMEOUT)
+    }
+
     /// A copy, for another caller of the same batch.
     pub(crate) fn duplicate(&self) -> Self {
         let copy = |error: &sqlx::Error| std::io::Error::other(message(error));

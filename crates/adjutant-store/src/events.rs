@@ -204,7 +204,10 @@ impl Store {
         let ended = self
             .call(async |connection| {
                 sqlx::query_scalar!(
-                    r#"select finished_at is not null as "ended!" from task where id = $1"#,
+                    r#"select t.finished_at is not null as "ended!"
+                       from task t
+                       join session s on s.id = t.session
+                       where t.id = $1"#,
                     task.0
                 )
                 .fetch_optional(connection)

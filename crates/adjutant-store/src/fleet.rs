@@ -59,8 +59,12 @@ impl Store {
             let sums = sqlx::query!(
                 r#"select
                        (select count(*) from slot where open) as "cap!",
-                       (select count(*) from task where finished_at is null) as "unfinished!",
-                       (select count(*) from webhook_delivery where state = 'pending') as "undelivered!""#
+                       (
+                           select count(*) from task t join session s on s.id = t.session where t.finished_at is null
+                       ) as "unfinished!",
+                       (
+                           select count(*) from webhook_delivery d join session s on s.id = d.session where d.state = 'pending'
+                       ) as "undelivered!""#
             )
             .fetch_one(connection)
             .await?;

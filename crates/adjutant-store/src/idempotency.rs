@@ -31,7 +31,7 @@ impl KeyedAction {
     }
 }
 
-/// How a call that makes tasks can be asked again.
+/// How a call that makes tasks can be repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keyed<'a> {
     pub(crate) action: KeyedAction,

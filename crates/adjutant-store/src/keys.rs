@@ -42,6 +42,15 @@ pub struct ApiKey {
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
+/// Why a key may do nothing any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyEnd {
+    /// It was revoked, or has expired.
+    Invalid,
+    /// Its tenant, by name, was archived.
+    TenantArchived(String),
+}
+
 impl Store {
     /// Creates a key and returns its secret, of which only a digest is stored.
     pub async fn create_key(&self, new: &NewKey) -> Result<(ApiKey, String)> {
@@ -75,7 +84,8 @@ impl Store {
         Ok((key, secret))
     }
 
-    /// The key with this secret, if it is neither revoked nor expired.
+    /// The key with this secret, if it is neither revoked nor expired. The key of an archived tenant
+    /// is refused.
     pub async fn key(&self, secret: &str) -> Result<Option<ApiKey>> {
         if !secret.starts_with(PREFIX) {
             return Ok(None);
@@ -92,6 +102,20 @@ impl Store {
             .await
         })
         .await
+    }
+
+    /// Those of these keys that may do nothing any more.
+    pub async fn ended_keys(&self, keys: &[Uuid]) -> Result<Vec<(Uuid, KeyEnd)>> {
+        let ended = self
+            .call(async |connection| {
+                sqlx::query!(r#"select key as "key!", archived from ended_keys_1($1)"#, keys)
+                    .fetch_all(connection)
+                    .await
+            })
+            .await?;
+        let end =
+            |archived: Option<String>| archived.map_or(KeyEnd::Invalid, KeyEnd::TenantArchived);
+        Ok(ended.into_iter().map(|row| (row.key, end(row.archived))).collect())
     }
 
     /// All keys or a tenant's, including revoked and expired ones, oldest first.

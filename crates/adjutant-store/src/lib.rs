@@ -43,7 +43,7 @@
 //!   `task_record`, `stored_turns`, `turn_history`, `logged_ends`
 //! - **sessions and agents**: `session`, `session_details`, `session_archive`, `session_webhook`,
 //!   `agents`, `tools`
-//! - **tenants**: `tenant`, `keys`, `stats`
+//! - **tenants**: `tenant`, `tenant_archive`, `keys`, `stats`
 //! - **webhooks**: `webhook_delivery`, `webhook_delivery_log`, `webhook_secrets`
 //! - **operation**: `cap`, `fleet`, `health`, `schema`, `maintenance`, `invariants`, `bench`
 //! - **infrastructure**: `store`, `connection_pool`, `batcher`, `json`, `text`, `error`
@@ -95,6 +95,7 @@ mod retry_and_continue;
 mod schema;
 mod session;
 mod session_archive;
+mod session_delete;
 mod session_details;
 mod session_webhook;
 mod shared_context;
@@ -107,7 +108,9 @@ mod stored_turns;
 mod sweep;
 mod task_record;
 mod tenant;
+mod tenant_archive;
 mod text;
+mod time_limits;
 mod tool_result;
 mod tools;
 mod turn_history;
@@ -140,7 +143,7 @@ pub use health::DatabaseHealth;
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};
 pub use idempotency::IdempotencyKey;
 pub use invariants::Violation;
-pub use keys::{ApiKey, NewKey};
+pub use keys::{ApiKey, KeyEnd, NewKey};
 pub use lease::Lease;
 pub use listen::{Listener, Notice};
 pub use logged_ends::LoggedEnd;
@@ -156,12 +159,13 @@ pub use record_starts::StartedAttempt;
 pub use renew::Renewal;
 pub use schema::{Migrated, SchemaMismatch};
 pub use session::{NewSession, Session, SessionChange};
+pub use session_delete::DeletionsLeft;
 pub use session_details::{SessionDetails, SessionEntry};
 pub use session_webhook::SessionWebhook;
 pub use spawn::{Dependency, NewTask, Spawned, TaskContext};
 pub use stats::{QueueStats, SlotStats, Stats, Sums};
 pub use status::SessionTasks;
-pub use store::{Connections, Store};
+pub use store::{Connections, DEFAULT_CONTEXT_VERSIONS, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{TenantLimits, TenantUsage};

@@ -3,6 +3,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 
 use crate::event_notifier::{EVENTS, LiveText, TEXT, WATCH, Watcher, parse_sessions};
 use crate::store::{connect, timeout};
+use crate::time_limits::TimeLimits;
 use crate::worker_notifier::{LOST, NotifyTarget, QUEUE};
 use crate::{Result, Store, Worker};
 
@@ -44,7 +45,8 @@ impl Listener {
     }
 
     async fn listen(url: &str, channels: &[&str]) -> Result<Self> {
-        let pool = connect(url, PgPoolOptions::new().max_connections(1)).await?;
+        let pool = PgPoolOptions::new().max_connections(1);
+        let pool = connect(url, pool, TimeLimits::LISTEN).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
         timeout(crate::store::CONNECT_TIMEOUT, listener.listen_all(channels.iter().copied()))

@@ -1,3 +1,4 @@
+use crate::error::LOCK_TIMEOUT;
 use crate::{Result, Store};
 
 /// Partitions are made for this week and so many weeks ahead.
@@ -10,8 +11,9 @@ const BATCH: u64 = 1000;
 impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
-    /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries and expired
-    /// idempotency keys.
+    /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries, expired
+    /// idempotency keys, workers that stopped long ago, and the history of deleted keys of shared
+    /// contexts. Ends sessions that MCP connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -39,6 +41,39 @@ impl Store {
             .await?;
         while self.delete_old_deliveries().await? >= BATCH {}
         while self.delete_expired_idempotency_keys().await? >= BATCH {}
+        self.delete_stopped_workers().await?;
+        self.forget_deleted_keys().await?;
+        self.end_mcp_sessions().await
+    }
+
+    async fn delete_stopped_workers(&self) -> Result<()> {
+        let gone = async || {
+            sqlx::query_scalar!(r#"select delete_stopped_workers_1(interval '7 days') as "gone!""#)
+                .fetch_one(&self.pool)
+                .await
+        };
+        while gone().await?.unsigned_abs() >= BATCH {}
+        Ok(())
+    }
+
+    async fn forget_deleted_keys(&self) -> Result<()> {
+        let gone = async || {
+            sqlx::query_scalar!(r#"select forget_deleted_keys_1(interval '30 days') as "gone!""#)
+                .fetch_one(&self.pool)
+                .await
+        };
+        // A batch is 100 keys at most, so it may be small and not the last one.
+        while gone().await? > 0 {}
+        Ok(())
+    }
+
+    async fn end_mcp_sessions(&self) -> Result<()> {
+        let mut after = Some(0);
+        while let Some(id) = after {
+            after = sqlx::query_scalar!("select end_mcp_sessions_1($1)", id)
+                .fetch_one(&self.pool)
+                .await?;
+        }
         Ok(())
     }
 
@@ -78,5 +113,5 @@ impl Store {
 }
 
 fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|answer| answer.code()).as_deref() == Some("55P03")
+    error.as_database_error().and_then(|answer| answer.code()).as_deref() == Some(LOCK_TIMEOUT)
 }

@@ -18,7 +18,9 @@ pub struct PollResult {
     pub due: bool,
     /// Webhook deliveries are due: [`claim_deliveries`](crate::Store::claim_deliveries).
     pub delivers: bool,
-    /// The time until the first of these three will be true.
+    /// Deleted sessions have rows left: [`delete_batch`](crate::Store::delete_batch).
+    pub deletes: bool,
+    /// The time until tasks, leases or deliveries will be due.
     pub next: Option<Duration>,
     /// The live workers of its pool, including itself.
     pub peers: Vec<WorkerId>,
@@ -40,7 +42,7 @@ impl Worker {
                 sqlx::query!(
                     r#"select
                         queued as "queued!", expired as "expired!", due as "due!", next_s, peers as "peers!", other_pools as "other_pools!",
-                        delivers as "delivers!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
+                        delivers as "delivers!", deletes as "deletes!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
                        from poll_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
                     &known,
@@ -56,6 +58,7 @@ impl Worker {
             expired: row.expired,
             due: row.due,
             delivers: row.delivers,
+            deletes: row.deletes,
             next: row
                 .next_s
                 .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),

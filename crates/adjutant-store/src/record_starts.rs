@@ -23,7 +23,7 @@ impl Worker {
             .store
             .call(async |connection| {
                 sqlx::query_scalar!(
-                    r#"select record_starts_1($1, $2, $3) as "told!""#,
+                    r#"select record_starts_1($1, $2, $3) as "stored!""#,
                     &slots,
                     &tasks,
                     &leases

@@ -114,12 +114,14 @@ impl Store {
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select id, agent, agent_version, config as "config: Json<Map<String, Value>>", assignment, label,
-                        metadata as "metadata: Json<Map<String, Value>>", webhook as "webhook: Json<Webhook>", pool, priority,
-                        on_worker_loss as "on_worker_loss!: String", max_failures, parent is not null as "is_child!",
-                        finished_at is not null as "has_ended!", context is not null as "has_overlay!"
-                       from task
-                       where session = $1 and number = $2"#,
+                    r#"select t.id, t.agent, t.agent_version, t.config as "config: Json<Map<String, Value>>", t.assignment, t.label,
+                        t.metadata as "metadata: Json<Map<String, Value>>", t.webhook as "webhook: Json<Webhook>", t.pool,
+                        t.priority, t.on_worker_loss as "on_worker_loss!: String", t.max_failures,
+                        t.parent is not null as "is_child!", t.finished_at is not null as "has_ended!",
+                        t.context is not null as "has_overlay!"
+                       from task t
+                       join session s on s.id = t.session
+                       where t.session = $1 and t.number = $2"#,
                     session.0,
                     number.0
                 )

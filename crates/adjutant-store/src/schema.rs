@@ -1,8 +1,9 @@
+use sqlx::PgPool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor, PgPool};
 
 use crate::store::connect;
+use crate::time_limits::TimeLimits;
 use crate::{Error, Result, Store};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
@@ -49,11 +50,8 @@ pub struct Migrated {
 impl Store {
     /// Migrates the database to this program's schema. Idempotent, and safe to run concurrently.
     pub async fn migrate(url: &str) -> Result<Migrated> {
-        // A migration may take longer than the database's statement_timeout.
-        let options = PgPoolOptions::new().max_connections(2).after_connect(|connection, _| {
-            Box::pin(async move { connection.execute("set statement_timeout = 0").await.map(drop) })
-        });
-        let pool = connect(url, options).await?;
+        let options = PgPoolOptions::new().max_connections(2);
+        let pool = connect(url, options, TimeLimits::MIGRATIONS).await?;
         let from = newest_applied(&pool).await?.unwrap_or(0);
         // A newer schema is kept: in a rolling deploy the old release may still run its migrate
         // step.

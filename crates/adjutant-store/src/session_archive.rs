@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, LeaseId, Refusal, SessionId};
+use adjutant_agent::{ErrorCode, Refusal, SessionId};
 
 use crate::{Result, Store};
 
@@ -19,21 +19,6 @@ impl Store {
         if archived.rows_affected() == 0 {
             return Err(Refusal::new(ErrorCode::SessionNotFound, "Session not found").into());
         }
-        Ok(())
-    }
-
-    /// Cancels the unfinished tasks of a session and deletes the session with all of its rows. Its
-    /// name may then be used again.
-    pub async fn delete_session(&self, session: SessionId) -> Result<()> {
-        let leases = self
-            .call(async |connection| {
-                sqlx::query_scalar!(r#"select delete_session_1($1) as "leases!""#, session.0)
-                    .fetch_one(connection)
-                    .await
-            })
-            .await?;
-        self.event_notifier.notify([session]);
-        self.worker_notifier.notify_lost(leases.into_iter().map(LeaseId).collect());
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ impl Store {
     /// Makes a call of the orchestrator to its session's shared context. A write that was answered
     /// is durable and visible to all later reads.
     pub async fn shared_context(&self, session: SessionId, call: &ContextCall) -> Result<Value> {
-        let body = body(call)?;
+        let body = body(call, self.context_versions)?;
         let row = self
             .call(async |connection| {
                 sqlx::query!(
@@ -33,7 +33,8 @@ impl Lease {
     /// stores its result and renews the lease, so that a write happens exactly once. A repeated
     /// call returns the stored result. A refusal is stored as a result, too.
     pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult> {
-        let (call_id, body) = (storable(call_id.to_owned()), body(call)?);
+        let body = body(call, self.store.context_versions)?;
+        let call_id = storable(call_id.to_owned());
         let row = self
             .store
             .call(async |connection| {
@@ -66,8 +67,11 @@ impl Lease {
     }
 }
 
-fn body(call: &ContextCall) -> Result<Value> {
-    serde_json::to_value(call).map_err(json_error)
+/// The call, and how many changes of each key are kept.
+fn body(call: &ContextCall, keep: i32) -> Result<Value> {
+    let mut body = serde_json::to_value(call).map_err(json_error)?;
+    body["keep"] = keep.into();
+    Ok(body)
 }
 
 fn json_error(error: serde_json::Error) -> Error {

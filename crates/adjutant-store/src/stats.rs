@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use adjutant_agent::{FailureKind, TaskState};
 use chrono::{DateTime, Utc};
@@ -160,6 +161,19 @@ impl Store {
     pub async fn fold_usage(&self) -> Result<()> {
         while self.fold_deltas().await? >= i64::from(FOLDED_AT_ONCE) {}
         Ok(())
+    }
+
+    /// Whether the first count that is not folded yet is older than this; `None` if there is none.
+    pub async fn unfolded_usage(&self, age: Duration) -> Result<Option<bool>> {
+        self.call(async |connection| {
+            sqlx::query_scalar!(
+                r#"select at < now() - make_interval(secs => $1) as "is_older!" from usage_delta limit 1"#,
+                age.as_secs_f64()
+            )
+            .fetch_optional(connection)
+            .await
+        })
+        .await
     }
 
     /// Folds minutes that are older than two days into their hours, in bounded batches.

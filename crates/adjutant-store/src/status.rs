@@ -96,7 +96,12 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select
-                        (select count(*) from task where session = $1 and parent is null) as "count!",
+                        (
+                            select count(*)
+                            from session s
+                            join task t on t.session = s.id
+                            where s.id = $1 and t.parent is null
+                        ) as "count!",
                         (
                             select coalesce(jsonb_agg(
                                 to_jsonb(v) #- '{details, result}' order by v.last_activity_at desc, v.number

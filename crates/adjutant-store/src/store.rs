@@ -10,6 +10,7 @@ use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
 use crate::spawn_concurrent::ConcurrentSpawn;
+use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
 use crate::{Result, Spawned, TenantLimits, schema};
 
@@ -21,6 +22,9 @@ const PING_AFTER: Duration = Duration::from_secs(1);
 
 /// The most concurrent calls of [`Store::for_reads`]. They are opened when they are needed.
 const READERS: u32 = 12;
+
+/// How many changes of each key of a shared context are kept.
+pub const DEFAULT_CONTEXT_VERSIONS: i32 = 100;
 
 /// Limits for the connections of one [`Store`].
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +48,7 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
+    pub(crate) context_versions: i32,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -77,7 +82,8 @@ impl Store {
     ) -> Result<Self> {
         // Two more connections for the statements that do not go through `call`.
         let most = connections.max + READERS + 2;
-        let pool = connect(url, PgPoolOptions::new().max_connections(most)).await?;
+        let pool = PgPoolOptions::new().max_connections(most);
+        let pool = connect(url, pool, TimeLimits::MAINTENANCE).await?;
         schema::check(&pool).await?;
         let readers = Connections { max: READERS, ..connections };
         let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
@@ -87,6 +93,7 @@ impl Store {
             worker_notifier: WorkerNotifier::new(connections.clone()),
             event_notifier: EventNotifier::new(connections.clone()),
             limits: TenantLimits::default(),
+            context_versions: DEFAULT_CONTEXT_VERSIONS,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
@@ -100,6 +107,11 @@ impl Store {
     /// cost nothing.
     pub fn with_limits(&self, limits: TenantLimits) -> Self {
         Self { limits, ..self.clone() }
+    }
+
+    /// A store that keeps so many changes of each key in the history of shared contexts.
+    pub fn with_context_versions(&self, context_versions: i32) -> Self {
+        Self { context_versions, ..self.clone() }
     }
 
     /// A store for queries that may be slow, like statistics and searches: it has connections of
@@ -127,20 +139,23 @@ impl Store {
     }
 }
 
-pub(crate) async fn connect(url: &str, pool: PgPoolOptions) -> Result<PgPool> {
+/// Opens a pool whose connections have these limits.
+pub(crate) async fn connect(url: &str, pool: PgPoolOptions, limits: TimeLimits) -> Result<PgPool> {
     let options = options(url)?;
     // A single connection first: the pool would retry until its timeout, and then report only that.
     timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await?.close().await?;
-    let pool = pool.acquire_timeout(CONNECT_TIMEOUT).test_before_acquire(false).before_acquire(
-        |connection, about| {
+    let pool = pool
+        .acquire_timeout(CONNECT_TIMEOUT)
+        .after_connect(move |connection, _| Box::pin(limits.set(connection)))
+        .test_before_acquire(false)
+        .before_acquire(|connection, about| {
             Box::pin(async move {
                 if about.idle_for > PING_AFTER {
                     connection.ping().await?;
                 }
                 Ok(true)
             })
-        },
-    );
+        });
     Ok(pool.connect_with(options).await?)
 }
 

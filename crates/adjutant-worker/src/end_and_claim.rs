@@ -3,6 +3,7 @@
 //! While one call is under way the next batch of ends accumulates; the loop never waits for a batch
 //! to fill. A second concurrent call would make both batches smaller and cost more than it gains.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,12 @@ use crate::worker_state::{Ended, WorkerState, Written, backoff};
 
 /// A larger batch would lock many sessions for long.
 const BATCH: usize = 50;
+
+/// The most endings of busy sessions in a batch, so that there is room for others.
+const MAX_BUSY: usize = BATCH / 2;
+
+/// The longest pause between two tries to write the ends of sessions that others hold.
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 /// The loop.
 pub(crate) struct EndAndClaim {
@@ -35,27 +42,36 @@ impl EndAndClaim {
     pub(crate) async fn run(mut self) {
         let (mut endings, mut claims) = (self.endings, self.claims.take());
         let calls = &self.calls;
-        let mut batch = Vec::new();
+        // Endings of sessions that other transactions held, and the pause before they are written
+        // again. New endings do not wait for it.
+        let mut busy = VecDeque::new();
+        let mut pause = Duration::ZERO;
         let mut pauses = backoff();
         loop {
-            // Endings that are left over are written again at once.
-            if batch.is_empty() {
-                tokio::select! {
-                    biased;
-                    () = calls.state.draining.cancelled(), if claims.is_some() => {
-                        claims = None;
-                        continue;
-                    }
-                    _ = endings.recv_many(&mut batch, BATCH) => {}
-                    () = calls.state.wake.notified() => {}
+            let mut batch = Vec::new();
+            tokio::select! {
+                biased;
+                () = calls.state.draining.cancelled(), if claims.is_some() => {
+                    claims = None;
+                    continue;
                 }
+                _ = endings.recv_many(&mut batch, BATCH - MAX_BUSY) => {}
+                () = calls.state.wake.notified() => {}
+                () = tokio::time::sleep(pause), if !busy.is_empty() => {}
             }
             if calls.state.draining.is_cancelled() {
                 claims = None;
             }
+            batch.extend(busy.drain(..busy.len().min(MAX_BUSY)));
             fill(&mut endings, &mut batch).await;
-            let (busy, claimed) = calls.run_once(batch, claims.as_ref()).await;
-            batch = busy;
+            let written = batch.len();
+            let (left, claimed) = calls.run_once(batch, claims.as_ref()).await;
+            pause = match left.len() {
+                0 => Duration::ZERO,
+                left if left < written => Duration::ZERO,
+                _ => (pause * 2).clamp(Duration::from_millis(10), MAX_PAUSE),
+            };
+            busy.extend(left);
             match claimed {
                 Ok(()) => pauses = backoff(),
                 Err(error) => claim_later(&calls.state, &error, pauses.next().unwrap_or_default()),

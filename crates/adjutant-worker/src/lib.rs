@@ -39,6 +39,7 @@ mod answer_draft;
 mod attempt;
 mod backend;
 mod claim;
+mod delete_rows;
 mod end;
 mod end_and_claim;
 pub mod fault;

@@ -77,6 +77,9 @@ async fn act_on(state: &Arc<WorkerState>, found: PollResult) {
     if found.delivers {
         state.store.wake_deliverer();
     }
+    if found.deletes {
+        state.deletes.notify_one();
+    }
     if found.expired {
         sweep(state).await;
     }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
+
 use crate::WebhookSettings;
 
 /// The settings of a worker.
@@ -17,6 +19,8 @@ pub struct Settings {
     pub lease: Duration,
     /// The longest time that a task may run, over all its attempts.
     pub time_limit: Option<Duration>,
+    /// How many changes of each key of a shared context are kept.
+    pub context_versions: i32,
     pub webhooks: WebhookSettings,
 }
 
@@ -31,6 +35,7 @@ impl Settings {
             concurrency: 10,
             lease: Duration::from_secs(30),
             time_limit: None,
+            context_versions: DEFAULT_CONTEXT_VERSIONS,
             webhooks: WebhookSettings::default(),
         }
     }

@@ -15,7 +15,8 @@ use crate::end_and_claim::{Calls, EndAndClaim};
 use crate::lease_table::LeaseTable;
 use crate::worker_state::WorkerState;
 use crate::{
-    Handler, Settings, backend, listen, poll, renew, start_events, store_drafts, webhooks,
+    Handler, Settings, backend, delete_rows, listen, poll, renew, start_events, store_drafts,
+    webhooks,
 };
 
 /// Timeout of a database call. A lease has to be longer.
@@ -43,7 +44,9 @@ impl Worker {
     /// Registers the worker in the database and starts its loops.
     pub async fn start(settings: Settings, handler: impl Handler) -> Result<Self, Error> {
         let connections = Connections { max: settings.connections(), call_timeout: CALL_TIMEOUT };
-        let store = Store::open_with(&settings.database_url, connections).await?;
+        let store = Store::open_with(&settings.database_url, connections)
+            .await?
+            .with_context_versions(settings.context_versions);
         let connection = Store::open_without_ping(
             &settings.database_url,
             settings.renew_every().min(CALL_TIMEOUT),
@@ -69,6 +72,7 @@ impl Worker {
             wake: Notify::new(),
             claimed: Notify::new(),
             poll_now: Notify::new(),
+            deletes: Notify::new(),
             claiming: RwLock::new(()),
             draining: CancellationToken::new(),
             abort_handlers: CancellationToken::new(),
@@ -92,6 +96,7 @@ impl Worker {
             spawn(listen::run(state.clone())),
             spawn(store_drafts::run(state.clone())),
             spawn(start_events::run(state.clone())),
+            spawn(delete_rows::run(state.clone())),
         ];
         let running = tokio::spawn(backend::run_claims(state.clone(), Arc::new(handler), to_run));
         let delivering = spawn(webhooks::deliver(state.clone()));

@@ -26,6 +26,8 @@ pub(crate) struct WorkerState {
     pub(crate) claimed: Notify,
     /// Wakes `poll` before its pause is over.
     pub(crate) poll_now: Notify,
+    /// Wakes `delete_rows`: deleted sessions have rows left.
+    pub(crate) deletes: Notify,
     /// A claim holds the read lock until its leases are in the table. A poll takes the write lock,
     /// so that it does not report leases of a claim under way as unknown to this worker.
     pub(crate) claiming: RwLock<()>,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::test_server::TestServer;
-use crate::support::world::World;
+use crate::support::world::{World, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_limited_tenant_gets_a_retry_after() {
@@ -132,4 +132,19 @@ async fn slow_reads_of_one_key_delay_nothing_else() {
     let count = |status| answers.iter().filter(|answer| answer.status == status).count();
     assert_eq!((count(200), count(429)), (8, 8));
     server.request("GET", "/v1/stats", &[&reader], "").await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_is_folded_by_servers_while_no_worker_does() {
+    let world = World::new().await;
+    let server = TestServer::on(&world);
+    server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
+    let spawn = r#"{"action": "spawn", "agent": "researcher", "task": "x"}"#;
+    server.post("/v1/sessions/s/tools/subagent", spawn).await.ok(200);
+    assert!(world.count("select count(*) from usage_delta").await > 0, "only stale ones");
+    let stale = sqlx::query("update usage_delta set at = now() - interval '1 minute'");
+    stale.execute(&world.sql).await.unwrap();
+    until("they are folded", async || world.count("select count(*) from usage_delta").await == 0)
+        .await;
+    assert_eq!(world.count("select unfinished from tenant_backlog").await, 1);
 }

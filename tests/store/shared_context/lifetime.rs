@@ -26,6 +26,7 @@ async fn sc_12_entries_outlive_tasks_and_processes_and_end_with_the_session() {
     let entry = super::context(&json!({"action": "read", "key": "a"}));
     assert_eq!(reopened.shared_context(session, &entry).await.unwrap()["value"], "kept");
     reopened.delete_session(session).await.unwrap();
+    while reopened.delete_batch().await.unwrap() {}
     assert_refused(reopened.shared_context(session, &entry).await, ErrorCode::SessionNotFound);
     assert_eq!(world.count("select count(*) from context_entry").await, 0);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::store::shared_context::{context, list_keys, read, task_call, write};
 use crate::support::world::{World, assert_lost, assert_refused, turn};
 
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 16] = [
     "session",
     "task",
     "turn",
@@ -22,6 +22,9 @@ const TABLES: [&str; 13] = [
     "context_entry",
     "context_history",
     "context_snapshot",
+    "webhook_delivery",
+    "agent",
+    "deleted_session",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +186,7 @@ async fn a_deleted_session_leaves_nothing_and_takes_its_leases_back() {
         .await
         .unwrap();
     claim.lease.spawn(&[crate::support::world::task()], None).await.unwrap();
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     assert_lost(claim.lease.checkpoint(&turn("late")).await);
     assert_lost(claim.lease.complete("late".to_owned(), None).write().await);
     assert!(worker.claim(10).await.unwrap().is_empty());

@@ -63,7 +63,7 @@ async fn however_a_task_ends_its_overlay_ends_with_it() {
     assert_eq!(overlay_rows(&world).await, 0, "lost for good");
 
     world.spawn_one(session, with_snapshot()).await;
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     assert_eq!(overlay_rows(&world).await, 0, "deleted with its session");
     world.assert_sound().await;
 }

@@ -229,7 +229,7 @@ async fn a_deleted_session_takes_its_deliveries_with_it() {
     let spawned = world.spawn(session, 2).await;
     world.store.cancel(spawned[0].id).await.unwrap();
     assert_eq!(world.count("select count(*) from webhook_delivery").await, 1);
-    world.store.delete_session(session).await.unwrap();
+    world.delete(session).await;
     assert_eq!(world.count("select count(*) from webhook_delivery").await, 0);
 }
 

@@ -167,8 +167,8 @@ proptest! {
         let turns: Vec<_> = results
             .iter()
             .map(|bytes| {
-                let asked = says("Looking.").calling(&ids[..bytes.len()]);
-                bytes.iter().zip(ids).fold(asked, |turn, (bytes, id)| turn.with_result(id, "x".repeat(*bytes)))
+                let calls = says("Looking.").calling(&ids[..bytes.len()]);
+                bytes.iter().zip(ids).fold(calls, |turn, (bytes, id)| turn.with_result(id, "x".repeat(*bytes)))
             })
             .collect();
         let lengths = lengths(Some(WINDOW), &turns);

@@ -112,7 +112,7 @@ fn only_where_the_operator_allows_it_a_definition_delegates_and_nobody_inherits_
 
 #[test]
 fn turns_above_the_ceiling_become_the_ceiling() {
-    for (asked, ceiling, turns) in [
+    for (requested, ceiling, turns) in [
         (Some(1), 25, 1),
         (Some(25), 25, 25),
         (Some(100), 25, 25),
@@ -121,8 +121,8 @@ fn turns_above_the_ceiling_become_the_ceiling() {
         (None, 5, 5),
     ] {
         let limits = DefinitionLimits { max_turns: ceiling, ..DefinitionLimits::default() };
-        let definition = AgentDraft { max_turns: asked, ..draft() }.check(&limits).unwrap();
-        assert_eq!(definition.config.max_turns, turns, "{asked:?} of {ceiling}");
+        let definition = AgentDraft { max_turns: requested, ..draft() }.check(&limits).unwrap();
+        assert_eq!(definition.config.max_turns, turns, "{requested:?} of {ceiling}");
     }
 }
 

@@ -8,10 +8,10 @@ use super::*;
 use crate::test_turns::says;
 use crate::{ContextWindow, Message, ToolResult};
 
-/// How a loop went: what was asked, in order, and how it ended.
+/// How a loop went: its requests, in order, and how it ended.
 #[derive(Debug, PartialEq)]
 struct Course {
-    asked: Vec<(TurnKind, String)>,
+    requests: Vec<(TurnKind, String)>,
     outcome: Outcome,
 }
 
@@ -39,20 +39,20 @@ impl Fate {
     }
 }
 
-/// Drives a loop as a worker does: it performs what `next` says, stores it, and asks again; the
+/// Drives a loop as a worker does: it performs what `next` says, stores it, and calls `next` again; the
 /// script's answer depends only on how many are stored.
 fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -> Course {
     let mut turns: Vec<StoredTurn> = Vec::new();
-    let mut asked = Vec::new();
+    let mut requests = Vec::new();
     let mut attempt = 1;
     loop {
         let stored = match next(conversation, &turns, attempt) {
-            Next::Finish(outcome) => return Course { asked, outcome },
+            Next::Finish(outcome) => return Course { requests, outcome },
             Next::CallModel { kind, request } => {
                 check_form(conversation, &request);
                 let lost = fate.dies();
                 if !lost {
-                    asked.push((kind, format!("{request:?}")));
+                    requests.push((kind, format!("{request:?}")));
                     let scripted = script[turns.len() % script.len()].clone();
                     let number = i32::try_from(turns.len()).unwrap() + 1;
                     turns.push(StoredTurn { number, attempt, ..scripted }.of_kind(kind));
@@ -75,7 +75,7 @@ fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -
             attempt += 1;
         }
         let most = usize::try_from(conversation.agent.max_turns).unwrap() + 2;
-        assert!(asked.len() <= most, "{} calls, {most} allowed", asked.len());
+        assert!(requests.len() <= most, "{} calls, {most} allowed", requests.len());
     }
 }
 
@@ -165,11 +165,11 @@ proptest! {
     fn a_loop_asks_for_turns_then_once_more_then_for_a_summary(script in answers(), agent in agents()) {
         let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false };
         let course = run(&conversation, &script, Fate::kind());
-        let count = |kind| course.asked.iter().filter(|(asked, _)| *asked == kind).count();
+        let count = |kind| course.requests.iter().filter(|(requested, _)| *requested == kind).count();
         prop_assert!(count(TurnKind::Turn) <= usize::try_from(agent.max_turns).unwrap());
         prop_assert!(count(TurnKind::AskAgain) <= 1);
-        let summed = course.asked.iter().position(|(kind, _)| *kind == TurnKind::Summary);
-        prop_assert!(summed.is_none_or(|place| place + 1 == course.asked.len()));
+        let summed = course.requests.iter().position(|(kind, _)| *kind == TurnKind::Summary);
+        prop_assert!(summed.is_none_or(|place| place + 1 == course.requests.len()));
         match course.outcome {
             Outcome::Completed { result, .. } => prop_assert!(!is_empty(&result)),
             Outcome::Failed { partial_result, .. } => prop_assert!(partial_result.is_none_or(|text| !is_empty(&text))),

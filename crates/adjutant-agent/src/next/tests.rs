@@ -78,15 +78,15 @@ fn an_answer_without_calls_is_the_result() {
 #[test]
 fn all_calls_of_an_answer_need_a_result_before_the_next_call() {
     let agent = agent();
-    let asked = says("Looking.").calling(&["a", "b"]);
+    let calls = says("Looking.").calling(&["a", "b"]);
     let ids = |turns: &[StoredTurn]| {
         let calls = calls_of(&agent, turns, 1);
         calls.iter().map(|pending| pending.call.id.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(ids(std::slice::from_ref(&asked)), ["a", "b"]);
-    assert_eq!(ids(&[asked.clone().with_result("b", "2")]), ["a"]);
+    assert_eq!(ids(std::slice::from_ref(&calls)), ["a", "b"]);
+    assert_eq!(ids(&[calls.clone().with_result("b", "2")]), ["a"]);
 
-    let done = [asked.with_result("b", "2").with_result("a", "1")];
+    let done = [calls.with_result("b", "2").with_result("a", "1")];
     let request = request_of(&agent, &done, TurnKind::Turn);
     let [Message::User(_), Message::Assistant(answer), Message::ToolResults(outputs)] =
         &request.messages[..]
@@ -223,7 +223,7 @@ fn an_answer_to_the_second_asking_goes_on_like_any_other() {
     assert_eq!(
         outcome_of(&agent, &[says(""), looked, says("")]),
         fails(FailureKind::EmptyResult, prompts::EMPTY_RESULT, None),
-        "there is only one second asking"
+        "there is only one second request"
     );
 }
 
@@ -286,9 +286,9 @@ fn an_envelope_gives_result_and_summary() {
     let cut = [says(start).stopped(StopReason::MaxTokens), says(end)];
     assert_eq!(outcome_of(&agent(), &cut), completes("Long.", Some("Short.")));
 
-    let asked = |summary| [says(text), says(summary).of_kind(TurnKind::Summary)];
-    assert_eq!(outcome_of(&with_summary(), &asked("Asked.")), completes("Long.", Some("Asked.")));
-    assert_eq!(outcome_of(&with_summary(), &asked("")), completes("Long.", Some("Short.")));
+    let answers = |summary| [says(text), says(summary).of_kind(TurnKind::Summary)];
+    assert_eq!(outcome_of(&with_summary(), &answers("Asked.")), completes("Long.", Some("Asked.")));
+    assert_eq!(outcome_of(&with_summary(), &answers("")), completes("Long.", Some("Short.")));
 }
 
 #[test]

@@ -54,6 +54,15 @@ impl Implementation for Tools {
         matches!(call, Call::Subagent(new) if !new.background)
     }
 
+    fn start_waits(call: &Call) -> bool {
+        let timeout = match call {
+            Call::Result(call::ResultCall { timeout, .. })
+            | Call::Wait(call::Wait { timeout, .. }) => timeout,
+            Call::Subagent(_) | Call::Status(_) | Call::Cancel(_) => return false,
+        };
+        timeout.is_none_or(|timeout| !timeout.is_zero())
+    }
+
     fn polls_status(call: &Call) -> bool {
         matches!(call, Call::Status(_))
     }

@@ -63,6 +63,10 @@ impl Implementation for Tools {
         call.polls_status()
     }
 
+    fn start_waits(call: &ParsedRequest) -> bool {
+        call.as_wait().is_some_and(|wait| !wait.timeout.is_zero())
+    }
+
     async fn start(
         context: &Context<'_>,
         session: &SessionRef<'_>,

@@ -7,7 +7,7 @@ use adjutant_script::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{Event, asking, play, user};
+use crate::client::{Event, play, request, user};
 
 const USAGE: Usage =
     Usage { input_tokens: 100, output_tokens: 7, cache_read_tokens: 60, cache_write_tokens: 10 };
@@ -34,7 +34,7 @@ async fn a_message_comes_whole_with_thinking_text_calls_and_usage() {
         .with_usage(USAGE);
     let (server, client) = play(Script::new().answer(answer)).await;
     let answer: Value =
-        client.send(Anthropic, &asking(json!([user("http://x")]))).await.json().await.unwrap();
+        client.send(Anthropic, &request(json!([user("http://x")]))).await.json().await.unwrap();
     assert_eq!((&answer["type"], &answer["role"]), (&json!("message"), &json!("assistant")));
     assert_eq!(answer["stop_reason"], "tool_use");
     let content = answer["content"].as_array().unwrap();
@@ -55,7 +55,7 @@ async fn a_message_comes_whole_with_thinking_text_calls_and_usage() {
 async fn a_text_streams_as_the_named_events_of_the_wire() {
     let answer = text("Hello there").chunks(6, Duration::ZERO).with_usage(USAGE);
     let (server, client) = play(Script::new().answer(answer)).await;
-    let events = client.stream(Anthropic, asking(json!([user("x")]))).await;
+    let events = client.stream(Anthropic, request(json!([user("x")]))).await;
     assert_eq!(
         names(&events),
         [
@@ -88,7 +88,7 @@ async fn thinking_and_tool_calls_stream_in_blocks_of_their_own() {
         .and_call("now", json!({}))
         .chunks(7, Duration::ZERO);
     let (server, client) = play(Script::new().answer(answer)).await;
-    let events = client.stream(Anthropic, asking(json!([user("x")]))).await;
+    let events = client.stream(Anthropic, request(json!([user("x")]))).await;
     let starts: Vec<Value> = events
         .iter()
         .filter(|event| event.name == "content_block_start")
@@ -115,20 +115,20 @@ async fn malformed_arguments_refusals_cut_off_and_empty_answers_are_in_the_wires
         .on(When::assignment("nothing"))
         .answer(empty());
     let (server, client) = play(script).await;
-    let ask = async |word: &str| -> Value {
-        client.send(Anthropic, &asking(json!([user(word)]))).await.json().await.unwrap()
+    let call = async |word: &str| -> Value {
+        client.send(Anthropic, &request(json!([user(word)]))).await.json().await.unwrap()
     };
-    assert_eq!(ask("raw").await["content"][0]["input"], "{not json");
-    let refused = ask("refuse").await;
+    assert_eq!(call("raw").await["content"][0]["input"], "{not json");
+    let refused = call("refuse").await;
     assert_eq!(
         (&refused["stop_reason"], &refused["content"][0]["text"]),
         (&json!("refusal"), &json!("I will not."))
     );
-    assert_eq!(ask("long").await["stop_reason"], "max_tokens");
-    let nothing = ask("nothing").await;
+    assert_eq!(call("long").await["stop_reason"], "max_tokens");
+    let nothing = call("nothing").await;
     assert_eq!((&nothing["content"], &nothing["stop_reason"]), (&json!([]), &json!("end_turn")));
 
-    let stream = async |word: &str| client.stream(Anthropic, asking(json!([user(word)]))).await;
+    let stream = async |word: &str| client.stream(Anthropic, request(json!([user(word)]))).await;
     assert_eq!(joined(&stream("raw").await, 0, "partial_json"), "{not json");
     assert_eq!(names(&stream("nothing").await), ["message_start", "message_delta", "message_stop"]);
     let events = stream("refuse").await;

@@ -3,10 +3,10 @@
 use adjutant_script::{Script, When, Wire, status, text};
 use serde_json::{Value, json};
 
-use crate::client::{Client, WIRES, asking, assistant, play, user};
+use crate::client::{Client, WIRES, assistant, play, request, user};
 
 async fn status_of(client: &Client, messages: Value) -> u16 {
-    client.send(Wire::OpenAi, &asking(messages)).await.status().as_u16()
+    client.send(Wire::OpenAi, &request(messages)).await.status().as_u16()
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn the_first_rule_that_fits_answers() {
     }
     let cook = json!([{"role": "system", "content": "You are a cook."}, user("x")]);
     assert_eq!(client.say(Wire::OpenAi, cook).await, "by the system prompt");
-    let mut cook = asking(json!([user("x")]));
+    let mut cook = request(json!([user("x")]));
     cook["system"] = json!([{"type": "text", "text": "You are a cook."}]);
     assert!(
         client
@@ -103,7 +103,7 @@ async fn ids_of_calls_are_the_same_each_time_a_turn_is_asked_for_and_differ_betw
     let (server, client) = play(Script::new().then(call()).then(call())).await;
     let id = async |messages: Value| {
         let answer: Value =
-            client.send(Wire::OpenAi, &asking(messages)).await.json().await.unwrap();
+            client.send(Wire::OpenAi, &request(messages)).await.json().await.unwrap();
         answer["choices"][0]["message"]["tool_calls"][0]["id"].as_str().unwrap().to_owned()
     };
     let first = id(json!([user("x")])).await;

@@ -17,7 +17,7 @@ pub async fn play(script: Script) -> (ScriptServer, Client) {
 }
 
 /// Both wires take this, with what each of them needs besides.
-pub fn asking(messages: Value) -> Value {
+pub fn request(messages: Value) -> Value {
     json!({"model": "m", "max_tokens": 100, "messages": messages})
 }
 
@@ -59,7 +59,7 @@ impl Client {
 
     /// The answer's text, or the error's message.
     pub async fn say(&self, wire: Wire, messages: Value) -> String {
-        let answer: Value = self.send(wire, &asking(messages)).await.json().await.unwrap();
+        let answer: Value = self.send(wire, &request(messages)).await.json().await.unwrap();
         let text = match wire {
             Wire::OpenAi => &answer["choices"][0]["message"]["content"],
             Wire::Anthropic => &answer["content"][0]["text"],

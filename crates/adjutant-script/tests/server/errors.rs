@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use adjutant_script::{Script, Wire, status};
 use serde_json::{Value, json};
 
-use crate::client::{WIRES, asking, play, user};
+use crate::client::{WIRES, play, request, user};
 
 #[tokio::test]
 async fn an_error_has_the_vendors_form_streaming_or_not() {
@@ -18,7 +18,7 @@ async fn an_error_has_the_vendors_form_streaming_or_not() {
     ] {
         let (server, client) = play(Script::new().answer(status(code))).await;
         for (wire, stream) in WIRES.into_iter().flat_map(|wire| [(wire, false), (wire, true)]) {
-            let mut body = asking(json!([user("x")]));
+            let mut body = request(json!([user("x")]));
             body["stream"] = stream.into();
             let response = client.send(wire, &body).await;
             assert_eq!(response.status(), code);
@@ -46,12 +46,12 @@ async fn an_error_may_say_what_it_likes() {
         .then(status(502).with_body("<html>Bad gateway</html>"));
     let (server, client) = play(script).await;
     for wire in WIRES {
-        let response = client.send(wire, &asking(json!([user("x")]))).await;
+        let response = client.send(wire, &request(json!([user("x")]))).await;
         assert_eq!(response.headers()["x-why"], "because");
         let error: Value = response.json().await.unwrap();
         assert_eq!(error["error"]["type"], "billing_error");
         assert_eq!(error["error"]["message"], "No money.");
-        let turn_2 = asking(json!([user("x"), {"role": "assistant", "content": "y"}, user("z")]));
+        let turn_2 = request(json!([user("x"), {"role": "assistant", "content": "y"}, user("z")]));
         let response = client.send(wire, &turn_2).await;
         assert_eq!(response.text().await.unwrap(), "<html>Bad gateway</html>");
     }
@@ -68,7 +68,7 @@ async fn times_to_come_back_are_seconds_dates_and_resets() {
     let (server, client) = play(script).await;
     let begun = SystemTime::now();
     for wire in WIRES {
-        let body = asking(json!([user(&format!("on {wire:?}"))]));
+        let body = request(json!([user(&format!("on {wire:?}"))]));
         let headers = client.send(wire, &body).await.headers().clone();
         assert_eq!(headers["retry-after"], "3");
 

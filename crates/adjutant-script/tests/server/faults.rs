@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use adjutant_script::{Fault, Script, ScriptServer, Wire, fault, text};
 use serde_json::{Value, json};
 
-use crate::client::{Client, WIRES, asking, play, read_stream, user};
+use crate::client::{Client, WIRES, play, read_stream, request, user};
 
 const WORDS: &str = "These are quite a few words, so that there is a middle to them, and an end.";
 
@@ -14,7 +14,7 @@ async fn failing(fault: Fault) -> (ScriptServer, Client) {
 }
 
 fn streaming() -> Value {
-    let mut body = asking(json!([user("x")]));
+    let mut body = request(json!([user("x")]));
     body["stream"] = true.into();
     body
 }
@@ -23,7 +23,7 @@ fn streaming() -> Value {
 async fn a_connection_dropped_before_the_headers_is_no_answer() {
     let (server, client) = failing(Fault::DropBeforeHeaders).await;
     for wire in WIRES {
-        for body in [asking(json!([user("x")])), streaming()] {
+        for body in [request(json!([user("x")])), streaming()] {
             let error = client.request(wire, &body).send().await.unwrap_err();
             assert!(error.is_request(), "{error:?}");
         }
@@ -40,7 +40,7 @@ async fn a_connection_dropped_before_the_headers_is_no_answer() {
 async fn a_connection_dropped_half_way_leaves_half_an_answer() {
     let (server, client) = failing(Fault::DropHalfway).await;
     for wire in WIRES {
-        let response = client.send(wire, &asking(json!([user("x")]))).await;
+        let response = client.send(wire, &request(json!([user("x")]))).await;
         assert_eq!(response.status(), 200);
         assert!(response.content_length().unwrap() > 100, "the length of all of it");
         assert!(response.text().await.is_err());
@@ -57,7 +57,7 @@ async fn a_connection_dropped_half_way_leaves_half_an_answer() {
 async fn an_answer_that_ends_half_way_ends_well_for_http() {
     let (_server, client) = failing(Fault::EndHalfway).await;
     for wire in WIRES {
-        let body = client.send(wire, &asking(json!([user("x")]))).await.text().await.unwrap();
+        let body = client.send(wire, &request(json!([user("x")]))).await.text().await.unwrap();
         assert!(serde_json::from_str::<Value>(&body).unwrap_err().is_eof());
         let (events, rest, end) = read_stream(client.send(wire, &streaming()).await).await;
         end.unwrap();
@@ -71,7 +71,7 @@ async fn an_answer_that_ends_half_way_ends_well_for_http() {
 async fn half_of_a_json_value_is_all_that_comes() {
     let (_server, client) = failing(Fault::HalfJson).await;
     for wire in WIRES {
-        let body = client.send(wire, &asking(json!([user("x")]))).await.text().await.unwrap();
+        let body = client.send(wire, &request(json!([user("x")]))).await.text().await.unwrap();
         assert!(serde_json::from_str::<Value>(&body).unwrap_err().is_eof());
         let (_, rest, end) = read_stream(client.send(wire, &streaming()).await).await;
         end.unwrap();
@@ -83,7 +83,7 @@ async fn half_of_a_json_value_is_all_that_comes() {
 async fn malformed_json_is_in_an_answer_that_is_otherwise_whole() {
     let (_server, client) = failing(Fault::MalformedJson).await;
     for wire in WIRES {
-        let body = client.send(wire, &asking(json!([user("x")]))).await.text().await.unwrap();
+        let body = client.send(wire, &request(json!([user("x")]))).await.text().await.unwrap();
         assert!(serde_json::from_str::<Value>(&body).unwrap_err().is_syntax());
         let (events, _, end) = read_stream(client.send(wire, &streaming()).await).await;
         end.unwrap();
@@ -116,7 +116,7 @@ async fn an_error_in_the_middle_of_a_stream_is_its_last_event() {
                 assert_eq!(error["error"]["type"], "overloaded_error");
             }
         }
-        let response = client.send(wire, &asking(json!([user("x")]))).await;
+        let response = client.send(wire, &request(json!([user("x")]))).await;
         assert!(response.status().is_server_error(), "without a stream there is no middle");
     }
 }
@@ -157,10 +157,10 @@ async fn delays_come_before_the_first_byte_in_the_middle_and_between_chunks() {
     for (turn, least) in [(1, delay), (2, delay), (3, delay * 5)] {
         for wire in WIRES {
             let begun = Instant::now();
-            client.stream(wire, asking(messages.clone().into())).await;
+            client.stream(wire, request(messages.clone().into())).await;
             assert!(begun.elapsed() >= least, "turn {turn} took {:?}", begun.elapsed());
             let begun = Instant::now();
-            client.send(wire, &asking(messages.clone().into())).await.bytes().await.unwrap();
+            client.send(wire, &request(messages.clone().into())).await.bytes().await.unwrap();
             assert!(begun.elapsed() >= delay, "turn {turn} took {:?}", begun.elapsed());
         }
         messages.extend([crate::client::assistant("x"), user("go on")]);

@@ -1,4 +1,4 @@
-//! The scripted model, asked as a client asks: over HTTP, in the vendors' words.
+//! Tests the scripted model over HTTP, with the requests that clients of the vendors send.
 #![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
 mod client;

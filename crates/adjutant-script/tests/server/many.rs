@@ -6,7 +6,7 @@ use adjutant_script::{Keep, Options, Script, ScriptServer, Wire, text};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::client::{Client, WIRES, asking, assistant, user};
+use crate::client::{Client, WIRES, assistant, request, user};
 
 #[tokio::test]
 async fn two_hundred_conversations_at_once_each_get_their_own_answers() {
@@ -24,7 +24,7 @@ async fn two_hundred_conversations_at_once_each_get_their_own_answers() {
             let (wire, name) = (WIRES[n % 2], format!("loop {n}."));
             assert_eq!(client.say(wire, json!([user(&name)])).await, format!("first of {name}"));
             let messages = json!([user(&name), assistant("x"), user(&format!("word {n}"))]);
-            let events = client.stream(wire, asking(messages)).await;
+            let events = client.stream(wire, request(messages)).await;
             let said: String = events
                 .iter()
                 .filter(|event| event.data != "[DONE]")

@@ -7,7 +7,7 @@ use adjutant_script::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{Event, asking, play, user};
+use crate::client::{Event, play, request, user};
 
 const USAGE: Usage =
     Usage { input_tokens: 100, output_tokens: 7, cache_read_tokens: 60, cache_write_tokens: 10 };
@@ -33,7 +33,7 @@ async fn a_text_comes_whole_with_its_usage() {
     let (server, client) =
         play(Script::new().answer(text("Hello {assignment}").with_usage(USAGE))).await;
     let answer: Value =
-        client.send(OpenAi, &asking(json!([user("you")]))).await.json().await.unwrap();
+        client.send(OpenAi, &request(json!([user("you")]))).await.json().await.unwrap();
     assert_eq!(answer["object"], "chat.completion");
     assert_eq!(answer["model"], "m");
     let choice = &answer["choices"][0];
@@ -54,7 +54,7 @@ async fn a_text_comes_whole_with_its_usage() {
 async fn a_text_streams_in_chunks_and_ends_with_done() {
     let answer = text("Grüße an alle").chunks(4, Duration::ZERO).with_usage(USAGE);
     let (server, client) = play(Script::new().answer(answer)).await;
-    let events = client.stream(OpenAi, asking(json!([user("x")]))).await;
+    let events = client.stream(OpenAi, request(json!([user("x")]))).await;
     assert_eq!(deltas(&events, "content"), ["Grüß", "e an", " all", "e"]);
     assert_eq!(events[0].json()["choices"][0]["delta"]["role"], "assistant");
     assert_eq!(events[0].json()["object"], "chat.completion.chunk");
@@ -67,7 +67,7 @@ async fn a_text_streams_in_chunks_and_ends_with_done() {
 #[tokio::test]
 async fn usage_streams_in_a_chunk_without_choices_if_asked_for() {
     let (server, client) = play(Script::new().answer(text("x").with_usage(USAGE))).await;
-    let mut body = asking(json!([user("x")]));
+    let mut body = request(json!([user("x")]));
     body["stream_options"] = json!({"include_usage": true});
     let events = client.stream(OpenAi, body).await;
     let last = events[events.len() - 2].json();
@@ -85,7 +85,7 @@ async fn tool_calls_come_with_text_ids_and_arguments() {
         .and_call("no_such_tool", json!({}));
     let (server, client) = play(Script::new().answer(answer)).await;
     let answer: Value =
-        client.send(OpenAi, &asking(json!([user("http://x")]))).await.json().await.unwrap();
+        client.send(OpenAi, &request(json!([user("http://x")]))).await.json().await.unwrap();
     let message = &answer["choices"][0]["message"];
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(message["content"], "Both.");
@@ -111,7 +111,7 @@ async fn tool_calls_stream_by_index_and_fragment() {
         })
         .chunks(5, Duration::ZERO);
     let (server, client) = play(Script::new().answer(answer)).await;
-    let events = client.stream(OpenAi, asking(json!([user("x")]))).await;
+    let events = client.stream(OpenAi, request(json!([user("x")]))).await;
     assert_eq!(events[0].json()["choices"][0]["delta"]["content"], Value::Null);
     let mut calls = vec![(String::new(), String::new(), String::new()); 2];
     for event in events.iter().filter(|event| event.data != "[DONE]") {
@@ -146,31 +146,31 @@ async fn malformed_arguments_refusals_cut_off_and_empty_answers_are_in_the_wires
         .on(When::assignment("nothing"))
         .answer(empty());
     let (server, client) = play(script).await;
-    let ask = async |word: &str| -> Value {
+    let call = async |word: &str| -> Value {
         let answer: Value =
-            client.send(OpenAi, &asking(json!([user(word)]))).await.json().await.unwrap();
+            client.send(OpenAi, &request(json!([user(word)]))).await.json().await.unwrap();
         answer["choices"][0].clone()
     };
-    let raw = ask("raw").await;
+    let raw = call("raw").await;
     assert_eq!(raw["message"]["tool_calls"][0]["function"]["arguments"], "{not json");
-    let refused = ask("refuse").await;
+    let refused = call("refuse").await;
     assert_eq!(refused["message"]["refusal"], "I will not.");
     assert_eq!(
         (&refused["message"]["content"], &refused["finish_reason"]),
         (&Value::Null, &json!("stop"))
     );
-    assert_eq!(ask("long").await["finish_reason"], "length");
-    let nothing = ask("nothing").await;
+    assert_eq!(call("long").await["finish_reason"], "length");
+    let nothing = call("nothing").await;
     assert_eq!(
         (&nothing["message"]["content"], &nothing["finish_reason"]),
         (&json!(""), &json!("stop"))
     );
 
-    let events = client.stream(OpenAi, asking(json!([user("refuse")]))).await;
+    let events = client.stream(OpenAi, request(json!([user("refuse")]))).await;
     assert_eq!(deltas(&events, "refusal"), ["I will not."]);
-    let events = client.stream(OpenAi, asking(json!([user("nothing")]))).await;
+    let events = client.stream(OpenAi, request(json!([user("nothing")]))).await;
     assert!(deltas(&events, "content").is_empty());
-    let events = client.stream(OpenAi, asking(json!([user("long")]))).await;
+    let events = client.stream(OpenAi, request(json!([user("long")]))).await;
     assert_eq!(finish(&events), ["length"]);
     server.finish();
 }

@@ -3,7 +3,7 @@
 use adjutant_script::{End, Keep, Options, Script, ScriptServer, When, Wire, status, text};
 use serde_json::json;
 
-use crate::client::{Client, WIRES, asking, assistant, play, user};
+use crate::client::{Client, WIRES, assistant, play, request, user};
 
 #[tokio::test]
 async fn what_the_script_does_not_answer_is_a_400_and_fails_the_test() {
@@ -12,7 +12,7 @@ async fn what_the_script_does_not_answer_is_a_400_and_fails_the_test() {
     server.assert_no_unexpected();
     for wire in WIRES {
         let response =
-            client.send(wire, &asking(json!([user("known"), assistant("yes"), user("?")]))).await;
+            client.send(wire, &request(json!([user("known"), assistant("yes"), user("?")]))).await;
         assert_eq!(response.status(), 400);
         let said = response.text().await.unwrap();
         assert!(said.contains("no answer for turn 2") && !said.contains("known"), "{said}");
@@ -29,12 +29,12 @@ async fn what_a_vendor_would_not_take_is_unexpected_too() {
     let (server, client) = play(Script::new().answer("yes")).await;
     let call = json!({"role": "assistant", "content": null,
         "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
-    assert_eq!(client.send(Wire::OpenAi, &asking(json!([user("x"), call]))).await.status(), 400);
+    assert_eq!(client.send(Wire::OpenAi, &request(json!([user("x"), call]))).await.status(), 400);
     let no_limit = json!({"model": "m", "messages": [user("x")]});
     assert_eq!(client.send(Wire::Anthropic, &no_limit).await.status(), 400);
     let http = reqwest::Client::new();
     let messages = format!("{}/v1/messages", server.url());
-    let answer = http.post(&messages).json(&asking(json!([user("x")]))).send().await.unwrap();
+    let answer = http.post(&messages).json(&request(json!([user("x")]))).send().await.unwrap();
     assert_eq!(answer.status(), 400, "no anthropic-version");
     assert_eq!(http.post(&messages).body("{").send().await.unwrap().status(), 400);
     assert_eq!(http.get(&messages).send().await.unwrap().status(), 404);
@@ -46,13 +46,13 @@ async fn what_a_vendor_would_not_take_is_unexpected_too() {
 async fn requests_are_recorded_with_their_keys_masked() {
     let (server, client) = play(Script::new().on(When::any()).named("all").answer("yes")).await;
     for wire in WIRES {
-        client.stream(wire, asking(json!([user("find it")]))).await;
+        client.stream(wire, request(json!([user("find it")]))).await;
     }
     let requests = server.requests();
     for (request, wire) in requests.iter().zip(WIRES) {
-        let asked = request.asked.as_ref().unwrap();
+        let parsed = request.parsed.as_ref().unwrap();
         assert_eq!(
-            (asked.wire, asked.turn, asked.streams, asked.model.as_str()),
+            (parsed.wire, parsed.turn, parsed.streams, parsed.model.as_str()),
             (wire, 1, true, "m")
         );
         assert_eq!((request.method.as_str(), request.assignment()), ("POST", "find it"));
@@ -86,7 +86,9 @@ async fn turns_are_counted_by_conversation_and_only_whole_answers_count_as_answe
     let turns = server.turns();
     let counts: Vec<(&str, u32, usize, usize)> = turns
         .iter()
-        .map(|turn| (turn.conversation.assignment.as_str(), turn.turn, turn.asked, turn.answered))
+        .map(|turn| {
+            (turn.conversation.assignment.as_str(), turn.turn, turn.requested, turn.answered)
+        })
         .collect();
     assert_eq!(counts, [("a", 1, 2, 1), ("a", 2, 1, 1), ("b", 1, 1, 0)]);
     server.assert_nothing_answered_twice();
@@ -95,7 +97,10 @@ async fn turns_are_counted_by_conversation_and_only_whole_answers_count_as_answe
         seen["tally"],
         json!({"requests": 4, "answered": 2, "failed": 2, "hung_up": 0, "unexpected": 0})
     );
-    assert_eq!((&seen["turns"][0]["asked"], &seen["turns"][0]["answered"]), (&json!(2), &json!(1)));
+    assert_eq!(
+        (&seen["turns"][0]["requested"], &seen["turns"][0]["answered"]),
+        (&json!(2), &json!(1))
+    );
 
     client.say(Wire::OpenAi, json!([user("a")])).await;
     assert_eq!(server.answered_twice().len(), 1);
@@ -129,7 +134,7 @@ async fn a_dropped_server_closes_its_connections_and_frees_its_address() {
         play(Script::new().answer(adjutant_script::fault(adjutant_script::Fault::HangHalfway)))
             .await;
     let address = server.address();
-    let mut body = asking(json!([user("x")]));
+    let mut body = request(json!([user("x")]));
     body["stream"] = true.into();
     let mut response = client.send(Wire::OpenAi, &body).await;
     drop(server);

@@ -3,7 +3,7 @@
 use adjutant_script::{EXAMPLE, Fault, Script, ScriptError, Usage, When, status, text, tool_call};
 use serde_json::json;
 
-use crate::client::{WIRES, asking, play, user};
+use crate::client::{WIRES, play, request, user};
 
 #[test]
 fn toml_json_and_rust_say_the_same() {
@@ -98,7 +98,7 @@ async fn the_example_plays() {
     for wire in WIRES {
         assert_eq!(client.say(wire, json!([user("hello")])).await, "You said: hello");
     }
-    let answer = client.send(WIRES[0], &asking(json!([user("Why is the checkout slow?")]))).await;
+    let answer = client.send(WIRES[0], &request(json!([user("Why is the checkout slow?")]))).await;
     assert!(answer.text().await.unwrap().contains("shared_context"));
     server.finish();
 }

@@ -2,8 +2,6 @@
 //! without a gap or a repeat. A client that loses its server continues at any other, after its last
 //! event.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, Refusal, TaskId};
@@ -17,7 +15,12 @@ use axum::{Extension, Router};
 use tokio_util::sync::CancellationToken;
 
 use super::stream::{EventStream, StreamPosition};
+use crate::hub::KeyHold;
+use crate::tenant_counter::{Permit, TenantCounter};
 use crate::{Caller, Error, Hub, Result, Scope};
+
+/// When a client that was refused should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How many streams may be open at a time.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +40,8 @@ impl Default for StreamLimits {
 pub struct EventStreams {
     pub(super) store: Store,
     hub: Hub,
-    limits: StreamLimits,
     pub(super) texts: EventTexts,
-    open: Arc<Mutex<HashMap<String, usize>>>,
+    open: TenantCounter,
     pub(super) stopping: CancellationToken,
 }
 
@@ -48,9 +50,8 @@ impl EventStreams {
         Self {
             store,
             hub,
-            limits,
             texts: EventTexts::Omitted,
-            open: Arc::default(),
+            open: TenantCounter::with_total(limits.per_tenant, limits.total),
             stopping: CancellationToken::new(),
         }
     }
@@ -70,34 +71,20 @@ impl EventStreams {
         self.stopping.cancel();
     }
 
-    fn admit(&self, tenant: &str) -> Option<StreamPermit> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = open.get(tenant).copied().unwrap_or_default();
-        if own >= self.limits.per_tenant || open.values().sum::<usize>() >= self.limits.total {
-            return None;
-        }
-        open.insert(tenant.to_owned(), own + 1);
-        Some(StreamPermit { open: self.open.clone(), tenant: tenant.to_owned() })
+    /// The right to one more stream of this caller, for as long as its key is valid.
+    fn admit(&self, caller: &Caller) -> Result<StreamPermit> {
+        let permit = self.open.take(&caller.tenant);
+        let permit = permit
+            .map_err(|exceeded| Error::too_many("open event streams", exceeded, RETRY_AFTER))?;
+        Ok(StreamPermit { key: self.hub.hold_key(caller.key), _permit: permit })
     }
 }
 
 /// The right to one open stream, until it is dropped.
 #[derive(Debug)]
 pub(super) struct StreamPermit {
-    open: Arc<Mutex<HashMap<String, usize>>>,
-    tenant: String,
-}
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = open.get_mut(&self.tenant) {
-            *own -= 1;
-            if *own == 0 {
-                open.remove(&self.tenant);
-            }
-        }
-    }
+    pub(super) key: KeyHold,
+    _permit: Permit,
 }
 
 /// The routes. A middleware must add the [`Caller`] to each request.
@@ -138,7 +125,7 @@ pub async fn session_events(
     let session = streams.store.session(&caller.tenant, &session).await?;
     let text = TextFilter::Session(session.id);
     let watch = streams.hub.watch(session.id);
-    let Some(permit) = streams.admit(&caller.tenant) else { return Err(too_many()) };
+    let permit = streams.admit(&caller)?;
     let stream = EventStream {
         position: options.position(&streams.store, session.id).await?,
         text: options.text.then(|| streams.hub.text(text)),
@@ -147,7 +134,7 @@ pub async fn session_events(
         watch,
         streams,
         session: session.id,
-        _permit: permit,
+        permit,
     };
     Ok(stream.open().await?.unwrap_or_else(no_more_events))
 }
@@ -183,7 +170,7 @@ pub async fn task_events(
     let task = TaskId(task.parse().map_err(|_| not_found())?);
     let found = streams.store.task_session(&caller.tenant, task).await?;
     let watch = streams.hub.watch(found.session);
-    let Some(permit) = streams.admit(&caller.tenant) else { return Err(too_many()) };
+    let permit = streams.admit(&caller)?;
     let stream = EventStream {
         position: options.position(&streams.store, found.session).await?,
         text: options.text.then(|| streams.hub.text(TextFilter::Task(task))),
@@ -192,7 +179,7 @@ pub async fn task_events(
         watch,
         streams,
         session: found.session,
-        _permit: permit,
+        permit,
     };
     let stream = stream.open().await?;
     Ok(stream.unwrap_or_else(no_more_events))
@@ -254,10 +241,6 @@ impl StreamOptions {
             None => Ok(StreamPosition::default()),
         }
     }
-}
-
-fn too_many() -> Error {
-    Error::RateLimited(Duration::from_secs(5))
 }
 
 /// The response for a stream that has ended. A browser does not reconnect after this status.

@@ -1,5 +1,6 @@
 //! The HTTP routes, and the middleware and state that they share.
 
+mod client_connection;
 mod client_stream;
 mod connections;
 mod dashboard;
@@ -38,11 +39,14 @@ use tokio_util::sync::CancellationToken;
 
 pub use events::{EventStreams, StreamLimits, routes as event_routes};
 
+use self::client_connection::{Addresses, ClientConnection};
 use self::reads::Reads;
 use crate::auth::{Authenticator, check_address};
 use crate::error::{immediate_error, internal};
 use crate::rate_limit::RateLimiter;
-use crate::{Caller, Error, Network, Result, ToolService};
+use crate::service::MAX_WAITS;
+use crate::tenant_counter::TenantCounter;
+use crate::{Caller, Error, Network, Result, ToolService, fold};
 
 /// The operator's limits of requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +58,14 @@ pub struct HttpSettings {
     pub session_status_per_s: Option<f64>,
     /// Reads of history and sums that a tenant may make at a time, at each server.
     pub tenant_max_reads: usize,
+    /// Calls of a tenant that may wait at a time, at each server.
+    pub tenant_max_waits: usize,
+    /// Connections of a tenant, and of a client's address, at each server.
+    pub tenant_max_connections: usize,
+    pub address_max_connections: usize,
+    /// Bytes of request bodies that are in memory at a time, at each server.
+    pub bodies_max_bytes: usize,
+    pub tenant_bodies_max_bytes: usize,
     /// Whether event streams contain the texts of tasks.
     pub event_texts: EventTexts,
     /// Proxies whose headers tell the addresses of clients.
@@ -67,6 +79,11 @@ impl Default for HttpSettings {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             tenant_max_reads: 8,
+            tenant_max_waits: MAX_WAITS,
+            tenant_max_connections: 4096,
+            address_max_connections: 4096,
+            bodies_max_bytes: 256 << 20,
+            tenant_bodies_max_bytes: 64 << 20,
             event_texts: EventTexts::Omitted,
             trusted_proxies: Vec::new(),
         }
@@ -82,7 +99,7 @@ pub struct HttpServer {
 
 impl HttpServer {
     pub fn new(service: ToolService, settings: HttpSettings) -> Self {
-        Self { service, settings }
+        Self { service: service.with_max_waits(settings.tenant_max_waits), settings }
     }
 
     /// Refuses an address that is not loopback as long as there is no API key.
@@ -98,8 +115,15 @@ impl HttpServer {
         stop: CancellationToken,
     ) -> std::io::Result<()> {
         let stopping = self.service.stopping.clone();
+        let HttpSettings { address_max_connections, trusted_proxies, .. } = self.settings.clone();
+        let addresses = Addresses::new(address_max_connections, trusted_proxies);
+        let service = self.service.clone();
         let shared = Shared::new(self.service, self.settings, listener.local_addr()?);
-        connections::serve(listener, router(Arc::new(shared)), stop, stopping).await;
+        let router = router(Arc::new(shared));
+        tokio::select! {
+            () = connections::serve(listener, router, addresses, stop, stopping) => {}
+            () = fold::run(&service) => {}
+        }
         Ok(())
     }
 }
@@ -109,6 +133,9 @@ impl HttpServer {
 pub(crate) struct Shared {
     pub(crate) service: ToolService,
     reads: Reads,
+    connections: TenantCounter,
+    /// Bytes of request bodies.
+    bodies: TenantCounter,
     settings: HttpSettings,
     authenticator: Authenticator,
     request_limiter: Option<RateLimiter<String>>,
@@ -130,6 +157,11 @@ impl Shared {
             status_limiter: settings.session_status_per_s.map(RateLimiter::new),
             openapi: OnceLock::new(),
             reads: Reads::new(&service.store, settings.tenant_max_reads),
+            connections: TenantCounter::new(settings.tenant_max_connections),
+            bodies: TenantCounter::with_total(
+                settings.tenant_bodies_max_bytes,
+                settings.bodies_max_bytes,
+            ),
             service,
             settings,
         }
@@ -193,6 +225,9 @@ impl FromRequestParts<Arc<Shared>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self> {
         let caller = shared.authenticator.caller(parts).await?;
+        if let Some(connection) = parts.extensions.get::<ClientConnection>() {
+            connection.belongs_to(&caller.tenant, &shared.connections)?;
+        }
         if let Some(limiter) = &shared.request_limiter {
             limiter.take(caller.tenant.clone()).map_err(Error::RateLimited)?;
         }

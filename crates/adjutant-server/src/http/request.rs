@@ -12,12 +12,20 @@ use futures::StreamExt;
 use serde_json::Value;
 
 use super::Shared;
+use super::client_connection::ClientConnection;
+use crate::tenant_counter::{Exceeded, Permit};
 use crate::{Error, Result, strict_json};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The time to read a whole body, so that a slow client does not occupy a connection for long.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Memory that is reserved for a body before it comes: a client may promise more than it sends.
+const CHUNK: usize = 64 << 10;
+
+/// When a client should try again after its tenant had too many bytes of bodies.
+const BODIES_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How much of a body that is too large is read and discarded, so that the client gets the refusal
 /// instead of a connection reset.
@@ -140,7 +148,7 @@ impl FromRequest<Arc<Shared>> for JsonBody {
     type Rejection = Error;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
-        let (headers, bytes) = read_body(request, shared.settings.max_body_bytes).await?;
+        let (headers, bytes) = read_body(request, shared).await?;
         // An empty body needs no Content-Type; the parser refuses it.
         if !bytes.is_empty() {
             check_content_type(&headers)?;
@@ -156,7 +164,7 @@ impl FromRequest<Arc<Shared>> for OptionalJsonBody {
     type Rejection = Error;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self> {
-        let (headers, bytes) = read_body(request, shared.settings.max_body_bytes).await?;
+        let (headers, bytes) = read_body(request, shared).await?;
         if bytes.is_empty() {
             return Ok(Self(Value::Object(serde_json::Map::new())));
         }
@@ -209,8 +217,25 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<()> {
     Err(Error::refused(ErrorCode::UnsupportedMediaType, "Content-Type must be application/json"))
 }
 
-/// Reads a body of at most `max_bytes` bytes.
-pub(crate) async fn read_body(request: Request, max_bytes: usize) -> Result<(HeaderMap, Vec<u8>)> {
+/// Reads a body. Its memory counts for the tenant of the request until the request is answered.
+pub(crate) async fn read_body(request: Request, shared: &Shared) -> Result<(HeaderMap, Vec<u8>)> {
+    let connection = request.extensions().get::<ClientConnection>().cloned();
+    let tenant = connection.as_ref().map(ClientConnection::tenant).unwrap_or_default();
+    let mut memory = shared.bodies.none(&tenant);
+    let read = read_within(request, shared.settings.max_body_bytes, &mut memory).await?;
+    if let Some(connection) = connection {
+        connection.hold_body(memory);
+    }
+    Ok(read)
+}
+
+/// Reads a body of at most `max_bytes` bytes. A body that is refused is read to its end all the
+/// same.
+async fn read_within(
+    request: Request,
+    max_bytes: usize,
+    memory: &mut Permit,
+) -> Result<(HeaderMap, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let too_large = || {
         Error::refused(
@@ -226,18 +251,25 @@ pub(crate) async fn read_body(request: Request, max_bytes: usize) -> Result<(Hea
     }
     let reading = async {
         let mut stream = body.into_data_stream();
-        let mut bytes = Vec::with_capacity(if length > max_bytes { 0 } else { length });
+        let mut bytes =
+            Ok(Vec::with_capacity(if length > max_bytes { 0 } else { length.min(CHUNK) }));
         let mut total = 0_usize;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|_| Refusal::invalid("body", "is incomplete"))?;
             total = total.saturating_add(chunk.len());
-            if total <= max_bytes {
-                bytes.extend_from_slice(&chunk);
-            } else if total > DRAIN_LIMIT {
+            if total > max_bytes {
+                bytes = Err(too_large());
+            } else if let Ok(read) = &mut bytes {
+                match memory.grow(chunk.len()) {
+                    Ok(()) => read.extend_from_slice(&chunk),
+                    Err(exceeded) => bytes = Err(too_many_bytes(exceeded)),
+                }
+            }
+            if total > DRAIN_LIMIT {
                 break;
             }
         }
-        if total > max_bytes { Err(too_large()) } else { Ok(bytes) }
+        bytes
     };
     match tokio::time::timeout(BODY_TIMEOUT, reading).await {
         Ok(bytes) => Ok((parts.headers, bytes?)),
@@ -248,12 +280,17 @@ pub(crate) async fn read_body(request: Request, max_bytes: usize) -> Result<(Hea
     }
 }
 
+fn too_many_bytes(exceeded: Exceeded) -> Error {
+    Error::too_many("bytes of request bodies", exceeded, BODIES_RETRY_AFTER)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
     use axum::http::HeaderValue;
 
     use super::*;
+    use crate::tenant_counter::TenantCounter;
 
     fn parameters(query: &str) -> Result<QueryParams, Refusal> {
         QueryParams::parse(&format!("/v1/tasks?{query}").parse().unwrap())
@@ -315,7 +352,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_has_a_size_limit_and_a_timeout() {
-        let read = async |body: Body| read_body(Request::new(body), 10).await.map(|(_, read)| read);
+        let bodies = TenantCounter::new(100);
+        let read = async |body: Body| {
+            let read = read_within(Request::new(body), 10, &mut bodies.none("t")).await;
+            read.map(|(_, read)| read)
+        };
         assert_eq!(read(Body::from(vec![b'x'; 10])).await.unwrap(), vec![b'x'; 10]);
         assert_eq!(
             read(Body::from(vec![b'x'; 11])).await.unwrap_err().code(),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn new(body: Value) -> Result<NewSession, Refusal> {
-        let caller = Caller { tenant: "t".to_owned(), scopes: Vec::new() };
+        let caller = Caller { tenant: "t".to_owned(), scopes: Vec::new(), key: None };
         NewSessionBody::parse(&body, &policy())?.into_session(&caller)
     }
 

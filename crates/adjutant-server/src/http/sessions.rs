@@ -279,7 +279,8 @@ pub(super) async fn archive(
 
 /// Delete a session
 ///
-/// Cancels its unfinished tasks and deletes all of its data. The id can then be used again.
+/// It is gone for every caller at once, and its running tasks stop. The id can then be used again.
+/// Its data is deleted in the background.
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its `session_id`.")),

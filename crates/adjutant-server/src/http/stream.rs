@@ -10,6 +10,7 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::events::{EventStreams, StreamPermit};
@@ -71,7 +72,7 @@ pub(super) struct EventStream {
     /// Created before the first read, so that no event is missed.
     pub(super) watch: Watch,
     pub(super) text: Option<TextWatch>,
-    pub(super) _permit: StreamPermit,
+    pub(super) permit: StreamPermit,
 }
 
 /// Why a stream ended.
@@ -84,7 +85,7 @@ enum StreamEnd {
 
 impl EventStream {
     /// The response with the stream; `None` if there will be no more events.
-    pub(super) async fn open(mut self) -> Result<Option<Response>> {
+    pub(super) async fn open(self) -> Result<Option<Response>> {
         let has_ended = self.task_has_ended().await?;
         let page = self.read().await?;
         if page.events.is_empty() && page.upto < self.position.after {
@@ -105,17 +106,22 @@ impl EventStream {
         } else {
             first
         };
-        tokio::spawn(async move {
-            let stopping = self.streams.stopping.clone();
-            tokio::select! {
-                () = stopping.cancelled() => {}
-                () = out.closed() => {}
-                StreamEnd::Complete | StreamEnd::ClientGone = self.run(first, page, &out) => {}
-            }
-        });
+        tokio::spawn(self.send_until_end(first, page, out));
         let events = futures::stream::poll_fn(move |context| to_send.poll_recv(context));
         let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
         Ok(Some(([(HeaderName::from_static("x-accel-buffering"), "no")], sse).into_response()))
+    }
+
+    async fn send_until_end(mut self, first: sse::Event, page: EventPage, out: Sender) {
+        let (stopping, key) = (self.streams.stopping.clone(), self.permit.key.clone());
+        let error = tokio::select! {
+            () = stopping.cancelled() => return,
+            () = out.closed() => return,
+            StreamEnd::Complete | StreamEnd::ClientGone = self.run(first, page, &out) => return,
+            error = key.ended() => error,
+        };
+        // A client that is gone does not need it.
+        let _ = send(&out, error_event(error)).await;
     }
 
     /// Must be called before the events are read: then a task that has ended has all of its events
@@ -256,6 +262,13 @@ async fn send(out: &Sender, event: sse::Event) -> std::result::Result<(), Stream
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(StreamEnd::ClientGone),
     }
+}
+
+/// The last event of a stream whose key is no longer valid.
+fn error_event(error: Error) -> sse::Event {
+    let code = error.code();
+    let data = json!({"kind": "error", "error": code, "message": error.into_message()});
+    sse::Event::default().event("error").data(data.to_string())
 }
 
 async fn next_text(text: &mut Option<TextWatch>) -> std::sync::Arc<LiveText> {

@@ -4,6 +4,7 @@
 //!
 //! To miss nothing: create the watch first, then read the present state, then wait.
 
+mod keys;
 mod listen;
 mod poll;
 mod subscription;
@@ -19,6 +20,8 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
+use keys::HeldKeys;
+pub(crate) use keys::KeyHold;
 pub use subscription::Subscription;
 pub use text::TextWatch;
 
@@ -26,7 +29,7 @@ pub use text::TextWatch;
 #[derive(Debug, Clone)]
 pub struct Hub {
     registry: Arc<WatchRegistry>,
-    _loops: Arc<[AbortOnDropHandle<()>; 2]>,
+    _loops: Arc<[AbortOnDropHandle<()>; 3]>,
 }
 
 /// The watched sessions, and the newest known event of each.
@@ -38,6 +41,7 @@ struct WatchRegistry {
     id: Uuid,
     sessions: Mutex<HashMap<SessionId, WatchedSession>>,
     texts: Mutex<HashMap<TextFilter, broadcast::Sender<Arc<LiveText>>>>,
+    keys: HeldKeys,
     poll_request: Mutex<PollRequest>,
     poll_requested: Notify,
     /// The first watch was added: it is announced at once, so that other processes send us notices.
@@ -70,6 +74,7 @@ impl Hub {
             id: Uuid::new_v4(),
             sessions: Mutex::default(),
             texts: Mutex::default(),
+            keys: HeldKeys::default(),
             poll_request: Mutex::default(),
             poll_requested: Notify::new(),
             watch_added: Notify::new(),
@@ -78,6 +83,7 @@ impl Hub {
         let loops = [
             AbortOnDropHandle::new(tokio::spawn(poll::run(registry.clone()))),
             AbortOnDropHandle::new(tokio::spawn(listen::run(registry.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(keys::run(registry.clone()))),
         ];
         Self { registry, _loops: Arc::new(loops) }
     }

@@ -67,16 +67,15 @@ impl CallLimiter {
     /// None for a model without limits.
     pub(super) fn of(model: &Model) -> Option<Self> {
         let limits = model.limits();
-        let limiter =
-            Self { model: model.name().to_owned(), limits, messages: OnceLock::new() };
+        let limiter = Self { model: model.name().to_owned(), limits, messages: OnceLock::new() };
         (!limits.is_unlimited()).then_some(limiter)
     }
 
     /// Waits for a grant in the slot of the task, at most for the time that a task may wait there.
     pub(super) async fn permission(&self, task: &Task, tokens: i64) -> Result<Permission, Stop> {
-        let messages = self.messages.get_or_init(|| {
-            Reservations::start(task, self.model.clone(), self.limits)
-        });
+        let messages = self
+            .messages
+            .get_or_init(|| Reservations::start(task, self.model.clone(), self.limits));
         let has_begun = task.attempt() > 1 || task.answers() > 0;
         let call = WantedCall { task: task.id(), tokens, has_begun };
         let (answer, answered) = oneshot::channel();

@@ -160,9 +160,8 @@ mod tests {
 
     #[test]
     fn a_response_says_what_is_left_until_when_on_both_wires() {
-        let quota = |left, seconds| {
-            Some(RemainingQuota { left, resets_in: Duration::from_secs(seconds) })
-        };
+        let quota =
+            |left, seconds| Some(RemainingQuota { left, resets_in: Duration::from_secs(seconds) });
         let openai = [
             ("x-ratelimit-remaining-requests", "7"),
             ("x-ratelimit-reset-requests", "12s"),

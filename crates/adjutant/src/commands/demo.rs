@@ -35,7 +35,7 @@ use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 #[command(after_long_help = "\
 Examples:
   adjutant demo
-  adjutant demo --json | jq .stored_asked_again
+  adjutant demo --json | jq .stored_requested_again
 ")]
 pub struct Arguments {
     /// Print only the checked figures, as one JSON object

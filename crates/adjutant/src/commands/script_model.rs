@@ -124,7 +124,7 @@ base_url = \"{anthropic}\""
 
 fn log(request: &RecordedRequest) {
     let duration_ms = u64::try_from(request.arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let parsed = request.asked.as_ref();
+    let parsed = request.parsed.as_ref();
     let (model, turn) = parsed.map_or(("-", 0), |parsed| (parsed.model.as_str(), parsed.turn));
     let rule = request.rule.as_deref().unwrap_or("-");
     let line = format!("{} {} turn {turn} of model {model}, {rule}", request.method, request.path);

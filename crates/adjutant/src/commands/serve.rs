@@ -136,7 +136,9 @@ impl BoundListener {
     pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<RunningServer> {
         // Every waiting client holds a connection.
         open_files::raise_limit();
-        let store = Store::open(database_url, CONNECTIONS).await?;
+        let store = Store::open(database_url, CONNECTIONS)
+            .await?
+            .with_context_versions(config.limits.context_versions);
         let server = HttpServer::new(
             ToolService::new(
                 store.clone(),
@@ -242,6 +244,15 @@ fn settings(config: &Config) -> HttpSettings {
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
         tenant_max_reads: config.server.tenant_max_reads,
+        tenant_max_waits: config.server.tenant_max_waits,
+        tenant_max_connections: config.server.tenant_max_connections,
+        address_max_connections: config.server.address_max_connections,
+        // A body that the one limit allows is not refused by the others for its size.
+        bodies_max_bytes: config.server.bodies_max_bytes.max(config.server.max_body_bytes),
+        tenant_bodies_max_bytes: config
+            .server
+            .tenant_bodies_max_bytes
+            .max(config.server.max_body_bytes),
         event_texts: match Payloads::of(config) {
             Payloads::Omitted => EventTexts::Omitted,
             Payloads::Logged => EventTexts::Included,

@@ -111,6 +111,7 @@ impl WorkerArgs {
             pool: self.pool.clone(),
             concurrency: self.concurrency.unwrap_or(concurrency),
             lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
+            context_versions: config.limits.context_versions,
             time_limit: self.time_limit_seconds.map(Duration::from_secs).or(max_task_time(config)),
             webhooks: config.webhooks,
         }

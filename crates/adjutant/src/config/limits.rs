@@ -1,6 +1,7 @@
 //! `[limits]`: how much sessions and tasks may use.
 
 use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
+use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{deserialize, section};
@@ -17,6 +18,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.max_depth" => Kind::Integer { min: 1, max: 10 },
     "limits.max_tree_tasks" => Kind::Integer { min: 1, max: 10_000 },
     "limits.define_may_delegate" => Kind::Boolean,
+    "limits.context_versions" => Kind::Integer { min: 1, max: 10_000 },
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
 };
@@ -35,6 +37,8 @@ pub struct Limits {
     pub max_tree_tasks: i32,
     /// Whether sessions may define agents that delegate.
     pub define_may_delegate: bool,
+    /// How many changes of each key of a shared context are kept.
+    pub context_versions: i32,
     /// The timeout of tasks for which neither the spawn nor the agent sets one.
     pub task_timeout_s: Option<f64>,
     pub task_timeout_max_s: Option<f64>,
@@ -50,6 +54,7 @@ impl Default for Limits {
             max_depth: DEFAULT_MAX_DEPTH,
             max_tree_tasks: DEFAULT_MAX_TREE_TASKS,
             define_may_delegate: false,
+            context_versions: DEFAULT_CONTEXT_VERSIONS,
             task_timeout_s: None,
             task_timeout_max_s: None,
         }

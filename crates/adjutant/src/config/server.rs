@@ -17,6 +17,11 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.tenant_requests_per_s" => Kind::PositiveNumber,
     "server.session_status_per_s" => Kind::PositiveNumber,
     "server.tenant_max_reads" => at_least(1),
+    "server.tenant_max_waits" => at_least(1),
+    "server.tenant_max_connections" => at_least(1),
+    "server.address_max_connections" => at_least(1),
+    "server.bodies_max_bytes" => at_least(1024),
+    "server.tenant_bodies_max_bytes" => at_least(1024),
     "server.trusted_proxies" => Kind::TextList,
 };
 
@@ -33,6 +38,11 @@ pub struct Server {
     pub tenant_requests_per_s: Option<f64>,
     pub session_status_per_s: Option<f64>,
     pub tenant_max_reads: usize,
+    pub tenant_max_waits: usize,
+    pub tenant_max_connections: usize,
+    pub address_max_connections: usize,
+    pub bodies_max_bytes: usize,
+    pub tenant_bodies_max_bytes: usize,
     pub trusted_proxies: Vec<String>,
 }
 
@@ -47,6 +57,11 @@ impl Default for Server {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             tenant_max_reads: 8,
+            tenant_max_waits: 500,
+            tenant_max_connections: 4096,
+            address_max_connections: 4096,
+            bodies_max_bytes: 256 << 20,
+            tenant_bodies_max_bytes: 64 << 20,
             trusted_proxies: Vec::new(),
         }
     }
@@ -65,6 +80,20 @@ pub fn read(table: &Table, findings: &mut Findings) -> Server {
     {
         let text = format!("{proxy:?} {expected}");
         findings.error(&node.location, "server.trusted_proxies", text);
+    }
+    for (name, bytes) in [
+        ("bodies_max_bytes", server.bodies_max_bytes),
+        ("tenant_bodies_max_bytes", server.tenant_bodies_max_bytes),
+    ] {
+        if let Some(node) = section(table, "server").and_then(|server| server.get(name))
+            && bytes < server.max_body_bytes
+        {
+            let text = format!(
+                "must be at least server.max_body_bytes ({}), not {bytes}",
+                server.max_body_bytes
+            );
+            findings.error(&node.location, &format!("server.{name}"), text);
+        }
     }
     server
 }

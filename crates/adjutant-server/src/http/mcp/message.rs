@@ -89,7 +89,8 @@ pub(super) async fn read_message(
     check_content_type(&parts.headers)?;
     let mut body_request = Request::new(body);
     *body_request.headers_mut() = parts.headers.clone();
-    let (_, bytes) = read_body(body_request, shared.settings.max_body_bytes).await?;
+    *body_request.extensions_mut() = parts.extensions.clone();
+    let (_, bytes) = read_body(body_request, shared).await?;
     let message = match strict_json::parse(&bytes) {
         Ok(value) => match refuse_arguments(&parts.headers, &value) {
             None => Ok(Message { bytes, value }),

@@ -125,9 +125,15 @@ async fn handle(state: &McpState, request: Request) -> Result<Response> {
     }
     message.add_name_header(&mut parts.headers);
     let (is_initialize, id) = (message.is_initialize(), message.id().clone());
+    let key = state.shared.service.hub.hold_key(mcp_request.caller.key);
     parts.extensions.insert(mcp_request);
     let request = Request::from_parts(parts, Body::from(message.bytes));
-    let mut response = state.service(dialect)?.handle(request).await.map(Body::new);
+    // A response that has begun as a stream ends with the answer of its call instead.
+    let mut response = tokio::select! {
+        biased;
+        error = key.ended() => return Err(error),
+        response = state.service(dialect)?.handle(request) => response.map(Body::new),
+    };
     // The media type was checked above.
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return Ok(invalid_request(&id));

@@ -362,6 +362,9 @@ struct NoteHistory {
     history: Vec<NoteChange>,
     /// read_history: there are older versions.
     more: bool,
+    /// read_history: the oldest version that is kept, if it is not the first.
+    #[schema(nullable = false)]
+    kept_from_version: Option<i64>,
 }
 
 #[derive(ToSchema)]

@@ -62,7 +62,7 @@ struct Spare {
 #[derive(Debug)]
 struct Demand {
     since: Instant,
-    asked: Grant,
+    wanted: Grant,
 }
 
 /// What the next reservation reports.
@@ -96,7 +96,7 @@ impl Reservations {
             waiting: Vec::new(),
             calls: 0,
             spare: Spare { grant: Grant::default(), second: 0, until: now },
-            demand: Demand { since: now, asked: Grant::default() },
+            demand: Demand { since: now, wanted: Grant::default() },
             report: Report::default(),
             reserved_at: None,
             has_failed: false,
@@ -123,8 +123,8 @@ impl Reservations {
     fn receive(&mut self, message: Message) {
         match message {
             Message::Wanted { call, answer } => {
-                self.demand.asked.requests += 1;
-                self.demand.asked.tokens += call.tokens;
+                self.demand.wanted.requests += 1;
+                self.demand.wanted.tokens += call.tokens;
                 match self.from_spare(&call) {
                     // A grant that nobody takes returns itself when it is dropped.
                     Some(grant) => drop(answer.send(Permission::Granted(grant))),
@@ -185,7 +185,8 @@ impl Reservations {
         self.return_unused_spare();
         self.waiting.retain(|waiting| !waiting.answer.is_closed());
         let wanted: Vec<WantedCall> = self.waiting.iter().map(|waiting| waiting.call).collect();
-        let spare = if self.spare.grant.requests > 0 { Grant::default() } else { self.demand.next() };
+        let spare =
+            if self.spare.grant.requests > 0 { Grant::default() } else { self.demand.next() };
         let report = std::mem::take(&mut self.report);
         let requested_at = Instant::now();
         let reserved = self
@@ -224,7 +225,8 @@ impl Reservations {
             match wait {
                 None => {
                     let grant = self.grant(reserved.second, tokens, until);
-                    let granted = grant.map(|grant| waiting.answer.send(Permission::Granted(grant)));
+                    let granted =
+                        grant.map(|grant| waiting.answer.send(Permission::Granted(grant)));
                     drop(granted);
                 }
                 Some(wait) if waiting.since.elapsed() + wait > LONGEST_WAIT => {
@@ -276,10 +278,10 @@ impl Demand {
             let count = i128::from(count) * 1000 / i128::try_from(elapsed).unwrap_or(i128::MAX);
             i64::try_from(count).unwrap_or_default()
         };
-        let Grant { requests, tokens } = self.asked;
+        let Grant { requests, tokens } = self.wanted;
         let next = Grant { requests: per_second(requests), tokens: per_second(tokens) };
         if self.since.elapsed() > MEASURED_TIME {
-            *self = Self { since: Instant::now(), asked: Grant::default() };
+            *self = Self { since: Instant::now(), wanted: Grant::default() };
         }
         next
     }

@@ -93,7 +93,7 @@ impl<'a> Fleet<'a> {
 
     fn is_half_streamed(&self, assignment: &str) -> bool {
         self.model.requests_of(assignment).iter().any(|request| {
-            let turn = request.asked.as_ref().map(|parsed| parsed.turn);
+            let turn = request.parsed.as_ref().map(|parsed| parsed.turn);
             turn == Some(FATAL_TURN)
                 && request.end.is_none()
                 && request.arrived.elapsed() > HALF_STREAMED

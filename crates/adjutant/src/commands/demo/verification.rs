@@ -43,7 +43,7 @@ pub struct ModelUsage {
     pub answers_paid: usize,
     pub answers_stored: usize,
     /// How often an answer was requested again that was stored when the worker died. Must be 0.
-    pub stored_asked_again: usize,
+    pub stored_requested_again: usize,
     /// Answers that were paid for but not stored, because their worker died first. At most one for
     /// each task that it held.
     pub answers_lost: usize,
@@ -172,8 +172,8 @@ fn usage(
                 before.conversation == turn.conversation && before.turn == turn.turn
             };
             let requested_before =
-                kill.requested.iter().find(is_same).map_or(0, |before| before.asked);
-            usage.stored_asked_again += turn.asked - requested_before;
+                kill.requested.iter().find(is_same).map_or(0, |before| before.requested);
+            usage.stored_requested_again += turn.requested - requested_before;
         }
         ensure!(
             turn.answered == 1 || turn.turn == stored_at_the_kill + 1,
@@ -192,9 +192,9 @@ fn usage(
     );
     usage.answers_lost = usage.answers_paid - usage.answers_stored;
     ensure!(
-        usage.stored_asked_again == 0,
+        usage.stored_requested_again == 0,
         "{} stored answers were requested again",
-        usage.stored_asked_again
+        usage.stored_requested_again
     );
     ensure!(
         usage.answers_lost <= kill.held.len(),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_store::{Error, SchemaMismatch, Store};
+use adjutant_store::{DeletionsLeft, Error, SchemaMismatch, Store};
 use chrono::Utc;
 
 use super::finding::Finding;
@@ -117,5 +117,17 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     } else {
         Finding::ok("clock", format!("differs from this machine's by {skew:+.3} s"))
     };
-    Ok(vec![workers, cap, clock])
+    Ok(vec![workers, cap, clock, deletions(store.deletions_left().await?)])
+}
+
+fn deletions(left: DeletionsLeft) -> Finding {
+    let DeletionsLeft { sessions, tasks } = left;
+    let found = match sessions {
+        0 => "no deleted session has rows left".to_owned(),
+        1 => format!("1 deleted session has rows left, with {tasks} tasks; workers delete them"),
+        _ => format!(
+            "{sessions} deleted sessions have rows left, with {tasks} tasks; workers delete them"
+        ),
+    };
+    Finding::ok("deletions", found)
 }

@@ -65,7 +65,7 @@ fn a_wait_is_30_seconds_by_default_and_45_at_most() {
         plain,
         WaitCall { task_ids: None, mode: WaitMode::Any, timeout: Duration::from_secs(30) }
     );
-    for (asked, given) in [
+    for (requested, given) in [
         (json!(0), 0.0),
         (json!(1.5), 1.5),
         (json!(45), 45.0),
@@ -73,7 +73,7 @@ fn a_wait_is_30_seconds_by_default_and_45_at_most() {
         (json!(1e300), 45.0),
     ] {
         assert_eq!(
-            wait(with(SubagentAction::Wait, "timeout_s", asked)).timeout.as_secs_f64(),
+            wait(with(SubagentAction::Wait, "timeout_s", requested)).timeout.as_secs_f64(),
             given
         );
     }

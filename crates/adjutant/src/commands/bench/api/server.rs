@@ -28,8 +28,12 @@ impl ServeProcess {
     /// Returns when the server accepts requests. Logging is on, as by default, and goes to
     /// /dev/null.
     pub async fn start(url: &str) -> anyhow::Result<Self> {
-        // An empty config, so that the user's config has no effect.
+        // A config of its own, so that the user's config has no effect. Thousands of clients wait.
         let config = tempfile::Builder::new().suffix(".toml").tempfile()?;
+        std::fs::write(
+            config.path(),
+            "[server]\ntenant_max_waits = 16384\ntenant_max_connections = 16384\naddress_max_connections = 16384\n",
+        )?;
         let mut child = own_program()?
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--config"])
             .arg(config.path())

@@ -103,7 +103,7 @@ impl Model {
 }
 
 fn turn(request: &RecordedRequest) -> Option<Turn> {
-    request.asked.as_ref().map(|parsed| (parsed.conversation.id, parsed.turn))
+    request.parsed.as_ref().map(|parsed| (parsed.conversation.id, parsed.turn))
 }
 
 /// The model waits for half of the time before its answer, and for the other half in the middle of

@@ -14,9 +14,9 @@ struct Case {
     stored: BTreeMap<String, Vec<StoredTurn>>,
 }
 
-fn count(turn: u32, asked: usize, answered: usize) -> TurnCount {
+fn count(turn: u32, requested: usize, answered: usize) -> TurnCount {
     let conversation = Arc::new(Conversation { id: 1, assignment: "prices".to_owned() });
-    TurnCount { conversation, turn, rule: String::new(), asked, answered }
+    TurnCount { conversation, turn, rule: String::new(), requested, answered }
 }
 
 fn good() -> Case {
@@ -62,7 +62,7 @@ fn an_answer_that_its_worker_did_not_store_counts_as_lost() {
 fn an_answer_that_is_paid_for_twice_or_not_stored_is_detected() {
     type Spoil = fn(&mut Case);
     let cases: [(Spoil, &str); 7] = [
-        (|case| case.turns[1].asked = 2, "1 stored answers were requested again"),
+        (|case| case.turns[1].requested = 2, "1 stored answers were requested again"),
         (|case| case.turns[1].answered = 2, "was paid for 2 times"),
         (|case| case.turns[3].answered = 2, "was paid for 2 times"),
         (|case| case.turns[3].answered = 0, "never answered"),
