@@ -22,6 +22,73 @@ begin
 end $$;
 select plan_by_index('close_gate_1');
 
+-- Limits of models, which hold over all workers. 0026_model_limits.sql reserves calls under them.
+create table model_limit (
+    model text primary key,
+    requests_per_minute bigint,
+    tokens_per_minute bigint,
+    max_concurrency bigint,
+    limited_at timestamptz not null default now(),
+    served bigint not null default 0,
+    call_ms double precision not null default 1000,
+    remaining_requests bigint,
+    requests_reset_at timestamptz,
+    remaining_tokens bigint,
+    tokens_reset_at timestamptz
+) with (fillfactor = 50);
+
+comment on table model_limit is
+    'The limits that hold for a model: the smallest that a worker has asked with in the last '
+    'minute.';
+comment on column model_limit.limited_at is 'When a worker last asked with these limits.';
+comment on column model_limit.served is 'The highest place of a task that has got its call.';
+comment on column model_limit.call_ms is 'How long a call takes, as a moving average.';
+comment on column model_limit.remaining_requests is
+    'What the provider''s headers left, less what was granted since. Ignored after the reset.';
+
+-- Requests and tokens by the second in which they were granted.
+create table model_usage (
+    model text not null,
+    second bigint not null,
+    requests bigint not null,
+    tokens bigint not null,
+    primary key (model, second)
+) with (fillfactor = 50);
+
+comment on table model_usage is
+    'A grant is used within 2 s. So the grants of a second are used before the end of the third '
+    'second, and count for 63 s: then no 60 s have more calls than the limit.';
+
+create table model_permit (
+    model text not null,
+    worker uuid not null,
+    calls bigint not null check (calls >= 0),
+    expires_at timestamptz not null,
+    primary key (model, worker)
+) with (fillfactor = 50);
+
+comment on table model_permit is
+    'The calls that each worker may have under way. Those of a dead worker expire with its lease.';
+
+create table model_waiter (
+    task uuid not null,
+    model text not null,
+    tenant text not null,
+    place bigint not null,
+    tokens bigint not null,
+    due_at timestamptz not null,
+    primary key (task, model)
+);
+create index model_waiter_place on model_waiter (model, place, task);
+create index model_waiter_tenant on model_waiter (model, tenant, place);
+
+comment on table model_waiter is
+    'Tasks that wait for a call, in a worker or with a delay. A task keeps its place until it gets '
+    'the call or ends. Tasks that are 10 s late do not hold up others.';
+comment on column model_waiter.place is
+    'First come, first served within a tenant; the tenants take turns. Tasks that have had a call '
+    'are ahead of all others.';
+
 -- Sums are computed only where there is a budget. For a session: its row has the cost of ended
 -- attempts, its slots that of running ones. For a tree: every task is read.
 create function preflight_1(p_task uuid, p_session bigint, p_model text)

@@ -42,6 +42,11 @@ begin
     perform write_ends_1(null, ended, held, array_fill('cancelled'::text, array[cardinality(ended)]), null, drafts);
     perform free_slots_1(held);
     delete from draft where draft.lease = any(fenced);
+    -- A reservation locks waiters in another order. One that it holds goes with the clean-up.
+    delete from model_waiter
+    where (model_waiter.task, model_waiter.model) in (
+        select w.task, w.model from model_waiter w where w.task = any(tree) for update skip locked
+    );
     perform settle_and_admit_1(array[target.session], tree, '{}');
     return query
     select t.state::text, p_task = any(tree), t.partial_result, fenced, has_deliveries_1(), tree from task t where t.id = p_task;

@@ -10,6 +10,7 @@ mod deletions;
 mod ends;
 mod grants;
 mod leases;
+mod model_limits;
 mod run;
 mod shared_context;
 mod shares;
@@ -54,6 +55,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,
+    model_limits::MUTANTS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {

@@ -25,6 +25,7 @@ pub mod lease;
 pub mod lock_order;
 pub mod locks;
 pub mod pools;
+pub mod model_limits;
 pub mod preflight;
 pub mod queue_order;
 pub mod retry;

@@ -70,6 +70,7 @@ fn open(
         parsed: None,
         rule: None,
         end: None,
+        ended: None,
         key: if keeps { key(&head.headers) } else { Key::default() },
     };
     records.open(request, parsed)

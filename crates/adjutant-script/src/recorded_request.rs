@@ -28,6 +28,8 @@ pub struct RecordedRequest {
     pub rule: Option<String>,
     /// None while the answer is being sent.
     pub end: Option<End>,
+    /// When it ended.
+    pub ended: Option<Instant>,
     pub(crate) key: Key,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::watch;
 
@@ -97,6 +98,7 @@ impl Recorder {
             count.answered += 1;
         }
         state.requests[number].end = Some(end.clone());
+        state.requests[number].ended = Some(Instant::now());
         let shown = self.on_end.as_ref().map(|on_end| (on_end, state.requests[number].clone()));
         drop(state);
         self.counts.send_modify(|counts| match end {

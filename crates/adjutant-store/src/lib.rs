@@ -85,6 +85,7 @@ mod lease;
 mod listen;
 mod logged_ends;
 mod maintenance;
+mod model_limits;
 mod new_tasks;
 mod poll;
 mod preflight;
@@ -151,6 +152,10 @@ pub use keys::{ApiKey, KeyEnd, NewKey};
 pub use lease::Lease;
 pub use listen::{Listener, Notice};
 pub use logged_ends::LoggedEnd;
+pub use model_limits::{
+    GRANT_VALIDITY, Grant, ModelLimits, ModelReservation, Remaining, RemainingQuota, Reserved,
+    ReservedCall, UsageChange, WantedCall,
+};
 pub use poll::PollResult;
 pub use preflight::{Account, Preflight};
 pub use quota::{QUOTA_EXCEEDED, Quota};

@@ -4,18 +4,21 @@
 //! step, stores its result and decides again. Recovery after a crash is the same code path as the
 //! start: load the turns, decide.
 //!
-//! - `call_model` makes one model call, with budgets, the model's gate and retries.
+//! - `call_model` makes one model call, with budgets, the model's limits and gate, and retries.
+//! - `models` says which model is called next if one does not answer.
 //! - `run_tools` runs the tool calls of one answer.
 //! - `delegate` and `await_children` run the tool calls that create and await child tasks.
 
 mod await_children;
 mod blocking_call;
+mod call_limiter;
 mod call_model;
 mod delegate;
 mod models;
 mod run_tools;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adjutant_agent::{
     AgentConfig, ContextWindow, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn,
@@ -30,9 +33,10 @@ use crate::tools::{Toolbox, is_for};
 use crate::{End, Handler, Stop, Task, telemetry};
 
 use await_children::Awaited;
-use call_model::{CallResult, ModelCall, call_model};
+use call_model::{CallResult, LONGEST_WAIT, ModelCall, call_model, spread};
 pub use delegate::Delegating;
 pub use models::Models;
+use models::{Following, ModelChain};
 use run_tools::{SHARED_CONTEXT, ToolRunner};
 
 /// The handler that runs agents.
@@ -57,31 +61,30 @@ impl Agents {
         &self,
         task: &mut Task,
         agent: &AgentConfig,
-        model: &Model,
+        mut chain: ModelChain,
         tenant: Option<&str>,
     ) -> Result<End, Stop> {
         self.wait_for_tools(task, agent).await?;
         let assignment = task.assignment().text.clone();
         let earlier = task.earlier_tasks().await?;
-        let conversation = Conversation {
-            agent,
-            earlier: &earlier,
-            assignment: &assignment,
-            window: window(model),
-            waits,
-        };
+        let (earlier, assignment) = (&earlier[..], &assignment[..]);
         let delegation = self.delegating.of(agent, task.assignment());
         let mut turns = task.turns().await?;
         let mut preflight = None;
         loop {
+            let window = window(&chain.current().model);
+            let conversation = Conversation { agent, earlier, assignment, window, waits };
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
                     let tools = self.definitions(agent, delegation, tenant);
                     let call =
                         ModelCall { agent, kind, request: &request, tools: &tools, turns: &turns };
-                    match call_model(task, model, call, preflight.take()).await? {
+                    match call_model(task, &chain, call, preflight.take()).await? {
                         CallResult::Answered(turn) => {
-                            preflight = Some(task.checkpoint(&turn).await?);
+                            let next = task.checkpoint(&turn).await?;
+                            // It is of the model that answered.
+                            preflight = chain.is_at_start().then_some(next);
+                            chain.restart();
                             telemetry::log_turn(task, &turn);
                             turns.push(StoredTurn {
                                 number: task.answers(),
@@ -91,6 +94,13 @@ impl Agents {
                             });
                         }
                         CallResult::Ended(end) => return Ok(end),
+                        CallResult::Unavailable { closed_for, error } => {
+                            if let Some(end) =
+                                leave_model(task, &mut chain, closed_for, error, &turns).await
+                            {
+                                return Ok(end);
+                            }
+                        }
                     }
                 }
                 Next::RunTools(calls) => {
@@ -194,18 +204,53 @@ impl Handler for Agents {
             }
             Err(refusal) => return Ok(failed(FailureKind::Tool, refusal.message)),
         };
-        let Some(model) = self.models.get(&agent.model) else {
+        let Some(chain) = self.models.chain(&agent.model) else {
             return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
         };
         let tenant = self.tenant(task).await?;
+        let model = chain.current().model.clone();
         if !may_use(&agent, &model, tenant.as_deref()) {
             let why = format!("this task may not use the model {:?}", model.name());
             return Ok(failed(FailureKind::Model, prompts::model_error(why)));
         }
+        let chain = chain.of(|fallback| may_use(&agent, fallback, tenant.as_deref()));
         let span = Span::current();
         span.record("gen_ai.provider.name", model.wire().as_str());
         span.record("gen_ai.request.model", model.model_id());
-        self.run_turns(task, &agent, &model, tenant.as_deref()).await
+        self.run_turns(task, &agent, chain, tenant.as_deref()).await
+    }
+}
+
+/// Goes on with the next model, or waits until one opens, or ends the attempt.
+async fn leave_model(
+    task: &Task,
+    chain: &mut ModelChain,
+    closed_for: Option<Duration>,
+    error: String,
+    turns: &[StoredTurn],
+) -> Option<End> {
+    let left = chain.current().model.clone();
+    match chain.leave_current(closed_for) {
+        Following::TryNext => {
+            let name = chain.current().model.name();
+            tracing::info!(
+                task.id = %task.id(),
+                model.name = left.name(),
+                model.fallback = name,
+                "task {} falls back from model {} to {name}",
+                task.id(),
+                left.name()
+            );
+            None
+        }
+        Following::Wait(opens_in) if opens_in > LONGEST_WAIT => {
+            Some(End::Released { delay: Some(spread(opens_in)) })
+        }
+        Following::Wait(opens_in) => {
+            task.pause(spread(opens_in)).await;
+            None
+        }
+        Following::GiveUp => Some(end(give_up(turns, FailureKind::Model, error))),
     }
 }
 

@@ -31,19 +31,19 @@ mod sse;
 mod tests;
 mod wire;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use adjutant_agent::{Answer, Message, Request, ToolDefinition, Usage};
+use adjutant_store::ModelLimits;
 use reqwest::Url;
-use reqwest::header::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use config::{ConfigError, ModelConfig, TokenLimit};
 pub use error::{CallError, Details};
 pub use http_client::http_client;
 pub use price::Prices;
+pub(crate) use rate_limit::remaining;
+pub(crate) use reqwest::header::HeaderMap;
 pub use retry::{Retries, Retry};
 pub use secret::Secret;
 pub use wire::Wire;
@@ -52,6 +52,9 @@ use parameters::Parameters;
 use partial_answer::PartialAnswer;
 use price::Rates;
 use secret::KeySource;
+
+/// As `ContextWindow` estimates: most texts have more bytes per token.
+const BYTES_PER_TOKEN: usize = 3;
 
 /// A model that can be called. Its config is checked and its key is read.
 pub struct Model {
@@ -63,7 +66,9 @@ pub struct Model {
     parameters: Parameters,
     rates: Rates,
     context_window: Option<u32>,
-    permits: Option<Arc<Semaphore>>,
+    limits: ModelLimits,
+    fallback: Vec<String>,
+    fallback_after: Duration,
     idle_timeout: Duration,
     timeout: Duration,
     client: reqwest::Client,
@@ -122,10 +127,26 @@ impl Model {
         self.parameters.max_tokens
     }
 
-    /// To be held during a call. Waits while `max_concurrency` calls of this process are under way.
-    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed.
-        self.permits.as_ref()?.clone().acquire_owned().await.ok()
+    /// What all workers together may call.
+    pub fn limits(&self) -> ModelLimits {
+        self.limits
+    }
+
+    /// The models that are called instead if this one is closed or down.
+    pub fn fallback(&self) -> &[String] {
+        &self.fallback
+    }
+
+    /// A gate that is closed for longer than this sends calls to the fallback.
+    pub fn fallback_after(&self) -> Duration {
+        self.fallback_after
+    }
+
+    /// An overestimate of the tokens of a call and its answer.
+    pub(crate) fn estimate_tokens(&self, request: &Request<'_>, tools: &[ToolDefinition]) -> i64 {
+        let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
+        let prompt = i64::try_from(body.len() / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
+        prompt.saturating_add(self.max_tokens().into())
     }
 
     /// Makes one call and passes the text of the answer to `on_text` as it arrives.
@@ -135,12 +156,23 @@ impl Model {
         tools: &[ToolDefinition],
         on_text: impl FnMut(&str),
     ) -> Result<Reply, CallError> {
+        self.call_with_headers(request, tools, |_| {}, on_text).await
+    }
+
+    /// The same, and passes the headers of a successful response to `on_headers` at its start.
+    pub(crate) async fn call_with_headers(
+        &self,
+        request: &Request<'_>,
+        tools: &[ToolDefinition],
+        on_headers: impl FnOnce(&HeaderMap),
+        on_text: impl FnMut(&str),
+    ) -> Result<Reply, CallError> {
         let key = self.key.as_ref().map(KeySource::read).transpose().map_err(|error| {
             CallError::transient(format!("the API key cannot be read: {error}"))
         })?;
         // Only the text is kept during the call: the JSON values take several times its memory.
         let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
-        let sending = self.send(key.as_ref(), body, on_text);
+        let sending = self.send(key.as_ref(), body, on_headers, on_text);
         let answer = tokio::time::timeout(self.timeout, sending)
             .await
             .unwrap_or_else(|_| {

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use adjutant_agent::{
     ContextCall, EarlierTask, Outcome, SessionId, StoredTurn, TaskId, TaskNumber, TaskView,
-    ToolResult, Turn,
+    ToolResult, Turn, WorkerId,
 };
 use adjutant_dialects::spec::ReadCall;
 use adjutant_store::{
@@ -48,6 +48,8 @@ pub struct Task {
     draining: CancellationToken,
     live_text: LiveTextStream,
     pool: String,
+    worker: WorkerId,
+    lease_time: Duration,
 }
 
 impl Task {
@@ -57,7 +59,18 @@ impl Task {
         let (store, session) = (lease.store().clone(), lease.session());
         let live_text = LiveTextStream::new(store, session, lease.task(), assignment.number);
         let (draining, pool) = (state.draining.clone(), state.settings.pool.clone());
-        Self { assignment, lease, held, draining, live_text, pool }
+        let (worker, lease_time) = (state.worker.id(), state.settings.lease);
+        Self { assignment, lease, held, draining, live_text, pool, worker, lease_time }
+    }
+
+    /// The worker that runs it.
+    pub(crate) fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// How long a lease of this worker lasts without a renewal.
+    pub(crate) fn lease_time(&self) -> Duration {
+        self.lease_time
     }
 
     /// The pool that the task runs in.

@@ -1,4 +1,4 @@
-//! One answer from a model: checks budgets, waits for the model's gate, retries failed calls.
+//! One answer from a model: waits for its limits and its gate, checks budgets, retries failed calls.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,34 @@ use adjutant_store::Preflight;
 use rand::RngExt;
 use tracing::Instrument;
 
-use crate::model::{CallError, Model, Reply, Retries, Retry};
+use super::call_limiter::{CallGrant, CallLimiter, Permission};
+use super::models::{LimitedModel, ModelChain};
+use crate::model::{CallError, HeaderMap, Model, Reply, Retries, Retry, remaining};
 use crate::{End, PreflightResult, Stop, Task, fault, payloads};
 
-/// A task waits for a closed gate in its slot for at most this time. If the gate stays closed for
-/// longer, the task is released and other tasks use the slot.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// A task waits for a closed gate, or for its turn under the limits of its model, in its slot for at
+/// most this time. Otherwise it is released, and other tasks use the slot.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Calls that wait for a gate start within this time after it opens, not all at once.
 const SPREAD: Duration = Duration::from_millis(500);
 
+/// How often a model with a fallback is tried.
+const TRIES_BEFORE_FALLBACK: u32 = 3;
+
+/// A model whose tries all failed is not tried for this time if it has a fallback, and for longer
+/// than tasks wait for its gate.
+const OUTAGE: Duration = Duration::from_secs(60);
+
 pub(super) enum CallResult {
     Answered(Turn),
     Ended(End),
+    /// The model cannot be called now, and the chain has other models.
+    Unavailable {
+        /// None if all tries have failed.
+        closed_for: Option<Duration>,
+        error: String,
+    },
 }
 
 /// One model call of an agent.
@@ -38,13 +53,26 @@ pub(super) struct ModelCall<'a> {
 /// `preflight` comes from the checkpoint of the turn before.
 pub(super) async fn call_model(
     task: &Task,
-    model: &Model,
+    chain: &ModelChain,
     call: ModelCall<'_>,
     mut preflight: Option<PreflightResult>,
 ) -> Result<CallResult, Stop> {
-    let mut retries = Retries::default();
+    let LimitedModel { model, limiter } = chain.current();
+    let mut retries = match chain.patience() {
+        Some(_) => Retries::at_most(TRIES_BEFORE_FALLBACK),
+        None => Retries::default(),
+    };
     loop {
-        let permit = task.unless_draining(model.permit()).await?;
+        let mut grant = match limiter {
+            Some(limiter) => match permission(task, limiter, model, &call).await? {
+                Permission::Granted(grant) => Some(grant),
+                Permission::Later(wait) => {
+                    log_wait(task, model, wait);
+                    return Ok(released(wait));
+                }
+            },
+            None => None,
+        };
         task.check_may_continue()?;
         let preflight = match preflight.take().and_then(PreflightResult::if_fresh) {
             Some(preflight) => preflight,
@@ -54,36 +82,103 @@ pub(super) async fn call_model(
             return Ok(CallResult::Ended(call.give_up(FailureKind::Budget, over.to_string())));
         }
         if !preflight.closed_for.is_zero() {
-            drop(permit);
-            let wait = preflight.closed_for + rand::rng().random_range(Duration::ZERO..SPREAD);
-            if preflight.closed_for > LONGEST_WAIT {
-                return Ok(CallResult::Ended(End::Released { delay: Some(wait) }));
+            drop(grant);
+            if let Some(closed) = wait_for_gate(task, chain, preflight.closed_for).await {
+                return Ok(closed);
             }
-            task.pause(wait).await;
+            continue;
+        }
+        if grant.as_mut().is_some_and(|grant| !grant.start()) {
             continue;
         }
         let started = Instant::now();
-        let error = match send(task, model, &call).await {
+        let error = match send(task, model, &call, grant.as_ref()).await {
             Ok(reply) => {
+                if let Some(grant) = grant {
+                    grant.settle(&reply.usage);
+                }
                 return Ok(CallResult::Answered(call.turn(model, reply, started.elapsed())));
             }
             Err(error) => error,
         };
-        drop(permit);
+        drop(grant);
         task.clear_draft();
         let retry = retries.after(&error, started.elapsed());
         log_failure(task, model, &error, &retry);
         match retry {
             Retry::After(pause) => task.pause(pause).await,
             Retry::CloseGate(time) => task.close_gate(model.name(), time).await?,
-            Retry::GiveUp => {
-                return Ok(CallResult::Ended(call.give_up(FailureKind::Model, error.to_string())));
-            }
+            Retry::GiveUp => return give_up_model(task, chain, &call, &error).await,
         }
     }
 }
 
-async fn send(task: &Task, model: &Model, call: &ModelCall<'_>) -> Result<Reply, CallError> {
+async fn permission(
+    task: &Task,
+    limiter: &CallLimiter,
+    model: &Model,
+    call: &ModelCall<'_>,
+) -> Result<Permission, Stop> {
+    let tokens = limiter.estimate(|| model.estimate_tokens(call.request, call.tools));
+    limiter.permission(task, tokens).await
+}
+
+fn released(wait: Duration) -> CallResult {
+    CallResult::Ended(End::Released { delay: Some(wait) })
+}
+
+/// Waits in the slot, or returns what the task does instead.
+async fn wait_for_gate(
+    task: &Task,
+    chain: &ModelChain,
+    closed_for: Duration,
+) -> Option<CallResult> {
+    if chain.patience().is_some_and(|patience| closed_for > patience) {
+        let name = chain.current().model.name();
+        let error = format!("the gate of model {name} is closed");
+        return Some(CallResult::Unavailable { closed_for: Some(closed_for), error });
+    }
+    let wait = spread(closed_for);
+    if closed_for > LONGEST_WAIT {
+        return Some(released(wait));
+    }
+    task.pause(wait).await;
+    None
+}
+
+/// The time after which to call a model that opens in this time.
+pub(super) fn spread(opens_in: Duration) -> Duration {
+    opens_in + rand::rng().random_range(Duration::ZERO..SPREAD)
+}
+
+/// After the last try. A model that is down is closed for the next calls too, so that they go to its
+/// fallback at once.
+async fn give_up_model(
+    task: &Task,
+    chain: &ModelChain,
+    call: &ModelCall<'_>,
+    error: &CallError,
+) -> Result<CallResult, Stop> {
+    let model = &chain.current().model;
+    match chain.patience() {
+        Some(patience) if !matches!(error, CallError::Permanent { .. }) => {
+            if chain.has_next() {
+                task.close_gate(model.name(), OUTAGE.max(patience * 2)).await?;
+            }
+            Ok(CallResult::Unavailable { closed_for: None, error: error.to_string() })
+        }
+        Some(_) | None => {
+            Ok(CallResult::Ended(call.give_up(FailureKind::Model, error.to_string())))
+        }
+    }
+}
+
+async fn send(
+    task: &Task,
+    model: &Model,
+    call: &ModelCall<'_>,
+    grant: Option<&CallGrant>,
+) -> Result<Reply, CallError> {
     let span = tracing::info_span!(
         "chat",
         otel.name = format!("chat {}", model.model_id()),
@@ -107,7 +202,13 @@ async fn send(task: &Task, model: &Model, call: &ModelCall<'_>) -> Result<Reply,
     let sending = async {
         payloads::log_request(task.id(), call.request);
         fault::point("calling");
-        let reply = model.call(call.request, call.tools, |text| task.append_text(text)).await;
+        let report = |headers: &HeaderMap| {
+            if let Some(grant) = grant {
+                grant.report(remaining(headers));
+            }
+        };
+        let on_text = |text: &str| task.append_text(text);
+        let reply = model.call_with_headers(call.request, call.tools, report, on_text).await;
         fault::point("answered");
         if let Ok(reply) = &reply {
             payloads::log_answer(task.id(), &reply.answer);
@@ -134,6 +235,17 @@ async fn send(task: &Task, model: &Model, call: &ModelCall<'_>) -> Result<Reply,
         }
     }
     reply
+}
+
+fn log_wait(task: &Task, model: &Model, wait: Duration) {
+    tracing::debug!(
+        task.id = %task.id(),
+        model.name = model.name(),
+        wait_ms = wait.as_millis(),
+        "task {} gives its slot back until the limits of model {} have room for it",
+        task.id(),
+        model.name()
+    );
 }
 
 fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
@@ -169,7 +281,7 @@ impl ModelCall<'_> {
         }
     }
 
-    fn give_up(&self, failure: FailureKind, error: String) -> End {
+    pub(super) fn give_up(&self, failure: FailureKind, error: String) -> End {
         super::end(give_up(self.turns, failure, error))
     }
 }

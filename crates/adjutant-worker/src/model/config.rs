@@ -1,14 +1,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use adjutant_store::ModelLimits;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::parameters::Parameters;
 use super::price::Rates;
@@ -49,8 +48,18 @@ pub struct ModelConfig {
     pub context_window: Option<u32>,
     #[serde(default)]
     pub prices: Prices,
-    /// The most concurrent calls of one process.
+    /// The most concurrent calls of all workers together.
     pub max_concurrency: Option<u32>,
+    /// The most calls of all workers together in any 60 seconds.
+    pub requests_per_minute: Option<u32>,
+    /// The most tokens of all workers together in any 60 seconds, prompts and answers.
+    pub tokens_per_minute: Option<u32>,
+    /// The models that are called instead if this one is closed or down, in this order.
+    #[serde(default)]
+    pub fallback: Vec<String>,
+    /// A gate that is closed for longer sends calls to the fallback.
+    #[serde(default = "default_fallback_after_s")]
+    pub fallback_after_s: f64,
     /// A call fails if the server sends nothing for this time.
     #[serde(default = "default_idle_timeout_s")]
     pub idle_timeout_s: f64,
@@ -91,6 +100,11 @@ fn default_timeout_s() -> f64 {
     1800.0
 }
 
+/// As long as a task waits for a gate in its slot.
+fn default_fallback_after_s() -> f64 {
+    10.0
+}
+
 impl Model {
     /// Checks the config of the model `name` and reads its key.
     pub fn new(
@@ -113,7 +127,9 @@ impl Model {
                     )
                 })?,
                 context_window: config.context_window,
-                permits: permits(config)?,
+                limits: limits(config)?,
+                fallback: config.fallback.clone(),
+                fallback_after: seconds("fallback_after_s", config.fallback_after_s)?,
                 idle_timeout: seconds("idle_timeout_s", config.idle_timeout_s)?,
                 timeout: seconds("timeout_s", config.timeout_s)?,
                 client,
@@ -220,13 +236,20 @@ fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters,
     })
 }
 
-fn permits(config: &ModelConfig) -> Result<Option<Arc<Semaphore>>, Problem> {
-    let Some(max) = config.max_concurrency else { return Ok(None) };
-    if max == 0 {
-        return Err(Problem::new("max_concurrency", "must be at least 1"));
+fn limits(config: &ModelConfig) -> Result<ModelLimits, Problem> {
+    let limits = [
+        ("max_concurrency", config.max_concurrency),
+        ("requests_per_minute", config.requests_per_minute),
+        ("tokens_per_minute", config.tokens_per_minute),
+    ];
+    if let Some((setting, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+        return Err(Problem::new(*setting, "must be at least 1"));
     }
-    let max = usize::try_from(max).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
-    Ok(Some(Arc::new(Semaphore::new(max))))
+    Ok(ModelLimits {
+        requests_per_minute: config.requests_per_minute,
+        tokens_per_minute: config.tokens_per_minute,
+        max_concurrency: config.max_concurrency,
+    })
 }
 
 fn seconds(setting: &str, seconds: f64) -> Result<Duration, Problem> {

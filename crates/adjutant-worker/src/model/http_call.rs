@@ -20,6 +20,7 @@ impl Model {
         &self,
         key: Option<&Secret>,
         body: String,
+        on_headers: impl FnOnce(&HeaderMap),
         mut on_text: impl FnMut(&str),
     ) -> Result<PartialAnswer, CallError> {
         let request =
@@ -28,6 +29,7 @@ impl Model {
         if !response.status().is_success() {
             return Err(self.read_error(response).await);
         }
+        on_headers(response.headers());
         let mut parser = ResponseParser::new(self.wire);
         while let Some(bytes) = self.within_idle_time(response.chunk()).await?? {
             parser.feed(&bytes, &mut on_text)?;

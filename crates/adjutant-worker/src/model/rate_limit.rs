@@ -1,5 +1,6 @@
 use std::time::{Duration, SystemTime};
 
+use adjutant_store::{Remaining, RemainingQuota};
 use chrono::DateTime;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
@@ -31,6 +32,31 @@ pub(super) fn until_open(headers: &HeaderMap) -> Option<Duration> {
         exhausted(&format!("{limit}-remaining")).then(|| from_now(headers, at.into()))
     });
     retry_after(headers).or_else(|| resets.max().map(clamp))
+}
+
+/// What a response still allows. Of the limits of tokens the one counts that leaves the least; a
+/// limit of output tokens only when nothing is left, because estimates are of prompt and answer.
+pub(crate) fn remaining(headers: &HeaderMap) -> Remaining {
+    let quota = |left: &str, reset: &str| {
+        let left = text(headers, left)?.parse().ok().filter(|left: &i64| *left >= 0)?;
+        let reset = text(headers, reset)?;
+        let at = || DateTime::parse_from_rfc3339(reset).ok();
+        let resets_in = span(reset).or_else(|| Some(from_now(headers, at()?.into()))).map(clamp)?;
+        Some(RemainingQuota { left, resets_in }).filter(|quota| !quota.resets_in.is_zero())
+    };
+    let of = |name: &str| {
+        let openai = || {
+            quota(&format!("x-ratelimit-remaining-{name}"), &format!("x-ratelimit-reset-{name}"))
+        };
+        let limit = format!("anthropic-ratelimit-{name}");
+        quota(&format!("{limit}-remaining"), &format!("{limit}-reset")).or_else(openai)
+    };
+    let output = of("output-tokens").filter(|quota| quota.left == 0);
+    let tokens = [of("tokens"), of("input-tokens"), output];
+    Remaining {
+        requests: of("requests"),
+        tokens: tokens.into_iter().flatten().min_by_key(|quota| quota.left),
+    }
 }
 
 fn clamp(wait: Duration) -> Duration {
@@ -130,6 +156,38 @@ mod tests {
         assert_eq!(wait(&limits), Some(20));
         assert_eq!(retry_after(&headers(&limits)), None);
         assert_eq!(wait(&[&limits[..], &[("retry-after", "7")]].concat()), Some(7));
+    }
+
+    #[test]
+    fn a_response_says_what_is_left_until_when_on_both_wires() {
+        let quota =
+            |left, seconds| Some(RemainingQuota { left, resets_in: Duration::from_secs(seconds) });
+        let openai = [
+            ("x-ratelimit-remaining-requests", "7"),
+            ("x-ratelimit-reset-requests", "12s"),
+            ("x-ratelimit-remaining-tokens", "900"),
+            ("x-ratelimit-reset-tokens", "1m0s"),
+        ];
+        let found = remaining(&headers(&openai));
+        assert_eq!((found.requests, found.tokens), (quota(7, 12), quota(900, 60)));
+        let anthropic = [
+            DATE,
+            ("anthropic-ratelimit-requests-remaining", "3"),
+            ("anthropic-ratelimit-requests-reset", "1994-11-06T08:49:47Z"),
+            ("anthropic-ratelimit-tokens-remaining", "500"),
+            ("anthropic-ratelimit-tokens-reset", "1994-11-06T08:50:07Z"),
+            ("anthropic-ratelimit-input-tokens-remaining", "400"),
+            ("anthropic-ratelimit-input-tokens-reset", "1994-11-06T08:49:57Z"),
+            ("anthropic-ratelimit-output-tokens-remaining", "100"),
+            ("anthropic-ratelimit-output-tokens-reset", "1994-11-06T08:49:57Z"),
+        ];
+        let found = remaining(&headers(&anthropic));
+        assert_eq!((found.requests, found.tokens), (quota(3, 10), quota(400, 20)));
+        for nonsense in ["-1", "many", ""] {
+            let limits = [("x-ratelimit-remaining-requests", nonsense), openai[1]];
+            assert_eq!(remaining(&headers(&limits)), Remaining::default(), "{nonsense}");
+        }
+        assert_eq!(remaining(&headers(&openai[..1])), Remaining::default(), "without a reset");
     }
 
     #[test]

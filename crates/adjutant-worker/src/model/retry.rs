@@ -19,6 +19,7 @@ const FIRST_GATE_PAUSE: Duration = Duration::from_secs(1);
 /// retried once.
 #[derive(Debug)]
 pub struct Retries {
+    max_attempts: u32,
     pauses: ExponentialBackoff,
     gate_pauses: ExponentialBackoff,
     attempts: u32,
@@ -40,6 +41,7 @@ impl Default for Retries {
         let pauses =
             ExponentialBuilder::default().without_max_times().with_max_delay(LONGEST_PAUSE);
         Self {
+            max_attempts: MAX_ATTEMPTS,
             pauses: pauses.with_min_delay(FIRST_PAUSE).with_jitter().build(),
             // Without jitter: calls that wait for a gate are spread after it opens.
             gate_pauses: pauses
@@ -53,6 +55,11 @@ impl Default for Retries {
 }
 
 impl Retries {
+    /// The same policy with fewer attempts.
+    pub fn at_most(attempts: u32) -> Self {
+        Self { max_attempts: attempts, ..Self::default() }
+    }
+
     /// The number of failed attempts.
     pub fn attempts(&self) -> u32 {
         self.attempts
@@ -83,7 +90,7 @@ impl Retries {
 
     fn unless_exhausted(&self, retry: Retry) -> Retry {
         let is_exhausted =
-            self.attempts >= MAX_ATTEMPTS || (self.attempts > 1 && self.spent > MAX_TIME);
+            self.attempts >= self.max_attempts || (self.attempts > 1 && self.spent > MAX_TIME);
         if is_exhausted { Retry::GiveUp } else { retry }
     }
 }

@@ -48,7 +48,7 @@ pub fn assemble(
     let lease = section(&table, "lease").and_then(|lease| lease.get("seconds")?.as_integer());
     Config {
         path: None,
-        models: models::read(&table, findings),
+        models: models::read(&table, &model_names, findings),
         tools: tools::read(&table, findings),
         server: server::read(&table, findings),
         webhooks: webhooks::read(&table, findings),

@@ -8,7 +8,7 @@ use super::assemble::{conflict, deserialize_node, entries};
 use super::problem::Findings;
 use super::schema::{Kind, Setting, at_least, dotted, settings};
 use super::suggest::{choice, suggestion};
-use super::tree::Table;
+use super::tree::{Node, Table, Value};
 
 /// In USD per million tokens.
 const PRICE: Kind = Kind::Number { min: 0.0, max: 1e6 };
@@ -32,6 +32,10 @@ pub const SETTINGS: &[Setting] = settings! {
     "models.*.prices.cache_read" => PRICE,
     "models.*.prices.cache_write" => PRICE,
     "models.*.max_concurrency" => at_least(1),
+    "models.*.requests_per_minute" => at_least(1),
+    "models.*.tokens_per_minute" => at_least(1),
+    "models.*.fallback" => Kind::TextList,
+    "models.*.fallback_after_s" => Kind::PositiveNumber,
     "models.*.idle_timeout_s" => Kind::PositiveNumber,
     "models.*.timeout_s" => Kind::PositiveNumber,
     "models.*.tenants" => Kind::TextList,
@@ -94,7 +98,12 @@ pub fn names(table: &Table, findings: &mut Findings) -> ModelNames {
     names
 }
 
-pub fn read(table: &Table, findings: &mut Findings) -> BTreeMap<String, ModelConfig> {
+pub fn read(
+    table: &Table,
+    names: &ModelNames,
+    findings: &mut Findings,
+) -> BTreeMap<String, ModelConfig> {
+    check_fallbacks(table, names, findings);
     let mut models = BTreeMap::new();
     for (name, node) in entries(table, "models") {
         let Some(model) = node.as_table() else { continue };
@@ -113,6 +122,52 @@ pub fn read(table: &Table, findings: &mut Findings) -> BTreeMap<String, ModelCon
         models.extend(config.map(|config| (name.clone(), config)));
     }
     models
+}
+
+/// Reports unknown names, and fallbacks that lead back to their model.
+fn check_fallbacks(table: &Table, names: &ModelNames, findings: &mut Findings) {
+    let mut fallbacks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (model, node) in entries(table, "models") {
+        let name = dotted(&dotted("models", model), "fallback");
+        for (text, item) in fallback_of(node) {
+            match names.resolve(text) {
+                Some(known) => fallbacks.entry(model).or_default().push(known),
+                None => findings.error(&item.location, &name, names.unknown(text)),
+            }
+        }
+    }
+    for (model, node) in entries(table, "models") {
+        let back = fallback_of(node).find(|(text, _)| {
+            names.resolve(text).is_some_and(|first| leads_to(&fallbacks, first, model))
+        });
+        if let Some((text, item)) = back {
+            let name = dotted(&dotted("models", model), "fallback");
+            let text = format!("{text:?} falls back to {model} again; remove one of the fallbacks");
+            findings.error(&item.location, name, text);
+        }
+    }
+}
+
+fn fallback_of(model: &Node) -> impl Iterator<Item = (&str, &Node)> {
+    let list = model.as_table().and_then(|model| match &model.get("fallback")?.value {
+        Value::List(items) => Some(items),
+        _ => None,
+    });
+    list.into_iter().flatten().filter_map(|item| Some((item.as_text()?, item)))
+}
+
+/// Whether calls of `from` may end up at `target`.
+fn leads_to(fallbacks: &BTreeMap<&str, Vec<&str>>, from: &str, target: &str) -> bool {
+    let mut seen = BTreeSet::from([from]);
+    let mut left = vec![from];
+    while let Some(model) = left.pop() {
+        if model == target {
+            return true;
+        }
+        let next = fallbacks.get(model).into_iter().flatten();
+        left.extend(next.filter(|next| seen.insert(**next)));
+    }
+    false
 }
 
 fn is_model_name(name: &str) -> bool {

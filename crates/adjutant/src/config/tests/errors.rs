@@ -107,6 +107,18 @@ fn missing_and_conflicting_settings_of_models_and_tools_are_errors() {
             "adjutant.toml:1:17: default_model: unknown model \"man\"; did you mean main?",
         ),
         (
+            "[models.main]\nwire = 'openai'\nfallback = ['othr']\n[models.other]\nwire = 'openai'\n",
+            "adjutant.toml:3:13: models.main.fallback: unknown model \"othr\"; did you mean other?",
+        ),
+        (
+            "[models.main]\nwire = 'openai'\nfallback = ['main']\n",
+            "adjutant.toml:3:13: models.main.fallback: \"main\" falls back to main again; remove one of the fallbacks",
+        ),
+        (
+            "[models.main]\nwire = 'openai'\nrequests_per_minute = 0\n",
+            "adjutant.toml:3:23: models.main.requests_per_minute: must be at least 1, not 0",
+        ),
+        (
             "[model_aliases]\nx = 'nobody'\n[models.main]\nwire = 'openai'\n",
             "adjutant.toml:2:5: model_aliases.x: unknown model \"nobody\"; known: main",
         ),
@@ -268,4 +280,20 @@ fn no_error_shows_a_text_that_may_be_secret() {
     let errors = ConfigDir::new(&[("adjutant.toml", text)]).errors();
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert!(errors.iter().all(|error| !error.contains("geheim")), "{errors:?}");
+}
+
+#[test]
+fn every_fallback_of_a_circle_is_an_error() {
+    let model = |name: &str, fallback: &str| {
+        format!("[models.{name}]\nwire = 'openai'\nfallback = ['{fallback}']\n")
+    };
+    let alias = "default_model = 'a'\n[model_aliases]\nalias = 'c'\n";
+    let text = [alias, &model("a", "b"), &model("b", "alias"), &model("c", "a"), &model("d", "a")];
+    let error = |line: u8, of: &str, to: &str| {
+        format!(
+            "adjutant.toml:{line}:13: models.{of}.fallback: {to:?} falls back to {of} again; remove one of the fallbacks"
+        )
+    };
+    let errors = ConfigDir::new(&[("adjutant.toml", &text.concat())]).errors();
+    assert_eq!(errors, [error(6, "a", "b"), error(9, "b", "alias"), error(12, "c", "a")]);
 }
