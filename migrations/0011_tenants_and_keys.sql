@@ -35,12 +35,13 @@ select plan_by_index('set_tenant_1');
 -- The tenants that have settings, keys, sessions or tasks, by name behind p_after; or the one of
 -- this name, which has the defaults if it is new.
 create function tenants_1(p_after text, p_limit bigint, p_name text)
-returns table (name text, weight integer, cap integer, unfinished bigint, running bigint) language plpgsql stable as $$
+returns table (name text, weight integer, cap integer, archived_at timestamptz, unfinished bigint, running bigint)
+language plpgsql stable as $$
 #variable_conflict use_column
 begin
     return query
     select
-        n.name, coalesce(t.weight, 1), t.cap, (select b.unfinished from tenant_backlog_1(n.name) b),
+        n.name, coalesce(t.weight, 1), t.cap, t.archived_at, (select b.unfinished from tenant_backlog_1(n.name) b),
         (select count(*) from slot x where x.tenant = n.name and x.task is not null)
     from (
         select p_name as name where p_name is not null

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, TaskId, TaskNumber};
 use adjutant_store::{
-    Actor, ActorSource, AuditEntry, AuditFilter, IdempotencyKey, NewKey, NewTask, SecretFrom, Store,
+    Actor, ActorSource, AuditEntry, AuditFilter, IdempotencyKey, NewKey, NewTask, SecretFrom,
+    Store, TenantChange,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -135,6 +136,12 @@ async fn keys_secrets_and_the_cap_are_audited_without_their_secrets() {
     assert_eq!(entry.before, Some(json!({"archived": false})));
     store.unarchive_tenant("tenant").await.unwrap();
     assert_eq!(only(&world).await.action, "tenant.unarchive");
+
+    store.set_tenant("tenant", TenantChange { weight: Some(2), cap: None }).await.unwrap();
+    let entry = only(&world).await;
+    assert_eq!((entry.action.as_str(), entry.subject.as_str()), ("tenant.set", "tenant"));
+    assert_eq!(entry.before, Some(json!({"weight": 1, "cap": null})));
+    assert_eq!(entry.after, Some(json!({"weight": 2, "cap": null})));
 
     world.store.set_cap(3).await.unwrap();
     store.set_cap(5).await.unwrap();

@@ -221,8 +221,9 @@ async fn an_agent_of_other_tenants_does_not_exist() {
     assert!(!names(session).await.contains(&"secretary".to_owned()));
     delegate(&world.store, acme, "secretary").await.unwrap();
     assert_refused(delegate(&world.store, session, "secretary").await, ErrorCode::AgentNotFound);
-    let refused = world.store.delegate_all(session, &[to("secretary")], &Operator::default(), None);
-    assert_refused(refused.await, ErrorCode::AgentNotFound);
+    let (calls, operator) = ([to("secretary")], Operator::default());
+    let refused = world.store.delegate_all(session, &calls, &operator, None).await;
+    assert_refused(refused, ErrorCode::AgentNotFound);
     assert_refused(world.store.agent(session, "secretary").await, ErrorCode::AgentNotFound);
 
     // The name is free for the session.

@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// The tenant of its caller, if it has one.
-    pub(crate) fn tenant(&self) -> Option<&str> {
+    pub(crate) fn actors_tenant(&self) -> Option<&str> {
         self.actor.as_ref()?.tenant.as_deref()
     }
 }

@@ -125,8 +125,8 @@ mod webhook_secrets;
 mod worker;
 mod worker_notifier;
 
-pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use actor::{Actor, ActorSource};
+pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use agents::{Agent, Redefinition};
 pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};

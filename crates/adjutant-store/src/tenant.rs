@@ -1,4 +1,5 @@
 use adjutant_agent::Refusal;
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -64,6 +65,8 @@ pub struct Tenant {
     pub weight: i32,
     /// The most tasks that it runs at a time; null if only the fleet-wide cap limits it.
     pub cap: Option<i32>,
+    /// Since when its keys are refused.
+    pub archived_at: Option<DateTime<Utc>>,
     /// Tasks that have not ended, the running ones among them.
     pub unfinished: i64,
     /// Tasks that run now.
@@ -100,8 +103,11 @@ impl Store {
             fields.insert("cap".to_owned(), cap.into());
         }
         let fields = serde_json::Value::Object(fields);
+        let actor = self.audited()?;
         self.call(async |connection| {
-            sqlx::query!("select set_tenant_1($1, $2)", name, fields).execute(connection).await
+            sqlx::query!("select set_tenant_as_1($1, $2, $3)", name, fields, actor)
+                .execute(connection)
+                .await
         })
         .await?;
         self.worker_notifier.notify_queue(NotifyTarget::All);
@@ -114,7 +120,7 @@ impl Store {
             sqlx::query_as!(
                 Tenant,
                 r#"select
-                    name as "name!", weight as "weight!", cap, unfinished as "unfinished!", running as "running!"
+                    name as "name!", weight as "weight!", cap, archived_at, unfinished as "unfinished!", running as "running!"
                    from tenants_1($1, $2, null)"#,
                 after,
                 limit
@@ -131,7 +137,7 @@ impl Store {
             sqlx::query_as!(
                 Tenant,
                 r#"select
-                    name as "name!", weight as "weight!", cap, unfinished as "unfinished!", running as "running!"
+                    name as "name!", weight as "weight!", cap, archived_at, unfinished as "unfinished!", running as "running!"
                    from tenants_1('', 1, $1)"#,
                 name
             )

@@ -49,7 +49,7 @@ impl Store {
                        from tool
                        where seen_at > now() - interval '1 day' and is_tool_for_1(tenants, $1)
                        order by name"#,
-                    self.tenant()
+                    self.actors_tenant()
                 )
                 .fetch_all(connection)
                 .await
@@ -69,7 +69,7 @@ impl Store {
                     "select name from tool
                      where name = any($1) and seen_at > now() - interval '1 day' and is_tool_for_1(tenants, $2)",
                     &sent,
-                    self.tenant()
+                    self.actors_tenant()
                 )
                 .fetch_all(connection)
                 .await
@@ -87,7 +87,7 @@ impl Store {
                 sqlx::query_scalar!(
                     "select name from tool where name = any($1) and not is_tool_for_1(tenants, $2)",
                     &sent,
-                    self.tenant()
+                    self.actors_tenant()
                 )
                 .fetch_all(connection)
                 .await

@@ -5,8 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::{
     agents, audit, bench, cancel, collect, completions, config, context, demo, doctor, keys,
     limits, mcp, migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks,
-    tenants, up,
-    wait, watch, webhooks, work,
+    tenants, up, wait, watch, webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.

@@ -35,9 +35,8 @@ fn order_status(name: &str) -> Arc<dyn Tool> {
 
 async fn call(toolbox: &Toolbox, arguments: Value) -> Result<String, String> {
     let (task, session) = (TaskId::new(), SessionId(7));
-    toolbox
-        .call("order_status", ToolCall { arguments: &arguments, key: "the key", task, session })
-        .await
+    let call = ToolCall { arguments: &arguments, key: "the key", task, session, tenant: None };
+    toolbox.call("order_status", call).await
 }
 
 #[tokio::test]

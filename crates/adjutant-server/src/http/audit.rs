@@ -6,7 +6,6 @@ use adjutant_store::{AuditEntry, AuditFilter};
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use chrono::{DateTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 

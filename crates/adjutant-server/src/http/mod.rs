@@ -18,7 +18,6 @@ mod sessions;
 mod stats;
 mod stream;
 mod tasks;
-mod tenants;
 mod tools;
 mod webhooks;
 
@@ -216,7 +215,6 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tasks::routes())
         .merge(stats::routes())
         .merge(audit::routes())
-        .merge(tenants::routes())
         .merge(webhooks::routes())
         .with_state(shared)
         .merge(authenticated)

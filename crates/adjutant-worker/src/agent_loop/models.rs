@@ -63,7 +63,7 @@ impl Models {
 
     /// Whether some model is only for some tenants.
     pub(crate) fn are_limited(&self) -> bool {
-        self.models.values().any(|model| model.tenants().is_some())
+        self.models.values().any(|limited| limited.model.tenants().is_some())
     }
 
     /// The error of a task whose model this worker does not have.

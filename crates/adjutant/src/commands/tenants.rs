@@ -14,7 +14,7 @@ use crate::table::{Column, OutputStyle, table};
 /// Tenants are read in pages of so many.
 const PAGE: i64 = 500;
 
-/// List tenants, and set their shares of the fleet
+/// List tenants, set their shares of the fleet, archive them
 ///
 /// Tenants that have work share the cap of the fleet by their weights. A tenant exists by being
 /// named in a key or a session; its settings are the defaults until they are set here.
@@ -34,8 +34,27 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     List(List),
-    Show(Show),
+    /// Show a tenant
+    #[command(after_long_help = "\
+Examples:
+  adjutant tenants show team-a
+")]
+    Show(OneTenant),
     Set(Set),
+    /// Refuse the keys of a tenant
+    ///
+    /// What is open with them ends within 5 seconds. The tasks of the tenant run to their ends.
+    #[command(after_long_help = "\
+Examples:
+  adjutant tenants archive team-c
+")]
+    Archive(OneTenant),
+    /// Accept the keys of an archived tenant again
+    #[command(after_long_help = "\
+Examples:
+  adjutant tenants unarchive team-c
+")]
+    Unarchive(OneTenant),
 }
 
 /// List the tenants that have settings, keys, sessions or tasks
@@ -54,13 +73,8 @@ struct List {
     json: bool,
 }
 
-/// Show a tenant
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  adjutant tenants show team-a
-")]
-struct Show {
+struct OneTenant {
     /// The name of the tenant
     #[arg(value_name = "TENANT")]
     tenant: String,
@@ -113,6 +127,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Action::List(arguments) => list(arguments).await?,
         Action::Show(arguments) => show(arguments).await?,
         Action::Set(arguments) => set(arguments).await?,
+        Action::Archive(arguments) => archive(arguments, true).await?,
+        Action::Unarchive(arguments) => archive(arguments, false).await?,
     }
     Ok(Exit::Done.into())
 }
@@ -139,7 +155,7 @@ async fn list(arguments: List) -> anyhow::Result<()> {
     print_line(&as_table(&tenants, OutputStyle::for_stdout()))
 }
 
-async fn show(arguments: Show) -> anyhow::Result<()> {
+async fn show(arguments: OneTenant) -> anyhow::Result<()> {
     let store = Store::open(&arguments.database.url()?, 2).await?;
     let tenant = store.tenant(&arguments.tenant).await?;
     store.close().await;
@@ -147,9 +163,21 @@ async fn show(arguments: Show) -> anyhow::Result<()> {
 }
 
 async fn set(arguments: Set) -> anyhow::Result<()> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let cap = arguments.cap.map(Some).or(arguments.no_cap.then_some(None));
     store.set_tenant(&arguments.tenant, TenantChange { weight: arguments.weight, cap }).await?;
+    let tenant = store.tenant(&arguments.tenant).await?;
+    store.close().await;
+    print(&tenant, arguments.json)
+}
+
+async fn archive(arguments: OneTenant, archived: bool) -> anyhow::Result<()> {
+    let store = arguments.database.open_as_user().await?;
+    if archived {
+        store.archive_tenant(&arguments.tenant).await?;
+    } else {
+        store.unarchive_tenant(&arguments.tenant).await?;
+    }
     let tenant = store.tenant(&arguments.tenant).await?;
     store.close().await;
     print(&tenant, arguments.json)
@@ -161,8 +189,9 @@ fn print(tenant: &Tenant, as_json: bool) -> anyhow::Result<()> {
 
 fn line(tenant: &Tenant) -> String {
     let cap = tenant.cap.map_or("no cap".to_owned(), |cap| format!("cap {cap}"));
-    let Tenant { name, weight, cap: _, unfinished, running } = tenant;
-    format!("{name}: weight {weight}, {cap}, {running} running, {unfinished} unfinished")
+    let Tenant { name, weight, cap: _, archived_at, unfinished, running } = tenant;
+    let archived = archived_at.map_or("", |_| ", archived");
+    format!("{name}: weight {weight}, {cap}, {running} running, {unfinished} unfinished{archived}")
 }
 
 fn as_table(tenants: &[Tenant], style: OutputStyle) -> String {
@@ -172,6 +201,7 @@ fn as_table(tenants: &[Tenant], style: OutputStyle) -> String {
         Column::Number("CAP"),
         Column::Number("RUNNING"),
         Column::Number("UNFINISHED"),
+        Column::Text("ARCHIVED"),
     ];
     let row = |tenant: &Tenant| {
         vec![
@@ -180,6 +210,7 @@ fn as_table(tenants: &[Tenant], style: OutputStyle) -> String {
             tenant.cap.map(|cap| cap.to_string()).unwrap_or_default(),
             tenant.running.to_string(),
             tenant.unfinished.to_string(),
+            tenant.archived_at.map(|at| at.format("%Y-%m-%d").to_string()).unwrap_or_default(),
         ]
     };
     table(&columns, &tenants.iter().map(row).collect::<Vec<_>>(), style)
@@ -192,15 +223,21 @@ mod tests {
 
     #[test]
     fn tenants_are_a_table() {
-        let tenant =
-            Tenant { name: "a".to_owned(), weight: 2, cap: Some(10), unfinished: 5, running: 1 };
+        let tenant = Tenant {
+            name: "a".to_owned(),
+            weight: 2,
+            cap: Some(10),
+            archived_at: None,
+            unfinished: 5,
+            running: 1,
+        };
         assert_eq!(line(&tenant), "a: weight 2, cap 10, 1 running, 5 unfinished");
         let free = Tenant { name: "team-b".to_owned(), weight: 1, cap: None, ..tenant.clone() };
         let shown = as_table(&[tenant, free], OutputStyle { width: 120, colors: Colors::Off });
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
-                "TENANT  WEIGHT  CAP  RUNNING  UNFINISHED",
+                "TENANT  WEIGHT  CAP  RUNNING  UNFINISHED  ARCHIVED",
                 "a            2   10        1           5",
                 "team-b       1             1           5",
             ]

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    SameOrigin, Shared, audit, dashboard, events, health, metrics, sessions, stats, tasks, tenants,
-    tools, webhooks,
+    SameOrigin, Shared, audit, dashboard, events, health, metrics, sessions, stats, tasks, tools,
+    webhooks,
 };
 use crate::{Dialect, Policy};
 
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
         webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
-        webhooks::list, webhooks::redeliver, audit::list, tenants::list, tenants::set,
+        webhooks::list, webhooks::redeliver, audit::list,
     ),
     tags(
         (name = "tools", description = "The tools of orchestrators."),
@@ -136,8 +136,7 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
         operation["responses"]["200"]["links"] = links(id);
     }
     if method == "put" {
-        let name = if path.starts_with("/v1/tenants") { "TenantSettings" } else { "Webhook" };
-        operation["requestBody"] = body(name);
+        operation["requestBody"] = body("Webhook");
         operation["requestBody"]["required"] = json!(true);
     } else if ["post", "patch"].contains(&method) && operation.get("requestBody").is_none() {
         operation["requestBody"] = optional_body(path);
@@ -247,7 +246,7 @@ mod tests {
         let operations = operations(&document);
         assert_eq!(
             operations.len(),
-            39,
+            37,
             "{:?}",
             operations.iter().map(|(name, _)| name).collect::<Vec<_>>()
         );

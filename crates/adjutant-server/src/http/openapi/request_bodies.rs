@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody};
-use super::super::tenants::TenantSettings;
 use super::super::webhooks::NewWebhookSecret;
 use crate::Policy;
 
@@ -16,7 +15,7 @@ pub(super) const TEXT: &str = "^[^\\u0000]*$";
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
 
 #[derive(OpenApi)]
-#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions, TenantSettings)))]
+#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions)))]
 struct RequestBodies;
 
 /// The schemas of all request bodies by name.

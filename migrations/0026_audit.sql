@@ -22,7 +22,7 @@ comment on table audit is
 comment on column audit.tenant is 'The tenant whose things were changed. Null: the fleet.';
 comment on column audit.action is
     'task.cancel, task.retry, session.archive, session.delete, limits.cap, key.create, key.revoke, '
-    'tenant.archive, tenant.unarchive, webhook_secret.rotate, webhook_secret.revoke.';
+    'tenant.set, tenant.archive, tenant.unarchive, webhook_secret.rotate, webhook_secret.revoke.';
 comment on column audit.subject is 'The id or the name of what was changed.';
 comment on column audit.source is 'api, or cli for a command that works on the database directly.';
 comment on column audit.key is 'The id of the API key. Null: the server needed none.';
@@ -72,6 +72,20 @@ begin
     perform set_cap_1(p_cap);
     perform audit_1(
         p_actor, null, 'limits.cap', 'fleet', jsonb_build_object('cap', cap_before), jsonb_build_object('cap', p_cap)
+    );
+end $$;
+
+-- Changes the settings of a tenant for an actor. The lock of its cap is taken before they are read.
+create function set_tenant_as_1(p_name text, p_change jsonb, p_actor jsonb) returns void language plpgsql as $$
+declare
+    settings_before jsonb;
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant tenant cap'), hashtext(p_name));
+    select jsonb_build_object('weight', weight, 'cap', cap) into settings_before from tenant where name = p_name;
+    perform set_tenant_1(p_name, p_change);
+    perform audit_1(
+        p_actor, p_name, 'tenant.set', p_name, coalesce(settings_before, '{"weight": 1, "cap": null}'),
+        (select jsonb_build_object('weight', weight, 'cap', cap) from tenant where name = p_name)
     );
 end $$;
 
