@@ -355,7 +355,7 @@ begin
                 cross join lateral (
                     select coalesce(p_held[array_position(p_known, w.tenant)], 0) as held
                 ) h
-                -- LIMIT keeps this a look-up by name, also in a plan that was made while the table was empty.
+                -- LIMIT keeps this a look-up, also if it was planned while the table was empty.
                 left join lateral (select t.weight, t.cap from tenant t where t.name = w.tenant limit 1) t on true
                 where w.tenant is not null and w.tenant <> all(p_done) and (t.cap is null or t.cap > h.held)
                 limit 16

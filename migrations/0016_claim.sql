@@ -47,9 +47,9 @@ begin
     ) r;
 end $$;
 
--- Chooses queued tasks of several tenants for a claim, and locks their rows. p_known are the tenants
--- that hold slots, or did last, with their weights and the number of slots. newest is the tenant
--- behind which the next choice begins.
+-- Chooses queued tasks of several tenants for a claim, and locks their rows. p_known are the
+-- tenants that hold slots, or did last, with their weights and the number of slots. newest is the
+-- tenant behind which the next choice begins.
 create function choose_tasks_1(
     p_pool text, p_want integer, p_after text, p_known text[], p_weights integer[], p_held integer[], p_kept integer[],
     out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text

@@ -124,7 +124,6 @@ async fn behind_a_flood_of_a_hundred_thousand_tasks_the_next_slot_is_another_ten
         let next = replace(&worker, first).await;
         let tasks: Vec<TaskId> = next.iter().map(|claim| claim.lease.task()).collect();
         assert_eq!(tasks, [spawned.id], "at cap {cap}");
-        world.assert_sound().await;
     }
 }
 

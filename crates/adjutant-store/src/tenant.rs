@@ -114,7 +114,8 @@ impl Store {
         Ok(())
     }
 
-    /// The tenants that have settings, keys, sessions or tasks, by name: at most `limit` behind `after`.
+    /// The tenants that have settings, keys, sessions or tasks, by name: at most `limit` behind
+    /// `after`.
     pub async fn tenants(&self, after: &str, limit: i64) -> Result<Vec<Tenant>> {
         self.call(async |connection| {
             sqlx::query_as!(
