@@ -30,12 +30,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "archived_tenants_accepted",
-        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_continue"],
         edits: &[("use_key_1", "and archived_at is not null", "and false")],
     },
     Mutant {
         name: "archived_tenants_stay_open",
-        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_continue"],
         edits: &[("ended_keys_1", " or t.name is not null", "")],
     },
     Mutant {

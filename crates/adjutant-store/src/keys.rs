@@ -109,8 +109,8 @@ impl Store {
         Ok((key, secret))
     }
 
-    /// The key with this secret, if it is neither revoked nor expired. The key of an archived tenant
-    /// is refused.
+    /// The key with this secret, if it is neither revoked nor expired. The key of an archived
+    /// tenant is refused.
     pub async fn key(&self, secret: &str) -> Result<Option<ApiKey>> {
         if !secret.starts_with(PREFIX) {
             return Ok(None);

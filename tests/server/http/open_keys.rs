@@ -95,7 +95,7 @@ async fn streams_and_waits_of_a_revoked_or_expired_key_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archived_tenant_is_refused_and_its_tasks_go_on() {
+async fn an_archived_tenant_is_refused_and_its_tasks_continue() {
     let world = World::new().await;
     let server = server(&world);
     let (key, client) = client(&world, &server, "tenant").await;
