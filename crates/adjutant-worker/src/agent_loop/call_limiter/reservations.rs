@@ -125,7 +125,7 @@ impl Reservations {
             Message::Wanted { call, answer } => {
                 self.demand.wanted.requests += 1;
                 self.demand.wanted.tokens += call.tokens;
-                match self.from_spare(&call) {
+                match self.take_spare(&call) {
                     // A grant that nobody takes returns itself when it is dropped.
                     Some(grant) => drop(answer.send(Permission::Granted(grant))),
                     None => {
@@ -147,7 +147,7 @@ impl Reservations {
     }
 
     /// Spare calls are granted only while nobody waits.
-    fn from_spare(&mut self, call: &WantedCall) -> Option<CallGrant> {
+    fn take_spare(&mut self, call: &WantedCall) -> Option<CallGrant> {
         let Grant { requests, tokens } = self.spare.grant;
         if !self.waiting.is_empty()
             || requests < 1
