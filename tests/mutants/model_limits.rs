@@ -44,9 +44,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "model_place_lost",
-        caught_by: &[
-            "store::model_limits::a_task_that_does_not_come_back_holds_up_others_for_10_seconds",
-        ],
+        caught_by: &["store::model_limits::tasks_get_their_calls_in_the_order_in_which_they_asked"],
         edits: &[(
             "place_model_waiters_1",
             "set tokens = excluded.tokens,",

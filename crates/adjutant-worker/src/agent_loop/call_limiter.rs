@@ -50,8 +50,8 @@ struct EndedCall {
     took: Option<Duration>,
 }
 
-/// The right to make one call soon. Dropping it reports the end of the call, or returns the grant if
-/// the call was not made.
+/// The right to make one call soon. Dropping it reports the end of the call, or returns the grant
+/// if the call was not made.
 #[derive(Debug)]
 pub(super) struct CallGrant {
     messages: mpsc::UnboundedSender<Message>,

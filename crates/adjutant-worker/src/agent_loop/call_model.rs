@@ -1,4 +1,5 @@
-//! One answer from a model: waits for its limits and its gate, checks budgets, retries failed calls.
+//! One answer from a model: waits for its limits and its gate, checks budgets, retries failed
+//! calls.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use super::models::{LimitedModel, ModelChain};
 use crate::model::{CallError, HeaderMap, Model, Reply, Retries, Retry, remaining};
 use crate::{End, PreflightResult, Stop, Task, fault, payloads};
 
-/// A task waits for a closed gate, or for its turn under the limits of its model, in its slot for at
-/// most this time. Otherwise it is released, and other tasks use the slot.
+/// A task waits for a closed gate, or for its turn under the limits of its model, in its slot for
+/// at most this time. Otherwise it is released, and other tasks use the slot.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Calls that wait for a gate start within this time after it opens, not all at once.
@@ -151,8 +152,8 @@ pub(super) fn spread(opens_in: Duration) -> Duration {
     opens_in + rand::rng().random_range(Duration::ZERO..SPREAD)
 }
 
-/// After the last try. A model that is down is closed for the next calls too, so that they go to its
-/// fallback at once.
+/// After the last try. A model that is down is closed for the next calls too, so that they go to
+/// its fallback at once.
 async fn give_up_model(
     task: &Task,
     chain: &ModelChain,

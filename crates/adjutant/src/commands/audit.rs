@@ -98,9 +98,9 @@ fn as_table(entries: &[AuditEntry], now: DateTime<Utc>, style: OutputStyle) -> S
 
 /// The fields of an object in one cell, as `cap=20`.
 fn fields(value: Option<&Value>) -> String {
-    let shown = |(name, value): (&String, &Value)| match value {
-        Value::String(text) => format!("{name}={text}"),
-        value => format!("{name}={value}"),
+    let shown = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
     };
     let fields = value.and_then(Value::as_object).into_iter().flatten();
     fields.map(shown).collect::<Vec<_>>().join(" ")
