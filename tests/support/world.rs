@@ -181,7 +181,7 @@ impl World {
             "select spawn_1(
                 row(array[{session}], array['{id}'::uuid], array['a'], array['x'], array['default'], array[0],
                     array['{options}'::jsonb], array[1], array['resume'], array['{{}}'::jsonb])::new_tasks,
-                null, null, null, {limits}, null
+                null, null, null, {limits}, null, null
             )"
         ))
         .await

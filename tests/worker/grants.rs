@@ -99,6 +99,8 @@ async fn the_children_of_an_agent_are_bound_by_the_grants_of_its_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_calls_no_model_that_a_task_is_not_granted() {
     let fleet = Fleet::new(Script::new()).await;
+    // It publishes the agents, and runs no tasks.
+    let _server = fleet.server();
     let session = fleet.session("openai").await;
     let task = fleet.delegate(session, to(CLERK, "Think.")).await;
     sqlx::query("update task set config = config || '{\"grants\": {\"models\": [\"anthropic\"]}}'")
