@@ -360,7 +360,8 @@ async fn try_subagent(tried: &Tried) {
     let listed = tried.subagent(key, json!({"action": "list_agents"})).await.ok(200);
     let agents = listed["agents"].as_array().unwrap();
     let names: Vec<&Value> = agents.iter().map(|agent| &agent["name"]).collect();
-    assert_eq!(names, ["researcher"], "neither its model nor its name may be of others");
+    let own = ["research--logs", "researcher"];
+    assert_eq!(names, own, "neither its model nor its name may be of others");
     assert!(!listed.to_string().contains("pay"), "{listed}");
     // An agent of the same session that another key has defined.
     let wide = define(json!({"name": "research-wide", "tools": ["fetch", "pay"]}));
