@@ -43,6 +43,8 @@ tenants = ['acme']
 description = 'Pays'
 url = 'http://127.0.0.1:9/'
 allow_private = true
+[limits]
+session_max_active = 100
 ";
 
 /// What a key of the tenant `default` may use.
