@@ -336,14 +336,14 @@ async fn a_task_runs_in_the_pool_that_its_spawn_names(orchestrator: Orchestrator
         claim.lease.complete("done".to_owned(), None).write().await.unwrap();
     }
     // The new task stays in the pool, unless it names another one.
-    let go_on = |more: Value| {
+    let continued = |more: Value| {
         let mut arguments =
             json!({"action": "continue", "task_id": first["task_id"], "task": "Go on."});
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         arguments
     };
-    orchestrator.call(go_on(json!({}))).await;
-    orchestrator.call(go_on(json!({"pool": "default"}))).await;
+    orchestrator.call(continued(json!({}))).await;
+    orchestrator.call(continued(json!({"pool": "default"}))).await;
     assert_eq!(worker.claim(5).await.unwrap().len(), 1);
     assert_eq!(orchestrator.worker.claim(5).await.unwrap().len(), 2);
 }

@@ -39,8 +39,8 @@ impl Fate {
     }
 }
 
-/// Drives a loop as a worker does: it performs what `next` says, stores it, and calls `next` again; the
-/// script's answer depends only on how many are stored.
+/// Drives a loop as a worker does: it performs what `next` says, stores it, and calls `next` again.
+/// The script's answer depends only on how many are stored.
 fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -> Course {
     let mut turns: Vec<StoredTurn> = Vec::new();
     let mut requests = Vec::new();
