@@ -148,9 +148,9 @@ fn check_fallbacks(table: &Table, names: &ModelNames, findings: &mut Findings) {
 }
 
 fn fallback_of(model: &Node) -> impl Iterator<Item = (&str, &Node)> {
-    let list = model.as_table().and_then(|model| match &model.get("fallback")?.value {
-        Value::List(items) => Some(items),
-        _ => None,
+    let list = model.as_table().and_then(|model| {
+        let Value::List(items) = &model.get("fallback")?.value else { return None };
+        Some(items)
     });
     list.into_iter().flatten().filter_map(|item| Some((item.as_text()?, item)))
 }
