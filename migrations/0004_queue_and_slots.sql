@@ -18,15 +18,15 @@ with (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0, vacuum_index_cleanup = on, vacuum_truncate = off
 );
-create unique index queue_order on queue (pool, priority desc, entry);
--- For what one tenant has in a queue: its length, positions, its share of the cap.
-create index queue_by_tenant on queue (pool, tenant, priority desc, entry);
+-- Priority orders only inside a tenant. A loose scan of this index finds the tenants that have
+-- queued tasks, and those of other pools, without reading all rows.
+create unique index queue_order on queue (pool, tenant, priority desc, entry);
 
 comment on table queue is
     'Tasks that may be claimed now. Delayed tasks and those outside their session''s window are '
     'not in it.';
 comment on column queue.entry is
-    'Order of entry inside pool and priority; entries at the front are negative.';
+    'Order of entry inside pool, tenant and priority; entries at the front are negative.';
 
 create table slot (
     n integer primary key,
@@ -46,10 +46,15 @@ create table slot (
     output_tokens bigint,
     cost_nanousd bigint,
     announced uuid,
+    tenant text,
+    weight integer,
+    pool text,
+    turn bigint,
     constraint free_or_held check (num_nonnulls(
         task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
         answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
     ) in (0, 14)),
+    constraint held_by_a_tenant check (task is null or num_nonnulls(tenant, pool) = 2),
     constraint answers_only_grow check (answers >= answers_at_claim)
 )
 -- No column that changes is indexed, and pages have free space: claims, renewals and ends are HOT
@@ -71,6 +76,14 @@ comment on column slot.lease is 'The fence: random, new with every claim. A writ
 comment on column slot.active_at is 'When the holder last stored something.';
 comment on column slot.announced is
     'The lease whose start is among the events. It may be the lease of an earlier claim.';
+comment on column slot.tenant is
+    'The tenant of its task, or of its last one: a claim counts the held slots of each tenant.';
+comment on column slot.weight is
+    'The weight that the tenant had at the claim; 1 if no other tenant was waiting.';
+comment on column slot.pool is 'The pool of its task, or of its last one.';
+comment on column slot.turn is
+    'Set by claims that chose between tenants or pools. The next choice goes on behind the tenant '
+    'and the pool of the greatest turn.';
 comment on column slot.turns_used is
     'Counters of the running attempt. Status reads them here; they move to the task when the '
     'attempt ends.';
@@ -130,7 +143,7 @@ begin
     return greatest(p_expires_at, now() + (select lease from worker where id = p_worker));
 end $$;
 
--- Frees slots. Needs their locks.
+-- Frees slots. Needs their locks. The tenant, the pool and the turn stay, as the memory of choices.
 create function free_slots_1(p_slots integer[]) returns void language plpgsql as $$
 begin
     if cardinality(p_slots) > 0 then

@@ -168,8 +168,8 @@ begin
     );
 end $$;
 
--- Keeps the newest p_keep changes of a key, or all of them if that is null. A write adds one, so few
--- are deleted at a time, also when p_keep was reduced.
+-- Keeps the newest p_keep changes of a key, or all of them if that is null. A write adds one, so
+-- few are deleted at a time, also when p_keep was reduced.
 create function context_forget_1(p_session bigint, p_key text, p_keep integer) returns void language plpgsql as $$
 begin
     delete from context_history

@@ -18,7 +18,24 @@ comment on column agent.session is 'Null: an agent of the config file, visible t
 comment on column agent.definition is 'The whole definition. A task takes a copy of what it needs.';
 comment on column agent.gone_at is 'When the config file lost it.';
 
--- The newest version of an agent: the session's own, or else the config file's.
+-- Whether an agent of the config file is for this tenant: its "tenants" are missing, or name it.
+create function is_for_tenant_1(p_definition jsonb, p_tenant text) returns boolean language sql immutable as $$
+    select coalesce(p_definition -> 'tenants' ? p_tenant, true)
+$$;
+
+-- Whether grants allow a name of this kind: tools, models, agents, pools. They are lists of
+-- patterns, in which * is any text; a missing list allows every name. Grants::allows_tool in
+-- adjutant-agent matches the same way.
+create function is_granted_1(p_grants jsonb, p_kind text, p_name text) returns boolean language sql immutable as $$
+    select p_grants -> p_kind is null or exists (
+        select
+        from jsonb_array_elements_text(p_grants -> p_kind) g (pattern)
+        where p_name like replace(replace(replace(replace(g.pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+    )
+$$;
+
+-- The newest version of an agent: the session's own, or else the config file's, if it is for the
+-- session's tenant.
 create function agent_1(p_session bigint, p_name text) returns setof agent language plpgsql stable as $$
 begin
     return query
@@ -29,14 +46,16 @@ begin
     return query
     select a.*
     from (select * from agent where session is null and name = p_name order by version desc limit 1) a
-    where a.gone_at is null;
+    where a.gone_at is null and is_for_tenant_1(a.definition, (select tenant from session where id = p_session));
 end $$;
 select plan_by_index('agent_1');
 
 -- The agents of a session, by name.
 create function agents_1(p_session bigint) returns setof agent language plpgsql stable as $$
+declare
+    owner text;
 begin
-    perform from session where id = p_session;
+    select tenant into owner from session where id = p_session;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
@@ -51,7 +70,7 @@ begin
         ) a
         order by a.name, a.session nulls last, a.version desc
     ) known
-    where known.gone_at is null
+    where known.gone_at is null and is_for_tenant_1(known.definition, owner)
     order by known.name;
 end $$;
 select plan_by_index('agents_1');
@@ -173,14 +192,18 @@ create function is_strict_1(p_config jsonb) returns boolean language sql immutab
 $$;
 
 -- Adds what a task gets from its session: the parent's settings, if it inherits any, and the
--- permissions. Applied to every new task, in the transaction that creates it. STABLE, as the
--- functions that it calls, so that PostgreSQL inlines it.
-create function add_session_settings_1(p_config jsonb, p_parent jsonb, p_permissions jsonb) returns jsonb language sql stable as $$
+-- permissions; and its grants, in place of those that its configuration may contain. Applied to
+-- every new task, in the transaction that creates it. STABLE, as the functions that it calls, so
+-- that PostgreSQL inlines it.
+create function add_session_settings_1(p_config jsonb, p_parent jsonb, p_permissions jsonb, p_grants jsonb)
+returns jsonb language sql stable as $$
     select case
-        when p_parent is null and p_permissions is null and not p_config ?| array['parent', 'permissions'] then p_config
-        else (p_config - array['parent', 'permissions']) || jsonb_strip_nulls(jsonb_build_object(
+        when p_parent is null and p_permissions is null and p_grants is null
+            and not p_config ?| array['parent', 'permissions', 'grants'] then p_config
+        else (p_config - array['parent', 'permissions', 'grants']) || jsonb_strip_nulls(jsonb_build_object(
             'parent', case when p_config ? 'inheritance' then p_parent end,
-            'permissions', p_permissions
+            'permissions', p_permissions,
+            'grants', p_grants
         ))
     end
 $$;
@@ -188,20 +211,30 @@ $$;
 create table tool (
     name text primary key,
     definition jsonb not null,
+    tenants text[],
     seen_at timestamptz not null default now()
 );
 
 comment on table tool is
     'Every tool that a worker has. Workers publish their tools repeatedly; a tool that is not '
     'published for a day is gone.';
+comment on column tool.tenants is 'The tenants whose tasks may use it. Null: all.';
 
--- Ordered by name, so that two workers that start at the same time do not deadlock.
+-- Whether a tool is for this tenant; without a tenant, every tool is.
+create function is_tool_for_1(p_tenants text[], p_tenant text) returns boolean language sql immutable as $$
+    select p_tenants is null or p_tenant is null or p_tenant = any(p_tenants)
+$$;
+
+-- A definition may also say its "tenants". Ordered by name, so that two workers that start at the
+-- same time do not deadlock.
 create function publish_tools_1(p_definitions jsonb) returns void language plpgsql as $$
 begin
-    insert into tool (name, definition)
-    select distinct on (d ->> 'name') d ->> 'name', d
+    insert into tool (name, definition, tenants)
+    select distinct on (d ->> 'name')
+        d ->> 'name', d - 'tenants',
+        case when d ? 'tenants' then array(select jsonb_array_elements_text(d -> 'tenants')) end
     from jsonb_array_elements(p_definitions) d
     order by d ->> 'name'
     on conflict (name) do update
-    set definition = excluded.definition, seen_at = excluded.seen_at;
+    set definition = excluded.definition, tenants = excluded.tenants, seen_at = excluded.seen_at;
 end $$;

@@ -32,22 +32,23 @@ end $$;
 
 -- Gives each task the configuration that it keeps: of the agent that it names (the session's own,
 -- or else the config file's, or else a free-form agent, if the operator allows these), or of the
--- "config" in its options. p_models are the models of the sessions. A task whose agent is unknown
--- gets no configuration.
+-- "config" in its options. p_tenants and p_models are those of the sessions. A task whose agent is
+-- unknown, or not for its tenant, gets no configuration.
 create function resolve_agents_1(
-    p_sessions bigint[], p_models text[], p_agents text[], p_options jsonb[], p_operator jsonb,
+    p_sessions bigint[], p_tenants text[], p_models text[], p_agents text[], p_options jsonb[], p_operator jsonb,
     out agent_versions integer[], out loss_rules text[], out configs jsonb[]
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
     with combinations as materialized (
         -- Equal tasks are resolved once: most tasks of a call are for the same few agents.
-        select e.agent, e.options, e.model, own.session as own_session, array_agg(e.place) as places
-        from unnest(p_sessions, p_agents, p_options, p_models) with ordinality e (session, agent, options, model, place)
+        select e.agent, e.options, e.tenant, e.model, own.session as own_session, array_agg(e.place) as places
+        from unnest(p_sessions, p_agents, p_options, p_tenants, p_models)
+            with ordinality e (session, agent, options, tenant, model, place)
         left join lateral (
             select a.session from agent a where a.session = e.session and a.name = e.agent limit 1
         ) own on true
-        group by 1, 2, 3, 4
+        group by 1, 2, 3, 4, 5
     ), resolved as materialized (
         select
             c.places, a.version, a.loss_rule,
@@ -66,7 +67,7 @@ begin
             where a.session is null and a.name = c.agent and c.own_session is null
             order by a.version desc
             limit 1
-        ) listed on listed.gone_at is null
+        ) listed on listed.gone_at is null and is_for_tenant_1(listed.definition, c.tenant)
         cross join lateral (
             select coalesce(own.definition, listed.definition, free_form_agent_1(p_operator, c.agent)) as definition
         ) d
@@ -86,11 +87,40 @@ begin
     from (select r.* from resolved r cross join unnest(r.places) p (place) order by p.place) o;
 end $$;
 
+-- Refuses tasks whose agent, model or pool their spawner is not granted. Their tools are limited
+-- when they run: see AgentConfig::allowed_tools in adjutant-agent.
+create function check_grants_1(p_grants jsonb, t new_tasks) returns void language plpgsql as $$
+declare
+    wrong record;
+begin
+    select e.agent, e.config ->> 'model' as model, e.pool,
+        is_granted_1(p_grants, 'agents', e.agent) as has_agent,
+        is_granted_1(p_grants, 'models', e.config ->> 'model') as has_model
+    into wrong
+    from unnest(t.agents, t.configs, t.pools) with ordinality e (agent, config, pool, place)
+    where e.config is not null and not (
+        is_granted_1(p_grants, 'agents', e.agent)
+        and is_granted_1(p_grants, 'models', e.config ->> 'model')
+        and is_granted_1(p_grants, 'pools', e.pool)
+    )
+    order by e.place
+    limit 1;
+    if not found then
+        return;
+    elsif not wrong.has_agent then
+        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', wrong.agent));
+    elsif not wrong.has_model then
+        perform refuse('INVALID_MODEL', format('model: the agent %s uses a model that is not granted here', wrong.agent));
+    end if;
+    perform refuse('INVALID_ARGUMENT', format('pool: there is no pool %s for this caller', to_json(wrong.pool)));
+end $$;
+
 -- Inserts tasks with their events, and numbers them: nothing else inserts into task. The first
 -- p_room tasks of each session enter the queue at once; the caller knows that its window has room
 -- for them and that no other task is before them. Tasks that wait for something else are admitted
--- later (p_room is null). The answer is the tasks' numbers. Needs the sessions' locks.
-create function create_tasks_1(t new_tasks, p_parent task, p_call text, p_room integer) returns integer[] language plpgsql as $$
+-- later (p_room is null). The tasks carry the grants. The answer is the tasks' numbers. Needs the
+-- sessions' locks.
+create function create_tasks_1(t new_tasks, p_parent task, p_call text, p_room integer, p_grants jsonb) returns integer[] language plpgsql as $$
 declare
     numbers integer[];
 begin
@@ -113,7 +143,7 @@ begin
         select
             g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 1),
             g.options ->> 'label', coalesce(g.options -> 'metadata', '{}'), g.agent, g.agent_version,
-            add_session_settings_1(t.configs[g.place], g.inherited, g.permissions), g.model, t.assignments[g.place],
+            add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants), g.model, t.assignments[g.place],
             g.pool, g.priority, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,
             coalesce((g.options ->> 'max_failures')::smallint, 3::smallint), g.options ->> 'traceparent', p_call,
             g.options -> 'webhook',

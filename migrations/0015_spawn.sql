@@ -120,6 +120,19 @@ begin
     return above;
 end $$;
 
+-- The priorities of children: their own, or else the parent's, but never above that of the root,
+-- which the orchestrator chose.
+create function child_priorities_1(p_parent task, p_priorities smallint[]) returns smallint[] language plpgsql as $$
+declare
+    highest smallint := (select priority from task where id = p_parent.root);
+begin
+    return array(
+        select least(coalesce(nullif(e.priority, 0), p_parent.priority), highest)
+        from unnest(p_priorities) with ordinality e (priority, place)
+        order by e.place
+    );
+end $$;
+
 -- The children that a call has already spawned.
 create function children_of_call_1(p_by spawner)
 returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
@@ -132,21 +145,27 @@ begin
     order by c.number;
 end $$;
 
--- Resolves the agents of tasks of one session, and refuses unknown ones.
-create function resolve_known_agents_1(
-    s session, p_agents text[], p_options jsonb[], p_operator jsonb,
-    out agent_versions integer[], out loss_rules text[], out configs jsonb[]
-) language plpgsql as $$
+-- Gives tasks of one session their configurations, and refuses unknown agents, and what p_grants do
+-- not allow.
+create function configure_1(s session, t new_tasks, p_operator jsonb, p_grants jsonb) returns new_tasks language plpgsql as $$
 declare
-    places integer[] := array[cardinality(p_agents)];
+    places integer[] := array[cardinality(t.ids)];
     unknown integer;
 begin
-    select r.* into agent_versions, loss_rules, configs
-    from resolve_agents_1(array_fill(s.id, places), array_fill(s.model, places), p_agents, p_options, p_operator) r;
-    unknown := array_position(configs, null);
-    if unknown is not null then
-        perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', p_agents[unknown]));
+    if t.configs is null then
+        select r.* into t.agent_versions, t.loss_rules, t.configs
+        from resolve_agents_1(
+            array_fill(s.id, places), array_fill(s.tenant, places), array_fill(s.model, places), t.agents, t.options, p_operator
+        ) r;
+        unknown := array_position(t.configs, null);
+        if unknown is not null then
+            perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
+        end if;
     end if;
+    if p_grants is not null then
+        perform check_grants_1(p_grants, t);
+    end if;
+    return t;
 end $$;
 
 -- For new tasks with a snapshot or a dependency: copies the shared context that a snapshot shows,
@@ -230,12 +249,13 @@ end $$;
 alter function spawn_answer_1 set enable_hashjoin = on;
 
 -- Creates tasks of one session, all or none: for its orchestrator, or children of a running task.
--- The tasks have their configurations, or name agents. p_limits are the tenant's, if it has any:
+-- They carry the grants of their spawner: p_grants for an orchestrator, else those of its task. The
+-- tasks have their configurations, or name agents. p_limits are the tenant's, if it has any:
 -- max_active, max_queued. They are checked at the end, when it is known that tasks were created: a
 -- repeated request gets its stored answer and creates nothing. Nothing is created, and the answer
 -- is empty, if the first task has the option "unless_strict" and its agent is strict.
 create function spawn_1(
-    t new_tasks, p_operator jsonb, p_by spawner, p_key request_key, p_limits bigint[], p_notices text[]
+    t new_tasks, p_operator jsonb, p_by spawner, p_key request_key, p_limits bigint[], p_notices text[], p_grants jsonb
 )
 returns table (id uuid, number integer, state text, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
@@ -261,11 +281,12 @@ begin
     end if;
     if p_by.task is not null then
         above := spawning_task_1(s, p_by);
+        p_grants := above.config -> 'grants';
         return query select c.* from children_of_call_1(p_by) c;
         if found then
             return;
         end if;
-        t.priorities := array(select coalesce(nullif(p.priority, 0), above.priority) from unnest(t.priorities) p (priority));
+        t.priorities := child_priorities_1(above, t.priorities);
     end if;
     if own_key is not null then
         answer := find_answer_1(s.id, p_key.action, own_key, p_key.body);
@@ -277,18 +298,16 @@ begin
         into can_wait, is_special
         from unnest(t.options) o (options);
         room := check_spawn_1(s, above, t.options[1], cardinality(t.ids), can_wait, p_operator);
-        if t.configs is null then
-            select r.* into t.agent_versions, t.loss_rules, t.configs from resolve_known_agents_1(s, t.agents, t.options, p_operator) r;
-            if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
-                return;
-            end if;
+        t := configure_1(s, t, p_operator, p_grants);
+        if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
+            return;
         end if;
         if is_special then
             room := null;
         elsif room is not null and t.pools[1] = all(t.pools) and t.priorities[1] = all(t.priorities) then
             ahead := queue_length_1(s.tenant, t.pools[1], t.priorities[1]);
         end if;
-        numbers := create_tasks_1(t, above, p_by.call, room);
+        numbers := create_tasks_1(t, above, p_by.call, room, p_grants);
         if is_special then
             perform settle_new_1(s, t, above);
         end if;
@@ -373,9 +392,9 @@ begin
 end $$;
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
--- more than one of them. Only plain tasks are created: without dependencies and delay, for a known
--- agent, in a session that has room and is not locked. So it never waits. Tasks that are missing in
--- the answer are spawned one by one, and that answer says why.
+-- more than one of them. Only plain tasks are created: without dependencies, delay and grants, for
+-- a known agent, in a session that has room and is not locked. So it never waits. Tasks that are
+-- missing in the answer are spawned one by one, and that answer says why.
 create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
 returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
@@ -399,7 +418,7 @@ begin
         t := pick_tasks_1(t, fit.places);
     end if;
     select r.* into t.agent_versions, t.loss_rules, t.configs
-    from resolve_agents_1(t.sessions, fit.models, t.agents, t.options, p_operator) r;
+    from resolve_agents_1(t.sessions, fit.tenants, fit.models, t.agents, t.options, p_operator) r;
     if array_position(t.configs, null) is not null then
         known := array(select e.k::integer from unnest(t.configs) with ordinality e (config, k) where e.config is not null);
         if cardinality(known) = 0 then
@@ -410,7 +429,7 @@ begin
         fit.tenants := array(select fit.tenants[k] from unnest(known) k);
     end if;
     positions := positions_at_back_1(fit.tenants, t.pools, t.priorities);
-    numbers := create_tasks_1(t, null, null, cardinality(t.ids));
+    numbers := create_tasks_1(t, null, null, cardinality(t.ids), null);
     if cardinality(p_notices) > 0 then
         perform pg_notify('adjutant_queue', n) from unnest(p_notices) n;
     end if;

@@ -1,9 +1,176 @@
 -- What workers do to get and keep work: claim, renew, poll.
 
--- Claims as many tasks as there are free slots, in the order of the queue. It locks rows of slot
--- and queue only and skips locked ones, so it never waits; it writes no task. FOR UPDATE re-reads
--- the newest version of each row, so two claims never get one slot, and a slot that was closed
--- meanwhile is not taken.
+-- Locks the first queued tasks of each of these tenants, as many as the counts say, as far as they
+-- are not locked and the tenant's cap allows. The answer has the first task of each, then the
+-- second of each: its end may have to be left, if other claims took the slots.
+create function lock_queued_1(
+    p_pool text, p_tenants text[], p_counts integer[], p_kept integer[],
+    out tasks uuid[], out places tid[], out tenants text[]
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    counts integer[] := array(
+        select case when e.slots > 0 then within_cap_1(e.tenant, e.slots, p_kept) else 0 end
+        from unnest(p_tenants, p_counts) with ordinality e (tenant, slots, place)
+        order by e.place
+    );
+begin
+    -- The rows of one tenant come in order.
+    if cardinality(p_tenants) = 1 then
+        select coalesce(array_agg(first.task), '{}'), array_agg(first.ctid) into tasks, places
+        from (
+            select queue.task, queue.ctid
+            from queue
+            where pool = p_pool and tenant = p_tenants[1]
+            order by priority desc, entry
+            limit counts[1]
+            for update skip locked
+        ) first;
+        tenants := array_fill(p_tenants[1], array[cardinality(tasks)]);
+        return;
+    end if;
+    select
+        coalesce(array_agg(r.task order by r.nth, r.place), '{}'), array_agg(r.at order by r.nth, r.place),
+        coalesce(array_agg(r.tenant order by r.nth, r.place), '{}')
+    into tasks, places, tenants
+    from (
+        select e.tenant, e.place, f.task, f.at, row_number() over (partition by e.place order by f.priority desc, f.entry) as nth
+        from unnest(p_tenants, counts) with ordinality e (tenant, slots, place)
+        cross join lateral (
+            select queue.task, queue.ctid as at, priority, entry
+            from queue
+            where pool = p_pool and tenant = e.tenant
+            order by priority desc, entry
+            limit e.slots
+            for update skip locked
+        ) f
+    ) r;
+end $$;
+
+-- Chooses queued tasks of several tenants for a claim, and locks their rows. p_known are the
+-- tenants that hold slots, or did last, with their weights and the number of slots. newest is the
+-- tenant behind which the next choice begins.
+create function choose_tasks_1(
+    p_pool text, p_want integer, p_after text, p_known text[], p_weights integer[], p_held integer[], p_kept integer[],
+    out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text
+) language plpgsql as $$
+declare
+    after text := coalesce(p_after, '');
+    want integer := p_want;
+    due record;
+    share record;
+    taken record;
+    done text[] := '{}';
+    given integer;
+    known integer;
+begin
+    tasks := '{}';
+    while want > 0 loop
+        due := due_tenants_1(p_pool, after, want, least(16, 1 + want / 4), done, p_known, p_weights, p_held);
+        exit when cardinality(due.tenants) = 0;
+        share := share_out_1(due.weights, due.held, due.room, want);
+        taken := lock_queued_1(p_pool, due.tenants, share.counts, p_kept);
+        for i in 1..cardinality(due.tenants) loop
+            given := cardinality(array_positions(taken.tenants, due.tenants[i]));
+            known := coalesce(array_position(p_known, due.tenants[i]), cardinality(p_known) + 1);
+            p_known[known] := due.tenants[i];
+            p_weights[known] := due.weights[i];
+            p_held[known] := due.held[i] + given;
+            if given < share.counts[i] then
+                done := done || due.tenants[i];
+            end if;
+            if given > 0 then
+                newest := due.tenants[i];
+            end if;
+        end loop;
+        tasks := tasks || taken.tasks;
+        places := places || taken.places;
+        tenants := tenants || taken.tenants;
+        want := want - cardinality(taken.tasks);
+        after := due.tenants[cardinality(due.tenants)];
+    end loop;
+    weights := array(
+        select p_weights[array_position(p_known, e.tenant)]
+        from unnest(tenants) with ordinality e (tenant, place)
+        order by e.place
+    );
+end $$;
+
+-- Chooses and locks the tasks of a claim, as many as there are free slots for. closing is the
+-- number of tasks in closed slots. Most fleets have one tenant and one pool, which the two ends of
+-- the index show: then no more is read.
+create function choose_1(
+    p_pool text, p_want integer, p_kept integer[],
+    out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text, out turn bigint, out closing integer
+) language plpgsql as $$
+declare
+    ends record;
+    used record;
+    free integer;
+    want integer;
+begin
+    tasks := '{}';
+    closing := 0;
+    select f.pool as first_pool, f.tenant as first_tenant, l.pool as last_pool, l.tenant as last_tenant into ends
+    from (select q.pool, q.tenant from queue q order by q.pool, q.tenant limit 1) f
+    cross join (select q.pool, q.tenant from queue q order by q.pool desc, q.tenant desc limit 1) l;
+    if not found or p_pool not between ends.first_pool and ends.last_pool then
+        return;
+    end if;
+    if ends.first_pool = ends.last_pool and ends.first_tenant = ends.last_tenant then
+        -- Without a lock: a claim that finds no free slot leaves the queue alone.
+        select
+            count(*) filter (where x.task is null and x.open),
+            count(*) filter (where not x.open and x.task is not null)
+        into free, closing
+        from slot x;
+        want := least(p_want, cardinality(p_kept) + free - closing);
+        if want > 0 then
+            select t.tasks, t.places, t.tenants into tasks, places, tenants
+            from lock_queued_1(p_pool, array[ends.first_tenant], array[want], p_kept) t;
+        end if;
+        return;
+    end if;
+    select
+        coalesce(sum(u.free), 0) as free, coalesce(sum(u.closing), 0) as closing,
+        array_agg(u.tenant) filter (where u.tenant is not null) as known,
+        array_agg(u.weight) filter (where u.tenant is not null) as weights,
+        array_agg(u.held) filter (where u.tenant is not null) as held,
+        (array_agg(u.tenant order by u.own_turn desc nulls last, u.turn desc nulls last))[1] as newest,
+        coalesce(max(u.turn), 0) + 1 as turn
+    into used
+    from (
+        select
+            x.tenant, max(x.weight) as weight,
+            count(*) filter (where x.task is null and x.open)::integer as free,
+            count(*) filter (where not x.open and x.task is not null)::integer as closing,
+            count(*) filter (where x.task is not null and x.n <> all(p_kept))::integer as held,
+            max(x.turn) filter (where x.pool = p_pool) as own_turn,
+            max(x.turn) as turn
+        from slot x
+        group by x.tenant
+    ) u;
+    closing := used.closing;
+    turn := used.turn;
+    free := cardinality(p_kept) + used.free - closing;
+    want := least(p_want, free);
+    if want > 0 and ends.first_pool <> ends.last_pool then
+        want := pool_share_1(p_pool, want, free, p_kept);
+    end if;
+    if want > 0 then
+        select t.tasks, t.places, t.tenants, t.weights, t.newest into tasks, places, tenants, weights, newest
+        from choose_tasks_1(
+            p_pool, want, used.newest, coalesce(used.known, '{}'), coalesce(used.weights, '{}'), coalesce(used.held, '{}'),
+            p_kept
+        ) t;
+    end if;
+end $$;
+
+-- Claims as many tasks as there are free slots. Tenants share the slots by their weights, and the
+-- tasks of one tenant are claimed in the order of the queue. It locks rows of slot and queue only
+-- and skips locked ones, so it never waits; it writes no task. FOR UPDATE re-reads the newest
+-- version of each row, so two claims never get one slot, and a slot that was closed meanwhile is
+-- not taken.
 --
 -- After the cap shrank, tasks may still run in closed slots. Each of them keeps one open slot
 -- empty, or the fleet would run more than the cap: a claim locks that many free slots besides those
@@ -19,31 +186,20 @@ returns table (
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    free integer;
+    w worker;
     closing integer;
     slots integer[] := p_kept;
+    chosen record;
     tasks uuid[];
-    places tid[];
 begin
     perform commit_lazily_1();
-    -- Without a lock: a claim that finds no free slot leaves the queue alone.
-    select
-        count(*) filter (where slot.task is null and open),
-        count(*) filter (where not open and slot.task is not null)
-    into free, closing
-    from slot;
-    select coalesce(array_agg(first.task), '{}'), array_agg(first.ctid) into tasks, places
-    from (
-        select queue.task, queue.ctid
-        from queue
-        where pool = (select worker.pool from worker where id = p_worker and stopped_at is null)
-        order by priority desc, entry
-        limit least(p_want, cardinality(p_kept) + free)
-        for update skip locked
-    ) first;
-    if cardinality(tasks) = 0 and not exists (select from worker where id = p_worker and stopped_at is null) then
+    select * into w from worker where id = p_worker and stopped_at is null;
+    if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
     end if;
+    chosen := choose_1(w.pool, p_want, p_kept);
+    tasks := chosen.tasks;
+    closing := chosen.closing;
     -- Only as many slots as there are tasks: a claim that locks more hides them from others.
     if cardinality(tasks) > 0 and cardinality(tasks) + closing > cardinality(p_kept) then
         slots := p_kept || array(
@@ -70,17 +226,18 @@ begin
     return query
     -- The rows are locked, so their ctids do not change.
     with gone as (
-        delete from queue where ctid = any(places[:cardinality(tasks)])
+        delete from queue where ctid = any(chosen.places[:cardinality(tasks)])
     ), filled as (
         update slot x
         set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
             claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
             answers_at_claim = t.answers, answers = t.answers, turns_used = t.turns_used,
-            input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd
-        from unnest(slots, tasks) with ordinality c (n, task, place)
+            input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd,
+            tenant = c.tenant, weight = coalesce(c.weight, 1), pool = w.pool,
+            turn = case c.tenant when chosen.newest then chosen.turn else x.turn end
+        from unnest(slots, tasks, chosen.tenants, chosen.weights) with ordinality c (n, task, tenant, weight, place)
         join task t on t.id = c.task
-        cross join worker w
-        where x.n = c.n and w.id = p_worker
+        where x.n = c.n
         returning
             c.place, x.n, t.id, x.lease, t.session, t.number, x.attempt, t.answers, t.running_ms,
             t.parent, t.root, t.depth, t.agent, t.config, t.assignment, t.traceparent, t.created_at

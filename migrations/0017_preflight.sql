@@ -22,7 +22,7 @@ begin
 end $$;
 select plan_by_index('close_gate_1');
 
--- Limits of models, which hold over all workers. 0026_model_limits.sql reserves calls under them.
+-- Limits of models, which hold over all workers. 0024_model_limits.sql reserves calls under them.
 create table model_limit (
     model text primary key,
     requests_per_minute bigint,

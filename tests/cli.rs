@@ -1,6 +1,7 @@
 //! The commands of `adjutant` as a person or a script runs them, and the private PostgreSQL that
 //! they start.
 
+pub mod audit;
 pub mod client_commands;
 pub mod config;
 pub mod doctor;

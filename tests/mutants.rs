@@ -2,15 +2,18 @@
 //! expects a failure (`run.rs`). The tests in this file run with all others.
 
 mod agents;
+mod audit;
 mod cancels;
 mod children;
 mod claims;
 mod deletions;
 mod ends;
+mod grants;
 mod leases;
 mod model_limits;
 mod run;
 mod shared_context;
+mod shares;
 mod spawn;
 mod storage_ends;
 mod tenants;
@@ -24,6 +27,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::world::World;
 
+#[derive(Hash)]
 pub struct Mutant {
     pub name: &'static str,
     /// Paths of tests of this binary. Each fails against the mutant, every time; several are named
@@ -33,7 +37,7 @@ pub struct Mutant {
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
-const BY_CONCEPT: [&[Mutant]; 15] = [
+const BY_CONCEPT: &[&[Mutant]] = &[
     leases::MUTANTS,
     spawn::MUTANTS,
     children::MUTANTS,
@@ -44,7 +48,10 @@ const BY_CONCEPT: [&[Mutant]; 15] = [
     waits::MUTANTS,
     agents::MUTANTS,
     shared_context::MUTANTS,
+    shares::MUTANTS,
     tenants::MUTANTS,
+    grants::MUTANTS,
+    audit::MUTANTS,
     storage_ends::MUTANTS,
     usage::MUTANTS,
     webhooks::MUTANTS,
@@ -52,7 +59,7 @@ const BY_CONCEPT: [&[Mutant]; 15] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    BY_CONCEPT.into_iter().flatten()
+    BY_CONCEPT.iter().copied().flatten()
 }
 
 fn named(name: &str) -> &'static Mutant {

@@ -3,6 +3,7 @@
 //! is seen to wait, then the first one commits.
 
 pub mod agents;
+pub mod audit;
 pub mod batched_calls;
 pub mod cancel;
 pub mod cap;
@@ -15,12 +16,16 @@ pub mod drafts;
 pub mod driver;
 pub mod end_and_claim;
 pub mod events;
+pub mod fairness;
+pub mod grants;
 pub mod history;
 pub mod idempotency;
 pub mod keys;
 pub mod lease;
+pub mod lock_order;
 pub mod locks;
 pub mod model_limits;
+pub mod pools;
 pub mod preflight;
 pub mod queue_order;
 pub mod retry;
@@ -33,3 +38,4 @@ pub mod storage_ends;
 pub mod sweep;
 pub mod trees;
 pub mod usage;
+pub mod waits;

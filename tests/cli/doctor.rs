@@ -58,6 +58,7 @@ async fn doctor_reports_each_problem_with_advice() -> Result<()> {
         "notices ok",
         "workers ok",
         "cap ok",
+        "pools ok",
         "clock ok",
         "deletions ok",
         "server ok",

@@ -20,7 +20,7 @@ def processes_of_readme(tmp_path_factory):
     """The processes that README.md starts: a model, and everything else in one process."""
     folder = tmp_path_factory.mktemp("readme")
     install, enter, example, start = block(FIRST_TASK, "sh", "--example").splitlines()
-    assert (install, enter) == ("cargo install --path crates/adjutant", "mkdir hello && cd hello")
+    assert (install, enter) == ("cargo install --locked --path crates/adjutant", "mkdir hello && cd hello")
     assert start.startswith("adjutant script-model --script script.toml ")
     run("sh", "-ec", example, folder=folder)
     with ScriptModel(folder, (folder / "script.toml").read_text()) as model:
@@ -52,7 +52,6 @@ def test_curl_answers_as_it_is_shown(processes_of_readme):
     # The last command streams until it is stopped.
     assert lines.count("curl -sN") == 1
     printed = run("sh", "-c", lines.replace("curl -sN", "curl -sN --max-time 3"), folder=folder, code=28)
-    # Answers of the tools end with a line break, other answers do not.
     answers = [json.loads(text) for text in re.findall(r"\{.*?\}(?=\n|\{|$)", printed.split("event: ")[0])]
     spawned, collected = (json.loads(text) for text in re.findall(r"\{.*?\}", block(curl, "json", "poll_after_ms"), re.DOTALL))
     assert set(answers[1]) == set(spawned) and answers[1]["task_id"] == spawned["task_id"], answers[1]

@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "count_instead_of_slot",
-        caught_by: &["store::claim::at_cap_1_two_claimants_never_run_two_tasks"],
+        caught_by: &["store::claim::a_claim_in_flight_keeps_its_slot_from_others"],
         edits: &[
             (
                 "claim_1",
@@ -49,7 +49,9 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "closed_slots_kept",
-        caught_by: &["store::end_and_claim::a_closed_slot_does_not_go_from_one_task_to_the_next"],
+        caught_by: &[
+            "store::end_and_claim::of_an_open_and_a_closed_slot_that_end_together_the_open_one_is_filled",
+        ],
         edits: &[("end_1", "p_keep and x.open as is_kept", "p_keep as is_kept")],
     },
     Mutant {
@@ -77,7 +79,9 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "window_counted_in_two_statements",
-        caught_by: &[],
+        caught_by: &[
+            "store::claim::an_end_during_which_a_task_is_claimed_admits_as_many_as_have_room",
+        ],
         edits: &[
             (
                 "admit_1",
@@ -108,7 +112,7 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[
             "store::queue_order::tasks_are_claimed_in_the_order_in_which_they_were_spawned",
         ],
-        edits: &[("claim_1", "order by priority desc, entry", "order by entry desc")],
+        edits: &[("lock_queued_1", "order by priority desc, entry", "order by entry desc")],
     },
     Mutant {
         name: "turned_over_lazily",

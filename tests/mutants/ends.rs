@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "slot_locked_before_session",
-        caught_by: &[],
+        caught_by: &["store::lock_order::an_end_waits_for_its_session_before_it_takes_its_slot"],
         edits: &[(
             "end_1",
             "    if p_wait then",

@@ -50,12 +50,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "snapshot_forgotten",
-        caught_by: &[],
+        caught_by: &["store::snapshots::overlays::row_4_6_a_task_starts_with_its_sessions_entries"],
         edits: &[("spawn_1", "'depends_on', 'snapshot'", "'depends_on'")],
     },
     Mutant {
         name: "snapshot_without_labels",
-        caught_by: &[],
+        caught_by: &["store::snapshots::overlays::row_4_6_a_task_starts_with_its_sessions_entries"],
         edits: &[("copy_context_1", "where c.session = p_context", "where false")],
     },
     Mutant {

@@ -15,18 +15,18 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "session_lock_dropped",
-        caught_by: &["store::claim::an_end_that_waits_for_a_spawn_in_flight_admits_its_task"],
+        caught_by: &["store::events::a_turn_waits_for_its_session_before_it_takes_its_slot"],
         edits: &[("lock_sessions_1", " for no key update", "")],
     },
     Mutant {
         name: "session_lock_dropped_by_spawn",
-        caught_by: &["store::claim::a_spawn_that_waits_for_an_end_in_flight_finds_its_room"],
+        caught_by: &["store::spawn::a_spawn_that_waits_for_another_counts_its_task"],
         edits: &[("spawn_1", " for no key update", "")],
     },
     Mutant {
         name: "sessions_locked_in_any_order",
-        caught_by: &[],
-        edits: &[("lock_sessions_1", "order by id", "order by random()")],
+        caught_by: &["store::lock_order::sessions_are_locked_in_the_order_of_their_ids"],
+        edits: &[("lock_sessions_1", "order by id", "order by id desc")],
     },
     Mutant {
         name: "future_numbers_known",
@@ -55,7 +55,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "concurrent_spawns_beyond_the_window",
-        caught_by: &["store::batched_calls::concurrent_spawns_of_many_sessions_are_each_as_if_alone"],
+        caught_by: &["store::batched_calls::a_batch_fills_the_window_of_a_session_and_no_more"],
         edits: &[("places_with_room_1", "f.k <= least(s.max_active, s.max_queued) - ", "f.k <= 1000 - ")],
     },
     Mutant {
@@ -70,7 +70,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "answer_lost_with_its_agent",
-        caught_by: &[],
+        caught_by: &["dialects::spec::spawns::service::row_g_32_the_same_key_spawns_one_task"],
         edits: &[(
             "spawn_1",
             "    if own_key is not null then\n        answer",
@@ -80,22 +80,22 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "admitted_past_the_window",
-        caught_by: &[],
+        caught_by: &["store::spawn::a_window_with_some_room_takes_no_more_than_that"],
         edits: &[("check_room_1", "return case when span = 0 then s.max_active end", "return s.max_active")],
     },
     Mutant {
         name: "admitted_never",
-        caught_by: &[],
+        caught_by: &["store::spawn::a_window_with_some_room_takes_no_more_than_that"],
         edits: &[("spawn_1", "        if room is null then\n", "        if false then\n")],
     },
     Mutant {
         name: "unfinished_counted_as_none",
-        caught_by: &[],
+        caught_by: &["store::spawn::a_sixth_unfinished_task_is_refused_unless_it_accepts_to_wait"],
         edits: &[("check_room_1", "coalesce(s.next_number - oldest, 0)", "0")],
     },
     Mutant {
         name: "permissions_forgotten",
-        caught_by: &[],
-        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions)", "t.configs[g.place]")],
+        caught_by: &["worker::permissions::every_task_has_the_permissions_of_its_session_as_they_are_when_it_is_spawned"],
+        edits: &[("create_tasks_1", "add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants)", "t.configs[g.place]")],
     },
 ];

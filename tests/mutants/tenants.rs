@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "tenant_counted_without_its_lock",
-        caught_by: &["store::keys::concurrent_calls_respect_a_tenants_limits"],
+        caught_by: &["store::keys::a_spawn_that_waits_for_another_of_its_tenant_counts_its_task"],
         edits: &[("lock_tenant_1", "perform pg_advisory_xact_lock(hashtext('adjutant tenant'), hashtext(p_tenant));", "")],
     },
     Mutant {
@@ -30,12 +30,12 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "archived_tenants_accepted",
-        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_continue"],
         edits: &[("use_key_1", "and archived_at is not null", "and false")],
     },
     Mutant {
         name: "archived_tenants_stay_open",
-        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_go_on"],
+        caught_by: &["server::http::open_keys::an_archived_tenant_is_refused_and_its_tasks_continue"],
         edits: &[("ended_keys_1", " or t.name is not null", "")],
     },
     Mutant {

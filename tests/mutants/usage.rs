@@ -38,9 +38,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "hours_replaced_by_minutes",
-        caught_by: &[
-            "store::usage::rollups_are_exactly_the_sums_of_the_tasks_and_survive_their_session",
-        ],
+        caught_by: &["store::usage::minutes_of_one_hour_are_added_to_what_the_hour_has"],
         edits: &[(
             "fold_minutes_1",
             "attempts = u.attempts + excluded.attempts",
@@ -63,7 +61,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "archived_sessions_counted",
-        caught_by: &[],
+        caught_by: &["store::keys::a_tenants_session_limit_ignores_archived_sessions"],
         edits: &[(
             "count_session_1",
             "if tg_op <> 'INSERT' and old.archived_at is null then",

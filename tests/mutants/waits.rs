@@ -5,7 +5,7 @@ use super::Mutant;
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "news_told_without_the_lock",
-        caught_by: &["dialects::ecs::waits::row_2_23_one_of_many_waits_gets_the_notification"],
+        caught_by: &["store::waits::a_notification_goes_to_one_of_two_waits"],
         edits: &[("take_notifications_1", "    perform lock_sessions_1(array[p_session]);\n", "")],
     },
     Mutant {
@@ -17,17 +17,23 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "cancelled_wakes_nobody",
-        caught_by: &[],
+        caught_by: &[
+            "store::waits::a_wait_returns_a_task_that_was_cancelled_since_its_first_check",
+        ],
         edits: &[("wait_1", "t.state = 'cancelled' and", "false and")],
     },
     Mutant {
         name: "collected_waited_for",
-        caught_by: &[],
+        caught_by: &[
+            "dialects::spec::waits::service::row_g_13_with_ids_unknown_and_collected_ones_are_not_found",
+        ],
         edits: &[("wait_1", "t.number = n and t.collected_at is null", "t.number = n")],
     },
     Mutant {
         name: "collected_cancelled",
-        caught_by: &[],
+        caught_by: &[
+            "dialects::spec::collects::service::row_0_19_a_collected_task_is_not_found_again",
+        ],
         edits: &[("cancel_by_number_1", " and t.collected_at is null", "")],
     },
     Mutant {

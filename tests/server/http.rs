@@ -1,10 +1,12 @@
 //! The HTTP routes of `adjutant serve`.
 
 pub mod access;
+pub mod audit;
 pub mod bodies;
 pub mod connections;
 pub mod drains;
 pub mod failover;
+pub mod grants;
 pub mod history;
 pub mod keys;
 pub mod limits;

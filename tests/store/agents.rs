@@ -228,7 +228,11 @@ async fn a_task_for_an_unknown_agent_or_of_the_wrong_size_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_no_worker_has_published_for_a_day_is_unknown() {
     let world = World::new().await;
-    world.store.publish_tools(&[tool("fetch"), tool("lookup"), tool("nul\0")]).await.unwrap();
+    world
+        .store
+        .publish_tools(&["fetch", "lookup", "nul\0"].map(|name| tool(name).into()))
+        .await
+        .unwrap();
     let names = ["lookup", "nothing", "fetch", "nul\0"].map(str::to_owned);
     assert_eq!(world.store.unknown_tools(&names).await.unwrap(), ["nothing", "nul\0"]);
     sqlx::query("update tool set seen_at = now() - interval '25 hours'")
@@ -236,7 +240,7 @@ async fn a_tool_that_no_worker_has_published_for_a_day_is_unknown() {
         .await
         .unwrap();
     let changed = ToolDefinition { description: "Another".to_owned(), ..tool("fetch") };
-    world.store.publish_tools(&[changed.clone(), changed.clone()]).await.unwrap();
+    world.store.publish_tools(&[changed.clone().into(), changed.clone().into()]).await.unwrap();
     assert_eq!(world.store.unknown_tools(&names).await.unwrap(), ["lookup", "nothing", "nul\0"]);
     assert_eq!(world.store.tools().await.unwrap(), [changed]);
     world.store.publish_tools(&[]).await.unwrap();

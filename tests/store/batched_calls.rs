@@ -6,6 +6,7 @@ use adjutant_agent::{
 };
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition, Result, Spawned, Store};
 use futures::future::join_all;
+use futures::poll;
 
 use crate::support::world::{World, assert_refused};
 
@@ -14,6 +15,7 @@ fn agent(name: &str, prompt: &str) -> AgentDefinition {
         name: name.to_owned(),
         description: "Takes part".to_owned(),
         on_worker_loss: OnWorkerLoss::default(),
+        tenants: None,
         config: AgentConfig {
             system_prompt: prompt.to_owned(),
             model: "m".to_owned(),
@@ -77,6 +79,32 @@ async fn concurrent_spawns_of_many_sessions_are_each_as_if_alone() {
         .count("select count(*) from queue where session = (select min(session) from queue)")
         .await;
     assert_eq!(in_line, 3, "no more than the window of the first session");
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_fills_the_window_of_a_session_and_no_more() {
+    let world = World::new().await;
+    let store = &world.store;
+    store.publish_agents(&[agent("scribe", "of the config")]).await.unwrap();
+    let first = world.session().await;
+    let small = world.session_with(|session| session.max_active = Some(3)).await;
+    // The first batch waits for the queue, and all other requests gather for the second.
+    let queue = world.hold("lock table queue in share mode").await;
+    let mut alone = Box::pin(delegate(store, first, "scribe"));
+    assert!(poll!(&mut alone).is_pending());
+    world.until_blocked(1).await;
+    let mut together: Vec<_> = (0..5).map(|_| Box::pin(delegate(store, small, "scribe"))).collect();
+    for one in &mut together {
+        assert!(poll!(one).is_pending());
+    }
+    queue.commit().await.unwrap();
+    alone.await.unwrap();
+    for answer in join_all(together).await {
+        answer.unwrap();
+    }
+    let of_the_second = "select count(*) from queue where session = (select max(id) from session)";
+    assert_eq!(world.count(of_the_second).await, 3);
     world.assert_sound().await;
 }
 

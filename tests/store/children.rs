@@ -265,6 +265,7 @@ async fn delegating(world: &World) -> (SessionId, Worker, Claim) {
         name: "helper".to_owned(),
         description: "Helps".to_owned(),
         on_worker_loss: OnWorkerLoss::Resume,
+        tenants: None,
         config: AgentConfig {
             system_prompt: "You help.".to_owned(),
             max_turns: 3,

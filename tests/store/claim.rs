@@ -155,19 +155,41 @@ async fn an_end_that_waits_for_a_spawn_in_flight_admits_its_task() {
     let worker = world.worker().await;
     world.spawn(session, 1).await;
     let claim = world.claim_one(&worker).await;
-    let spawn = format!(
-        r#"select spawn_1(
-               row(array[{}], array['{}'::uuid], array['a'], array['x'], array['default'], array[0], array['{{"queue": true}}'::jsonb],
-                   array[1], array['resume'], array['{{}}'::jsonb])::new_tasks, null, null, null, null, null
-           )"#,
-        session.0,
-        uuid::Uuid::now_v7()
-    );
-    let in_flight = world.hold(&spawn).await;
+    let in_flight = world.hold_spawn(session, r#"{"queue": true}"#, "null").await;
     let end =
         tokio::spawn(async move { claim.lease.complete("done".to_owned(), None).write().await });
     world.until_blocked(1).await;
     in_flight.commit().await.unwrap();
     end.await.unwrap().unwrap();
     assert_eq!(world.drain(&worker).await.len(), 1);
+}
+
+/// The end has counted nothing yet when the claim moves a task from the queue to a slot: it waits
+/// where it would write to the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_during_which_a_task_is_claimed_admits_as_many_as_have_room() {
+    let world = World::new().await;
+    let session = world.session_with(|session| session.max_active = Some(2)).await;
+    let worker = world.worker().await;
+    world.spawn(session, 4).await;
+    let claim = world.claim_one(&worker).await;
+
+    let mut claiming = world.hold("lock table queue in share mode").await;
+    let end =
+        tokio::spawn(async move { claim.lease.complete("done".to_owned(), None).write().await });
+    world.until_blocked(1).await;
+    sqlx::query("select from claim_1($1, 1)")
+        .bind(worker.id().0)
+        .execute(&mut *claiming)
+        .await
+        .unwrap();
+    claiming.commit().await.unwrap();
+    end.await.unwrap().unwrap();
+    let queued: Vec<i32> =
+        sqlx::query_scalar("select t.number from queue q join task t on t.id = q.task")
+            .fetch_all(&world.sql)
+            .await
+            .unwrap();
+    assert_eq!(queued, [3], "the second runs, and the fourth is outside the window");
+    world.assert_sound().await;
 }

@@ -15,6 +15,7 @@ fn new_key(tenant: &str) -> NewKey {
         name: "laptop".to_owned(),
         scopes: vec!["delegate".to_owned(), "read".to_owned()],
         expires_at: None,
+        ..NewKey::default()
     }
 }
 
@@ -171,6 +172,20 @@ async fn a_tenants_session_limit_ignores_archived_sessions() {
     store.archive_session(first.id).await.unwrap();
     store.create_session(&named("a", "three")).await.unwrap();
     world.store.create_session(&named("a", "four")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spawn_that_waits_for_another_of_its_tenant_counts_its_task() {
+    let world = World::new().await;
+    let limits = TenantLimits { max_active: Some(1), ..TenantLimits::default() };
+    let store = world.store.with_limits(limits);
+    let (one, other) = (world.session().await, world.session().await);
+    let in_flight = world.hold_spawn(one, "{}", "array[1, null]").await;
+    let second = tokio::spawn(async move { spawn_in(&store, other, &[task()]).await });
+    world.until_blocked(1).await;
+    in_flight.commit().await.unwrap();
+    assert_refused(second.await.unwrap(), ErrorCode::MaxTasksExceeded);
+    world.assert_sound().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -117,6 +117,19 @@ async fn racing_spawns_never_overfill_the_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_spawn_that_waits_for_another_counts_its_task() {
+    let world = World::new().await;
+    let session = world.session_with(|session| session.max_active = Some(1)).await;
+    let in_flight = world.hold_spawn(session, "{}", "null").await;
+    let store = world.store.clone();
+    let second = tokio::spawn(async move { store.spawn(session, &[task()], None).await });
+    world.until_blocked(1).await;
+    in_flight.commit().await.unwrap();
+    assert_refused(second.await.unwrap(), ErrorCode::MaxTasksExceeded);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_archived_or_unknown_takes_no_task() {
     let world = World::new().await;
     let session = world.session().await;

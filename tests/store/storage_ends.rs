@@ -1,5 +1,5 @@
-//! What does not stay for ever: history of shared contexts, versions of agents, workers that stopped,
-//! and sessions that MCP connections opened for themselves.
+//! What does not stay for ever: history of shared contexts, versions of agents, workers that
+//! stopped, and sessions that MCP connections opened for themselves.
 
 use adjutant_agent::{AgentDraft, DefinitionLimits, ErrorCode, SessionId};
 use adjutant_store::{NewSession, Redefinition};

@@ -42,3 +42,27 @@ async fn a_tree_has_at_most_200_tasks_however_many_spawn_at_once() {
     assert_eq!(stranger.assignment.root, other.id);
     stranger.lease.spawn(&[task()], None).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_never_outrank_their_root() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let worker = world.worker().await;
+    world.spawn_one(session, NewTask { priority: 5, ..task() }).await;
+    let root = world.claim_one(&worker).await;
+    let child = |priority| NewTask { priority, ..task() };
+    let children = [child(100), child(0), child(-3)];
+    root.lease.spawn(&children, None).await.unwrap();
+    let of_depth = "select priority::integer from task where depth = $1 order by number";
+    let stored: Vec<i32> =
+        sqlx::query_scalar(of_depth).bind(2).fetch_all(&world.sql).await.unwrap();
+    assert_eq!(stored, [5, 5, -3]);
+
+    // A child of the lowest child may rise again, but not above the root.
+    sqlx::raw_sql("delete from queue where priority = 5").execute(&world.sql).await.unwrap();
+    let lowest = world.claim_one(&worker).await;
+    lowest.lease.spawn(&[child(100), child(0)], None).await.unwrap();
+    let stored: Vec<i32> =
+        sqlx::query_scalar(of_depth).bind(3).fetch_all(&world.sql).await.unwrap();
+    assert_eq!(stored, [5, -3]);
+}

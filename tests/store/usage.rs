@@ -205,3 +205,28 @@ async fn statistics_since_a_time_count_what_was_used_since() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn minutes_of_one_hour_are_added_to_what_the_hour_has() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let worker = world.worker().await;
+    for _ in 0..2 {
+        world.spawn(session, 1).await;
+        let mut claim = world.claim_one(&worker).await;
+        claim.lease.checkpoint(&turn("So far.")).await.unwrap();
+        claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+        world.store.fold_usage().await.unwrap();
+        sqlx::query(
+            "update usage_minute set minute = date_trunc('hour', now() - interval '3 days')",
+        )
+        .execute(&world.sql)
+        .await
+        .unwrap();
+        world.store.run_maintenance().await.unwrap();
+    }
+    assert_eq!(world.count("select count(*) from usage_minute").await, 0);
+    let total = world.store.stats("tenant", None).await.unwrap().total;
+    assert_eq!((total.tasks, total.completed, total.turns), (2, 2, 2));
+    assert_exact(&world).await;
+}

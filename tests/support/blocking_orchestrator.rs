@@ -42,7 +42,9 @@ impl BlockingOrchestrator {
         world.store.set_cap(30).await.unwrap();
         world
             .store
-            .publish_tools(&["fetch", "grep", "AgentTool", "subagent"].map(tool))
+            .publish_tools(
+                &["fetch", "grep", "AgentTool", "subagent"].map(|name| tool(name).into()),
+            )
             .await
             .unwrap();
         let server = Arc::new(TestServer::of(&world, &format!("{CONFIG}{PROMPT}{more}")));

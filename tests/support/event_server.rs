@@ -31,7 +31,7 @@ impl EventServer {
         let store = Store::open(world.url(), 8).await.unwrap();
         let hub = Hub::start(store.clone(), world.url().to_owned());
         let streams = EventStreams::new(store, hub, limits);
-        let caller = Caller { tenant: tenant.to_owned(), scopes: vec![Scope::Read], key: None };
+        let caller = Caller::new(tenant, &[Scope::Read]);
         let router = event_routes(streams.clone()).layer(axum::Extension(caller));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

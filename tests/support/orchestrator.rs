@@ -52,7 +52,7 @@ impl Orchestrator {
             draft.check(&DefinitionLimits::default()).unwrap()
         });
         world.store.publish_agents(&agents).await.unwrap();
-        world.store.publish_tools(&[tool("fetch")]).await.unwrap();
+        world.store.publish_tools(&[tool("fetch").into()]).await.unwrap();
         let worker = world.worker().await;
         let orchestrator = Self { world, client, worker };
         orchestrator.open(SESSION).await;

@@ -131,8 +131,7 @@ impl ToolClient {
     }
 
     async fn send_to_service(&self, service: &ToolService, call: ToolCall) -> Reply {
-        let caller =
-            Caller { tenant: "tenant".to_owned(), scopes: vec![Scope::Delegate], key: None };
+        let caller = Caller::new("tenant", &[Scope::Delegate]);
         match service.call(&caller, &self.session, call, self.dialect).await {
             Ok(answer) => Reply {
                 status: 200,

@@ -19,7 +19,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
-use crate::mutants;
+use crate::mutants::{self, Mutant};
 
 /// How long a test waits for a condition before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -94,6 +94,7 @@ impl World {
             name: "test".to_owned(),
             scopes: vec![scope.to_owned()],
             expires_at: None,
+            ..NewKey::default()
         };
         self.store.create_key(&key).await.unwrap().1
     }
@@ -165,6 +166,25 @@ impl World {
     /// A completion that is written but not committed.
     pub async fn hold_completion(&self, lease: &Lease) -> Transaction<'static, Postgres> {
         self.hold(&format!("select end_1({}, true)", completion(lease))).await
+    }
+
+    /// A spawn of one task that is written but not committed: with these options, and with the
+    /// limits of its tenant as SQL (or null).
+    pub async fn hold_spawn(
+        &self,
+        session: SessionId,
+        options: &str,
+        limits: &str,
+    ) -> Transaction<'static, Postgres> {
+        let (session, id) = (session.0, Uuid::now_v7());
+        self.hold(&format!(
+            "select spawn_1(
+                row(array[{session}], array['{id}'::uuid], array['a'], array['x'], array['default'], array[0],
+                    array['{options}'::jsonb], array[1], array['resume'], array['{{}}'::jsonb])::new_tasks,
+                null, null, null, {limits}, null
+            )"
+        ))
+        .await
     }
 
     /// A claim of one task that is written but not committed.
@@ -364,8 +384,9 @@ fn database(name: &str) -> String {
     if query.is_empty() { format!("{host}/{name}") } else { format!("{host}/{name}?{query}") }
 }
 
-/// A digest of the migrations: a server that runs on after a change of them needs a new template.
-fn schema() -> u64 {
+/// A digest of the migrations and the mutant: a server that runs on after a change of them needs a
+/// new template.
+fn schema(mutant: Option<&Mutant>) -> u64 {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
@@ -375,15 +396,15 @@ fn schema() -> u64 {
     for file in files {
         std::fs::read(file).unwrap().hash(&mut digest);
     }
-    // Only half of the digest, because the name of a database has at most 63 characters.
-    digest.finish() >> 32
+    mutant.hash(&mut digest);
+    digest.finish()
 }
 
 /// The migrated database that the tests' databases are copied from. The first test creates it, with
 /// the guard broken that `make mutants` has chosen.
 async fn template() -> String {
     let mutant = mutants::chosen();
-    let name = format!("template_{:08x}_{}", schema(), mutant.map_or("", |mutant| mutant.name));
+    let name = format!("template_{:016x}", schema(mutant));
     let mut connection = PgConnection::connect(server()).await.unwrap();
     execute(&mut connection, "select pg_advisory_lock(4242)").await;
     let there: bool =

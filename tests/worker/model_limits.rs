@@ -34,7 +34,7 @@ async fn sixteen_tasks_on_a_model_that_allows_four_a_minute_all_finish_in_order(
     let script = Script::new().on(When::any()).then(text("Done."));
     let fleet = limited(script, "openai", "requests_per_minute = 4").await;
     let start = || WorkerProcess::start(fleet.work().env("ADJUTANT_CONCURRENCY", "2"));
-    let mut workers = vec![start(), start(), start(), start()];
+    let mut workers = [start(), start(), start(), start()];
     let mut tasks = Vec::new();
     for n in 1..=16 {
         tasks.push(fleet.give(SLOW, CLERK, &format!("Number {n:02}.")).await);

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Budget, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill};
+use crate::{Budget, Grants, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill};
 
 /// The default number of turns of an agent.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
@@ -38,6 +38,9 @@ pub struct AgentConfig {
     /// The permissions of its session when the task was spawned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Permissions>,
+    /// The grants of the key that spawned its tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Grants>,
     /// The prompt ends with sections that name its tools and skills.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sections: bool,
@@ -75,6 +78,7 @@ impl Default for AgentConfig {
             inheritance: None,
             parent: None,
             permissions: None,
+            grants: None,
             sections: false,
             envelope: false,
             private_context: false,
@@ -87,13 +91,19 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// The tools that the agent may use: those of its list that the session permits, without
-    /// duplicates. Never `subagent`: whether the agent has that depends on the depth of its task
-    /// ([`AgentConfig::delegation`]).
+    /// The tools that the agent may use: those of its list that the session permits and that are
+    /// granted to its task, without duplicates. Never `subagent`: whether the agent has that
+    /// depends on the depth of its task ([`AgentConfig::delegation`]).
     pub fn allowed_tools(&self) -> impl Iterator<Item = &str> {
         let first = |(nth, name): &(usize, &String)| !self.tools[..*nth].contains(name);
         let names = self.tools.iter().enumerate().filter(first).map(|(_, name)| name.as_str());
-        names.filter(|name| *name != SUBAGENT && self.permits(name))
+        let may_use = |name: &str| self.permits(name) && self.grants().allows_tool(name);
+        names.filter(move |name| *name != SUBAGENT && may_use(name))
+    }
+
+    /// What its task may use.
+    pub fn grants(&self) -> &Grants {
+        self.grants.as_ref().unwrap_or(&Grants::EVERYTHING)
     }
 
     /// Whether the session's permissions allow this tool.
@@ -116,5 +126,8 @@ mod tests {
         let tools = ["fetch", "subagent", "shared_context", "fetch"].map(str::to_owned).to_vec();
         let config = AgentConfig { tools, ..AgentConfig::default() };
         assert_eq!(config.allowed_tools().collect::<Vec<_>>(), ["fetch", "shared_context"]);
+        let grants = Grants { tools: Some(vec!["fe*".to_owned()]), ..Grants::default() };
+        let granted = AgentConfig { grants: Some(grants), ..config };
+        assert_eq!(granted.allowed_tools().collect::<Vec<_>>(), ["fetch"]);
     }
 }

@@ -60,6 +60,9 @@ pub struct AgentDefinition {
     /// One line, for the choice among agents.
     pub description: String,
     pub on_worker_loss: OnWorkerLoss,
+    /// The tenants that have it; `None` is all of them. Only for agents of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<Vec<String>>,
     /// The configuration of its tasks. An empty model stands for the session's.
     pub config: AgentConfig,
 }
@@ -168,6 +171,7 @@ impl AgentDraft {
             name: self.name,
             description: description.trim().to_owned(),
             on_worker_loss: self.on_worker_loss.unwrap_or_default(),
+            tenants: None,
             config,
         })
     }

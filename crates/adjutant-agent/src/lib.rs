@@ -6,7 +6,7 @@
 //!
 //! - **a task**: `ids`, `outcome`, `task_view`, `ended_task`, `earlier_task`, `event`, `wait_mode`
 //! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
-//!   `inheritance`, `skill`, `permissions`, `delegation`, `budget`
+//!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`
 //! - **the loop**: `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`,
 //!   `pending_call`, `tools_used`, `envelope`
 //! - **texts for models**: `prompts`, `prompt_placeholders`, `shared_context_tool`
@@ -31,6 +31,7 @@ mod envelope;
 mod error_code;
 mod event;
 mod fields;
+mod grants;
 mod idempotency_key;
 mod ids;
 mod inheritance;
@@ -76,12 +77,13 @@ pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
 pub use fields::{Fields, integer_in, text_in};
+pub use grants::{Grants, no_tool};
 pub use idempotency_key::{IDEMPOTENCY_KEY, MAX_IDEMPOTENCY_KEY_CHARS, check_idempotency_key};
 pub use ids::{LeaseId, SessionId, TaskId, TaskNumber, WorkerId};
 pub use inheritance::{
     AgentExtras, InheritancePolicy, MissingSkill, OrchestratorConfig, ResolvedAgent, ToolConflict,
 };
-pub use names::{check_agent_name, check_key};
+pub use names::{check_agent_name, check_key, check_pool};
 pub use network_policy::{NetworkPolicy, NotPublic, is_public};
 pub use next::{Next, give_up, next, partial_result, turns_used};
 pub use outcome::{FailureKind, Outcome, OutcomeParts, TaskState};

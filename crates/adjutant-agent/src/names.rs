@@ -27,6 +27,19 @@ pub fn check_agent_name(name: &str) -> Result<(), Refusal> {
     ))
 }
 
+/// Refuses an invalid name of a pool; `field` is named in the message.
+pub fn check_pool(field: &str, name: &str) -> Result<(), Refusal> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if (1..=MAX_CHARS).contains(&name.len()) && name.chars().all(is_part) {
+        return Ok(());
+    }
+    let form = format_args!(
+        "must be 1 to {MAX_CHARS} characters of a-z, A-Z, 0-9, _, - and .; got {}",
+        quoted(name)
+    );
+    Err(Refusal::invalid(field, form))
+}
+
 /// Checks the whole text, including a newline at its end.
 fn is_name(text: &str, signs: &str) -> bool {
     (1..=MAX_CHARS).contains(&text.len())
@@ -64,6 +77,17 @@ mod tests {
                 ErrorCode::InvalidAgentName,
                 "{wrong:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_pool_has_a_name_that_fits_into_a_command_line() {
+        for name in ["default", "GPU", "a100.large_2-b", &"x".repeat(MAX_CHARS)] {
+            assert_eq!(check_pool("pool", name), Ok(()));
+        }
+        for wrong in ["", "a b", "a\n", "ä", "a/b", "=a", &"x".repeat(MAX_CHARS + 1)] {
+            let refusal = check_pool("pool", wrong).unwrap_err();
+            assert!(refusal.message.starts_with("pool: must be"), "{wrong:?}: {refusal}");
         }
     }
 

@@ -40,29 +40,47 @@ impl Permissions {
     }
 
     pub fn allows(&self, tool: &str) -> bool {
-        let matches =
-            |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, tool));
+        let matches = |patterns: &[String]| matches_any(patterns, tool);
         self.allow.as_deref().is_none_or(matches) && !matches(&self.deny)
     }
 }
 
+/// Whether one of the patterns matches a name.
+pub(crate) fn matches_any(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| matches_pattern(pattern, name))
+}
+
 fn patterns(field: &str, value: &Value) -> Result<Vec<String>, Refusal> {
     let items = value.as_array().ok_or_else(|| Refusal::invalid(field, "must be an array"))?;
-    if items.len() > MAX_PATTERNS {
-        return Err(Refusal::invalid(
-            field,
-            format_args!("must have at most {MAX_PATTERNS} patterns"),
-        ));
-    }
+    check_count(field, items.len())?;
     let pattern = |(place, item): (usize, &Value)| {
         let field = format!("{field}[{place}]");
         let text = text_in(&field, item)?;
-        if (1..=MAX_PATTERN_CHARS).contains(&text.chars().count()) {
-            return Ok(text.to_owned());
-        }
-        Err(Refusal::invalid(&field, format_args!("must have 1 to {MAX_PATTERN_CHARS} characters")))
+        check_pattern(&field, text)?;
+        Ok(text.to_owned())
     };
     items.iter().enumerate().map(pattern).collect()
+}
+
+/// Refuses patterns that are empty, too long or too many.
+pub(crate) fn check_patterns(field: &str, patterns: &[String]) -> Result<(), Refusal> {
+    check_count(field, patterns.len())?;
+    let mut places = patterns.iter().enumerate();
+    places.try_for_each(|(place, pattern)| check_pattern(&format!("{field}[{place}]"), pattern))
+}
+
+fn check_count(field: &str, patterns: usize) -> Result<(), Refusal> {
+    if patterns <= MAX_PATTERNS {
+        return Ok(());
+    }
+    Err(Refusal::invalid(field, format_args!("must have at most {MAX_PATTERNS} patterns")))
+}
+
+fn check_pattern(field: &str, pattern: &str) -> Result<(), Refusal> {
+    if (1..=MAX_PATTERN_CHARS).contains(&pattern.chars().count()) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(field, format_args!("must have 1 to {MAX_PATTERN_CHARS} characters")))
 }
 
 /// Matches the parts between the stars one after another, each at its first occurrence, so that the

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, SHARED_CONTEXT, SessionId, TaskNumber, Webhook};
+use adjutant_agent::{Grants, Refusal, SHARED_CONTEXT, SessionId, TaskNumber, Webhook, no_tool};
 use adjutant_store::Store;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -8,6 +8,7 @@ use crate::{Answer, Policy, Result};
 /// What a server lends to a dialect for one call.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
+    /// Acts for the caller.
     pub store: &'a Store,
     pub policy: &'a Policy,
     pub watcher: &'a dyn SessionWatcher,
@@ -45,6 +46,16 @@ pub enum Started {
 }
 
 impl Context<'_> {
+    /// What the caller may use.
+    pub(crate) fn grants(&self) -> &Grants {
+        self.store.grants()
+    }
+
+    /// The configured model of this name or alias, if it is granted to the caller.
+    pub(crate) fn model(&self, name: &str) -> std::result::Result<&str, Refusal> {
+        self.policy.model(name, self.grants())
+    }
+
     /// Refuses webhooks, each in the field of this name, to which no delivery could be made.
     pub(crate) async fn check_webhooks<'a>(
         &self,
@@ -62,17 +73,16 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Refuses tools that no worker has announced. The shared context always exists.
+    /// Refuses tools that no worker has announced, or that the caller may not use. The shared
+    /// context always exists.
     pub async fn refuse_unknown_tools(&self, tools: &[String]) -> Result<()> {
+        self.grants().check_tools("tools", tools)?;
         let tools: Vec<String> =
             tools.iter().filter(|tool| *tool != SHARED_CONTEXT).cloned().collect();
         if tools.is_empty() {
             return Ok(());
         }
         let unknown = self.store.unknown_tools(&tools).await?;
-        let Some(first) = unknown.first() else { return Ok(()) };
-        let start: String = first.chars().take(64).collect();
-        Err(Refusal::new(ErrorCode::InvalidTool, format!("tools: there is no tool {start:?}"))
-            .into())
+        unknown.first().map_or(Ok(()), |first| Err(no_tool("tools", first).into()))
     }
 }

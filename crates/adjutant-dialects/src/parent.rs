@@ -6,7 +6,7 @@ use crate::{Dialect, Result};
 /// What the children of a session's orchestrator inherit.
 pub(crate) struct Parent {
     /// The tools of the session; if it has none, every tool that a worker has announced, and the
-    /// shared context. None of them delegates.
+    /// shared context. None of them delegates, and the caller may use all of them.
     pub(crate) tools: Vec<String>,
     /// The model of the session, or of the config.
     pub(crate) model: String,
@@ -25,7 +25,7 @@ impl Context<'_> {
             tools.extend(self.store.tools().await?.into_iter().map(|tool| tool.name));
             tools.push(SHARED_CONTEXT.to_owned());
         }
-        tools.retain(|name| !delegates(name));
+        tools.retain(|name| !delegates(name) && self.grants().allows_tool(name));
         tools.sort_unstable();
         tools.dedup();
         let model = details.model.unwrap_or_else(|| self.policy.operator.default_model.clone());

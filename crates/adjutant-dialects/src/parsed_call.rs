@@ -53,8 +53,8 @@ impl ParsedCall {
         self.request.start_waits()
     }
 
-    /// Does everything that the call asks for, except for waiting for its task. A refusal that the tool can
-    /// express is its answer.
+    /// Does everything that the call asks for, except for waiting for its task. A refusal that the
+    /// tool can express is its answer.
     pub async fn start(&self, context: &Context<'_>, session: &SessionRef<'_>) -> Result<Started> {
         let started = self.request.start(context, session, &self.call).await;
         started.or_else(|error| self.render_refusal(error).map(Started::Answered))

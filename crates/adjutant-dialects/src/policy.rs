@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use adjutant_agent::{DefinitionLimits, ErrorCode, NetworkPolicy, Refusal, Skill, Webhook};
+use adjutant_agent::{DefinitionLimits, ErrorCode, Grants, NetworkPolicy, Refusal, Skill, Webhook};
 use adjutant_store::{Operator, TenantLimits};
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ pub struct Policy {
     pub definitions: DefinitionLimits,
     /// The models by name; agents and sessions may name no other.
     pub models: Vec<String>,
+    /// The tenants of models that not all tenants may use.
+    pub model_tenants: BTreeMap<String, Vec<String>>,
     /// Other names for them; `*` stands for every name that is not there.
     pub model_aliases: BTreeMap<String, String>,
     pub sessions: SessionLimits,
@@ -38,16 +40,33 @@ impl Default for SessionLimits {
 }
 
 impl Policy {
-    /// The configured model of this name or alias.
-    pub fn model(&self, name: &str) -> Result<&str, Refusal> {
+    /// What a caller of this tenant may use with these grants: the models of other tenants are
+    /// left out.
+    pub fn grants_of(&self, tenant: &str, grants: Grants) -> Grants {
+        let is_withheld = |model: &String| {
+            let tenants = self.model_tenants.get(model);
+            tenants.is_some_and(|tenants| !tenants.iter().any(|known| known == tenant))
+        };
+        if !self.models.iter().any(is_withheld) {
+            return grants;
+        }
+        let left =
+            self.models.iter().filter(|model| !is_withheld(model) && grants.allows_model(model));
+        Grants { models: Some(left.cloned().collect()), ..grants }
+    }
+
+    /// The configured model of this name or alias, if it is granted.
+    pub fn model(&self, name: &str, grants: &Grants) -> Result<&str, Refusal> {
         let known = self.models.iter().find(|known| *known == name);
         let known =
             known.or_else(|| self.model_aliases.get(name)).or_else(|| self.model_aliases.get("*"));
-        known.map(String::as_str).ok_or_else(|| {
-            let message = if self.models.is_empty() {
+        known.filter(|model| grants.allows_model(model)).map(String::as_str).ok_or_else(|| {
+            let usable = self.models.iter().filter(|model| grants.allows_model(model));
+            let usable: Vec<&str> = usable.map(String::as_str).collect();
+            let message = if usable.is_empty() {
                 "model: this server's config has no models".to_owned()
             } else {
-                format!("model: there is none of this name; there are: {}", self.models.join(", "))
+                format!("model: there is none of this name; there are: {}", usable.join(", "))
             };
             Refusal::new(ErrorCode::InvalidModel, message)
         })
@@ -66,5 +85,32 @@ impl Policy {
         let webhook = Webhook::parse(field, value)?;
         webhook.check(field, self.webhooks)?;
         Ok(webhook)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_of_other_tenants_do_not_exist_for_a_caller() {
+        let policy = Policy {
+            models: vec!["main".to_owned(), "dear".to_owned()],
+            model_tenants: BTreeMap::from([("dear".to_owned(), vec!["acme".to_owned()])]),
+            model_aliases: BTreeMap::from([("*".to_owned(), "dear".to_owned())]),
+            ..Policy::default()
+        };
+        assert_eq!(policy.grants_of("acme", Grants::EVERYTHING), Grants::EVERYTHING);
+        let other = policy.grants_of("other", Grants::EVERYTHING);
+        assert_eq!(other.models.as_deref(), Some(&["main".to_owned()][..]));
+        assert_eq!(policy.model("x", &Grants::EVERYTHING), Ok("dear"));
+        assert_eq!(policy.model("main", &other), Ok("main"));
+        let refusal = policy.model("x", &other).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "INVALID_MODEL: model: there is none of this name; there are: main"
+        );
+        let narrow = Grants { models: Some(vec!["d*".to_owned()]), ..Grants::default() };
+        assert_eq!(policy.grants_of("other", narrow).models, Some(Vec::new()));
     }
 }

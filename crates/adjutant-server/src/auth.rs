@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use adjutant_agent::ErrorCode;
+use adjutant_agent::{ErrorCode, Grants};
 use adjutant_store::Store;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::client_address::{Network, Peer, client_address};
 use crate::rate_limit::RateLimiter;
-use crate::{Caller, Error, Result, Scope};
+use crate::{Caller, CallerKey, Error, Policy, Result, Scope};
 
 /// How long a valid key is cached. A revoked key works for as long, and what it opened meanwhile
 /// ends with the next check of open keys (`hub/keys.rs`): both together take less than 5 s.
@@ -46,6 +46,7 @@ const DEFAULT_TENANT: &str = "default";
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     store: Store,
+    policy: Arc<Policy>,
     /// Only this machine can reach the server.
     is_loopback: bool,
     /// By secret. The map hashes with a random key, so that timing reveals nothing about other
@@ -60,9 +61,15 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(store: Store, address: SocketAddr, trusted_proxies: Vec<Network>) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        policy: Arc<Policy>,
+        address: SocketAddr,
+        trusted_proxies: Vec<Network>,
+    ) -> Self {
         Self {
             store,
+            policy,
             is_loopback: is_loopback(address.ip()),
             cache: Mutex::default(),
             wrong_keys: RateLimiter::new(WRONG_KEYS_PER_S),
@@ -75,11 +82,16 @@ impl Authenticator {
 
     /// The caller of a request.
     pub(crate) async fn caller(&self, parts: &Parts) -> Result<Caller> {
+        let address = self.client_address(parts);
         match bearer(&parts.headers)? {
-            Some(secret) => self.authenticate(secret, self.client_address(parts)).await,
+            Some(secret) => {
+                let caller = self.authenticate(secret, address).await?;
+                Ok(Caller { address, ..caller })
+            }
             None if self.is_open().await? => {
                 refuse_cross_site(&parts.uri, &parts.headers)?;
-                Ok(default_caller())
+                let grants = self.policy.grants_of(DEFAULT_TENANT, Grants::EVERYTHING);
+                Ok(Caller { address, grants: Arc::new(grants), ..default_caller() })
             }
             None => Err(unauthenticated("A key is required: Authorization: Bearer adj_...")),
         }
@@ -127,7 +139,15 @@ impl Authenticator {
         };
         let until = now + ttl(key.expires_at, Utc::now());
         let scopes = key.scopes.iter().filter_map(|word| Scope::from_name(word)).collect();
-        let caller = Caller { tenant: key.tenant, scopes, key: Some(key.id) };
+        let grants = key.grants.map(|grants| grants.0).unwrap_or_default();
+        let caller = Caller {
+            grants: Arc::new(self.policy.grants_of(&key.tenant, grants)),
+            tenant: key.tenant,
+            scopes,
+            key: Some(CallerKey { id: key.id, name: key.name }),
+            // Of the request, not of the key.
+            address: None,
+        };
         let mut cache = self.lock();
         if cache.len() >= MAX_CACHED {
             cache.retain(|_, (_, until)| now < *until);
@@ -178,11 +198,7 @@ fn is_loopback(address: IpAddr) -> bool {
 }
 
 fn default_caller() -> Caller {
-    Caller {
-        tenant: DEFAULT_TENANT.to_owned(),
-        scopes: vec![Scope::Delegate, Scope::Read, Scope::Admin],
-        key: None,
-    }
+    Caller::new(DEFAULT_TENANT, &[Scope::Delegate, Scope::Read, Scope::Admin])
 }
 
 fn unauthenticated(message: &str) -> Error {

@@ -1,4 +1,8 @@
-use adjutant_agent::ErrorCode;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use adjutant_agent::{ErrorCode, Grants};
+use adjutant_store::{Actor, ActorSource};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -36,11 +40,49 @@ impl Scope {
 pub struct Caller {
     pub tenant: String,
     pub scopes: Vec<Scope>,
-    /// Its API key; none on a server that needs no key.
-    pub key: Option<Uuid>,
+    /// Limits what it and its tasks may use.
+    pub grants: Arc<Grants>,
+    /// Its API key, if it has one.
+    pub key: Option<CallerKey>,
+    /// The address of the client, behind proxies that the operator trusts.
+    pub address: Option<IpAddr>,
+}
+
+/// The API key of a caller, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallerKey {
+    pub id: Uuid,
+    pub name: String,
 }
 
 impl Caller {
+    /// A caller with no other limits than these scopes.
+    pub fn new(tenant: impl Into<String>, scopes: &[Scope]) -> Self {
+        Self {
+            tenant: tenant.into(),
+            scopes: scopes.to_vec(),
+            grants: Arc::default(),
+            key: None,
+            address: None,
+        }
+    }
+
+    pub(crate) fn key_id(&self) -> Option<Uuid> {
+        self.key.as_ref().map(|key| key.id)
+    }
+
+    /// The caller as the store knows it.
+    pub(crate) fn actor(&self) -> Arc<Actor> {
+        Arc::new(Actor {
+            source: ActorSource::Api,
+            tenant: Some(self.tenant.clone()),
+            grants: self.grants.clone(),
+            key: self.key_id(),
+            name: self.key.as_ref().map_or_else(String::new, |key| key.name.clone()),
+            address: self.address,
+        })
+    }
+
     pub fn has_scope(&self, scope: Scope) -> bool {
         self.scopes.contains(&Scope::Admin) || self.scopes.contains(&scope)
     }
@@ -62,11 +104,7 @@ mod tests {
 
     #[test]
     fn a_caller_needs_one_of_the_scopes_and_admin_includes_all() {
-        let caller = |scopes: &[Scope]| Caller {
-            tenant: "t".to_owned(),
-            scopes: scopes.to_vec(),
-            key: None,
-        };
+        let caller = |scopes: &[Scope]| Caller::new("t", scopes);
         let reader = caller(&[Scope::Read]);
         assert!(reader.require(&[Scope::Delegate, Scope::Read]).is_ok());
         let refusal = reader.require(&[Scope::Delegate]).unwrap_err();

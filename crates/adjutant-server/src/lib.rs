@@ -20,7 +20,7 @@ mod strict_json;
 mod tenant_counter;
 
 pub use adjutant_dialects::{Dialect, DialectSettings, Policy, SessionLimits, ToolCall};
-pub use caller::{Caller, Scope};
+pub use caller::{Caller, CallerKey, Scope};
 pub use client_address::Network;
 pub use error::Error;
 pub use http::{EventStreams, HttpServer, HttpSettings, StreamLimits, event_routes};

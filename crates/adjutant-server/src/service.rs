@@ -95,14 +95,14 @@ impl ToolService {
         self.called.store(true, Ordering::Relaxed);
     }
 
-    /// The parts of this server that dialects use.
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context {
-            store: &self.store,
-            policy: &self.policy,
-            watcher: &self.hub,
-            stopping: &self.stopping,
-        }
+    /// The store that acts for a caller.
+    pub(crate) fn store_of(&self, caller: &Caller) -> Store {
+        self.store.acting_for(caller.actor())
+    }
+
+    /// The parts of this server that dialects use, with the store that acts for their caller.
+    pub(crate) fn context<'a>(&'a self, store: &'a Store) -> Context<'a> {
+        Context { store, policy: &self.policy, watcher: &self.hub, stopping: &self.stopping }
     }
 
     /// Answers a tool call in the form of its dialect, and logs it: names, ids and states, but no
@@ -170,11 +170,12 @@ impl ToolService {
             Err(error) => (None, Err(error)),
             Ok((_, Started::Answered(answer))) => (None, Ok(answer)),
             Ok((session_ref, Started::Waiting(task))) => {
-                let context = self.context();
+                let store = self.store_of(caller);
+                let context = self.context(&store);
                 let answer = tokio::select! {
                     answer = call.wait(&context, &session_ref, task) => answer,
                     () = cancelled.cancelled() => {
-                        self.cancel_for_client(session_ref.id, task).await;
+                        self.cancel_for_client(store.clone(), session_ref.id, task).await;
                         Ok(Answer::plain("Cancelled by the client").as_error())
                     }
                 };
@@ -192,15 +193,16 @@ impl ToolService {
         let permit = self.waits.take(&caller.tenant);
         let permit = permit
             .map_err(|exceeded| Error::too_many("calls that wait", exceeded, RETRY_WAIT_AFTER))?;
-        Ok(Wait { _permit: Some(permit), key: Some(self.hub.hold_key(caller.key)) })
+        Ok(Wait { _permit: Some(permit), key: Some(self.hub.hold_key(caller.key_id())) })
     }
 
     /// Cancels the task of a call that its client has cancelled, even if the client disconnects
     /// meanwhile.
-    async fn cancel_for_client(&self, session: SessionId, task: TaskNumber) {
+    async fn cancel_for_client(&self, store: Store, session: SessionId, task: TaskNumber) {
         let service = self.clone();
         let cancelling = tokio::spawn(async move {
-            if let Err(error) = service.context().cancel_for_client(session, task).await {
+            let context = service.context(&store);
+            if let Err(error) = context.cancel_for_client(session, task).await {
                 tracing::warn!(task.number = %task, "cancel of {task} for its client failed: {error}");
             }
         });
@@ -246,7 +248,8 @@ impl ToolService {
     ) -> Result<(SessionRef<'a>, Started)> {
         self.mark_called();
         let session_ref = |id| SessionRef { tenant: &caller.tenant, name: session, id };
-        let context = self.context();
+        let store = self.store_of(caller);
+        let context = self.context(&store);
         if let Some(id) = self.session_cache.get(&caller.tenant, session) {
             match call.start(&context, &session_ref(id)).await.map_err(crate::Error::from) {
                 Err(error) if error.code() == ErrorCode::SessionNotFound => {

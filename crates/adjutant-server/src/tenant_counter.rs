@@ -12,11 +12,11 @@ pub(crate) struct TenantCounter(Arc<Counter>);
 struct Counter {
     per_tenant: usize,
     total: usize,
-    held: Mutex<Held>,
+    held: Mutex<Counts>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Counts {
     total: usize,
     by_tenant: HashMap<String, usize>,
 }
@@ -51,7 +51,7 @@ impl TenantCounter {
 }
 
 impl Counter {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

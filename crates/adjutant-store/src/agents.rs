@@ -62,13 +62,15 @@ impl Store {
         Ok(version)
     }
 
-    /// The agents of a session, by name. System prompts and skills are left out to keep the list
-    /// short. An agent without a model has the session's.
+    /// The agents of a session that the caller may use, by name, with the tools that it may use.
+    /// System prompts and skills are left out to keep the list short. An agent without a model has
+    /// the session's.
     pub async fn agents(&self, session: SessionId) -> Result<Vec<Agent>> {
         let agents = self
             .call(async |connection| {
                 sqlx::query!(
                     r#"select a.version as "version!", s.model,
+                        array(select name from tool where not is_tool_for_1(tenants, s.tenant)) as "withheld!",
                         a.definition #- '{config, system_prompt}' #- '{config, skills}' as "definition!: Json<AgentDefinition>"
                        from agents_1($1) a
                        left join session s on s.id = $1"#,
@@ -78,19 +80,20 @@ impl Store {
                 .await
             })
             .await?;
-        Ok(agents
-            .into_iter()
-            .map(|row| {
-                let mut definition = row.definition.0;
-                if definition.config.model.is_empty() {
-                    definition.config.model = row.model.unwrap_or_default();
-                }
-                Agent { definition, version: row.version }
-            })
-            .collect())
+        let shown = agents.into_iter().filter_map(|row| {
+            let mut definition = row.definition.0;
+            if definition.config.model.is_empty() {
+                definition.config.model = row.model.unwrap_or_default();
+            }
+            definition.config.tools.retain(|tool| !row.withheld.contains(tool));
+            let definition = self.grants().shown(definition, "")?;
+            Some(Agent { definition, version: row.version })
+        });
+        Ok(shown.collect())
     }
 
-    /// The newest version of an agent; the session's own take precedence over the config's.
+    /// The newest version of an agent that the caller may use; the session's own take precedence
+    /// over the config's.
     pub async fn agent(&self, session: SessionId, name: &str) -> Result<Agent> {
         self.agent_for(session, name, &Operator::default()).await
     }
@@ -103,6 +106,7 @@ impl Store {
         name: &str,
         operator: &Operator,
     ) -> Result<Agent> {
+        self.grants().check_agent(name)?;
         let operator = to_json(operator)?;
         let row = self
             .call(async |connection| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::Refusal;
+use adjutant_agent::{Refusal, check_pool};
 
 use crate::{Dependency, NewTask};
 
@@ -29,7 +29,7 @@ fn check_task(task: &NewTask, batch: usize) -> Result<(), Refusal> {
     if task.agent.is_empty() {
         return Err(Refusal::invalid("agent", "must not be empty"));
     }
-    check_name("pool", &task.pool)?;
+    check_pool("pool", &task.pool)?;
     for (field, number) in
         [("agent_version", task.agent_version), ("max_failures", task.max_failures.into())]
     {

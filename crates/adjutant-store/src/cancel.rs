@@ -37,14 +37,22 @@ impl Store {
         session: SessionId,
         number: TaskNumber,
     ) -> Result<CancelledTask> {
+        let actor = self.audited()?;
         let row = self
             .call(async |connection| {
+                // The statement's snapshot is older than the cancel.
                 sqlx::query!(
-                    r#"select cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                        ended as "ended!", task as "task!: Json<TaskView>"
-                       from cancel_by_number_1($1, $2)"#,
+                    r#"select c.cancelled as "cancelled!", c.partial_result, c.leases as "leases!", c.delivers as "delivers!",
+                        c.ended as "ended!", c.task as "task!: Json<TaskView>",
+                        case when cardinality(c.ended) > 0 then audit_1(
+                            $3, s.tenant, 'task.cancel', c.task ->> 'id', audited_task_1((c.task ->> 'id')::uuid),
+                            jsonb_build_object('state', c.task -> 'state', 'cancelled', cardinality(c.ended))
+                        ) end as audited
+                       from cancel_by_number_1($1, $2) c
+                       left join session s on s.id = $1"#,
                     session.0,
-                    number.0
+                    number.0,
+                    actor
                 )
                 .fetch_one(connection)
                 .await
@@ -65,13 +73,21 @@ impl Store {
 
     /// Cancels the task and everything below it, running or not, in one transaction.
     pub async fn cancel(&self, task: TaskId) -> Result<Cancelled> {
+        let actor = self.audited()?;
         let row = self
             .call(async |connection| {
                 sqlx::query!(
-            r#"select state as "state!", cancelled as "cancelled!", partial_result, leases as "leases!", delivers as "delivers!",
-                ended as "ended!", (select session from task where id = $1) as session
-               from cancel_1($1)"#,
-            task.0
+            r#"select c.state as "state!", c.cancelled as "cancelled!", c.partial_result, c.leases as "leases!",
+                c.delivers as "delivers!", c.ended as "ended!", t.session as "session?",
+                case when cardinality(c.ended) > 0 then audit_1(
+                    $2, s.tenant, 'task.cancel', t.id::text, audited_task_1(t.id),
+                    jsonb_build_object('state', c.state, 'cancelled', cardinality(c.ended))
+                ) end as audited
+               from cancel_1($1) c
+               left join task t on t.id = $1
+               left join session s on s.id = t.session"#,
+            task.0,
+            actor
         )
         .fetch_one(connection).await
             })

@@ -3,7 +3,7 @@ use adjutant_agent::Refusal;
 use crate::{NotifyTarget, Result, Store};
 
 /// A larger cap is assumed to be a typing error.
-const MAX_CAP: i32 = 10_000;
+pub(crate) const MAX_CAP: i32 = 10_000;
 
 /// The use of the fleet's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,9 @@ impl Store {
                 Refusal::invalid("cap", format_args!("must be 0 to {MAX_CAP}, not {cap}")).into()
             );
         }
+        let actor = self.audited()?;
         self.call(async |connection| {
-            sqlx::query!("select set_cap_1($1)", cap).execute(connection).await
+            sqlx::query!("select set_cap_as_1($1, $2)", cap, actor).execute(connection).await
         })
         .await?;
         self.worker_notifier.notify_queue(NotifyTarget::All);

@@ -31,8 +31,8 @@ pub struct Assignment {
 }
 
 impl Worker {
-    /// Claims up to `want` tasks, first in, first out, as far as the fleet has free slots. Never
-    /// waits for a lock.
+    /// Claims up to `want` tasks, as far as the fleet has free slots. Tenants share these by their
+    /// weights; the tasks of one are claimed first in, first out. Never waits for a lock.
     pub async fn claim(&self, want: u16) -> Result<Vec<Claim>> {
         let rows = self.calls.call(async |connection| sqlx::query!(
             r#"select

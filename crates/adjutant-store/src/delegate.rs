@@ -1,7 +1,6 @@
 use adjutant_agent::{
     AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
-    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, TaskId,
-    estimate_tokens,
+    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -10,8 +9,8 @@ use serde_json::Value;
 use crate::batch::check_batch;
 use crate::idempotency::{Keyed, KeyedAction};
 use crate::new_tasks::NewTasks;
-use crate::retry_and_continue::CONTINUES;
-use crate::spawn::{Spawn, Spawner};
+use crate::retry_and_continue::{CONTINUES, Continued};
+use crate::spawn::{By, Spawn};
 use crate::spawn_concurrent::{ConcurrentSpawn, is_plain};
 use crate::text::storable;
 use crate::{Error, IdempotencyKey, Lease, NewTask, Result, Spawned, Store};
@@ -75,7 +74,8 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
         let delegations = std::slice::from_ref(new);
-        if key.is_none() && self.limits.of_tasks().is_none() && is_plain(new) {
+        let is_free = self.limits.of_tasks().is_none() && self.grants().is_everything();
+        if key.is_none() && is_free && is_plain(new) {
             check_delegations(delegations)?;
             let task = NewTasks::delegated(session, delegations)?;
             let store = self.clone();
@@ -105,7 +105,8 @@ impl Store {
         let rows = NewTasks::delegated(session, delegations)?;
         let rows = rows.with_option("unless_strict", &Value::Bool(true));
         let keyed = Keyed { action: KeyedAction::Spawn, key };
-        let spawn = Spawn { tasks: rows, operator: Some(operator), by: None, keyed };
+        let by = By::caller(self);
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
         Ok(spawn.call(self, &tasks).await?.pop())
     }
 
@@ -116,13 +117,14 @@ impl Store {
         new: &NewDelegation,
         operator: &Operator,
         keyed: Keyed<'_>,
-        continues: TaskId,
+        from: Continued,
     ) -> Result<Spawned> {
         let delegations = std::slice::from_ref(new);
         let tasks = check_delegations(delegations)?;
         let rows = NewTasks::delegated(session, delegations)?;
-        let rows = rows.with_option(CONTINUES, &Value::String(continues.to_string()));
-        let spawn = Spawn { tasks: rows, operator: Some(operator), by: None, keyed };
+        let rows = rows.with_option(CONTINUES, &Value::String(from.task.to_string()));
+        let by = By::Orchestrator(from.grants);
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
         one(spawn.call(self, &tasks).await?)
     }
 
@@ -147,7 +149,9 @@ impl Store {
     ) -> Result<Vec<Spawned>> {
         let tasks = check_delegations(delegations)?;
         let rows = NewTasks::delegated(session, delegations)?;
-        Spawn { tasks: rows, operator: Some(operator), by: None, keyed }.call(self, &tasks).await
+        let by = By::caller(self);
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
+        spawn.call(self, &tasks).await
     }
 }
 
@@ -163,9 +167,10 @@ impl Lease {
         let tasks = check_delegations(delegations)?;
         let rows = NewTasks::delegated(self.session, delegations)?;
         let call = format!("{}:{}", self.answers, storable(call.to_owned()));
-        let by = Some(Spawner { lease: self, call: Some(call) });
+        let by = By::Task { lease: self, call: Some(call) };
         let keyed = Keyed { action: KeyedAction::Spawn, key: None };
-        Spawn { tasks: rows, operator: Some(operator), by, keyed }.call(&self.store, &tasks).await
+        let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
+        spawn.call(&self.store, &tasks).await
     }
 }
 

@@ -1,12 +1,14 @@
-use adjutant_agent::{ErrorCode, Refusal};
+use adjutant_agent::{ErrorCode, Grants, Refusal};
 use chrono::{DateTime, Utc};
 use rand::RngExt;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use sqlx::types::Json;
 use uuid::Uuid;
 
 use crate::batch::check_name;
-use crate::text::refuse_nul_in;
+use crate::json::to_json;
+use crate::text::{refuse_nul, refuse_nul_in};
 use crate::{Result, Store};
 
 /// The prefix of every secret, so that people and secret scanners recognize one.
@@ -21,6 +23,8 @@ pub struct NewKey {
     pub name: String,
     /// One or more of `delegate`, `read` and `admin`.
     pub scopes: Vec<String>,
+    /// What tasks of the key may use.
+    pub grants: Grants,
     pub expires_at: Option<DateTime<Utc>>,
 }
 
@@ -31,6 +35,8 @@ pub struct ApiKey {
     pub tenant: String,
     pub name: String,
     pub scopes: Vec<String>,
+    /// `None` is everything.
+    pub grants: Option<Json<Grants>>,
     #[serde(serialize_with = "crate::timestamp::serialize")]
     pub created_at: DateTime<Utc>,
     #[serde(serialize_with = "crate::timestamp::serialize_option")]
@@ -59,23 +65,42 @@ impl Store {
             check_name(field, text)?;
         }
         check_scopes(&new.scopes)?;
+        new.grants.check()?;
+        refuse_nul("grants", &to_json(&new.grants)?)?;
         if new.expires_at.is_some_and(|at| at <= Utc::now()) {
             return Err(Refusal::invalid("expires_at", "must be in the future").into());
         }
+        let grants = Some(&new.grants).filter(|grants| !grants.is_everything()).map(to_json);
+        let grants = grants.transpose()?;
+        let actor = self.audited()?;
         let secret = new_secret();
         let key = self
             .call(async |connection| {
                 sqlx::query_as!(
                     ApiKey,
-                    "insert into api_key (id, tenant, name, digest, scopes, expires_at)
-                     values ($1, $2, $3, $4, $5, $6)
-                     returning id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at",
+                    r#"with made as (
+                           insert into api_key (id, tenant, name, digest, scopes, expires_at, grants)
+                           values ($1, $2, $3, $4, $5, $6, $7)
+                           returning *
+                       ), audited as materialized (
+                           select audit_1($8, m.tenant, 'key.create', m.id::text, null, jsonb_build_object(
+                               'name', m.name, 'scopes', m.scopes, 'grants', m.grants, 'expires_at', m.expires_at
+                           ))
+                           from made m
+                       )
+                       select m.id as "id!", m.tenant as "tenant!", m.name as "name!", m.scopes as "scopes!",
+                           m.grants as "grants: Json<Grants>", m.created_at as "created_at!", m.expires_at,
+                           m.last_used_at, m.revoked_at
+                       from made m
+                       cross join audited"#,
                     Uuid::now_v7(),
                     new.tenant,
                     new.name,
                     digest(&secret),
                     &new.scopes,
-                    new.expires_at
+                    new.expires_at,
+                    grants,
+                    actor
                 )
                 .fetch_one(connection)
                 .await
@@ -84,8 +109,8 @@ impl Store {
         Ok((key, secret))
     }
 
-    /// The key with this secret, if it is neither revoked nor expired. The key of an archived tenant
-    /// is refused.
+    /// The key with this secret, if it is neither revoked nor expired. The key of an archived
+    /// tenant is refused.
     pub async fn key(&self, secret: &str) -> Result<Option<ApiKey>> {
         if !secret.starts_with(PREFIX) {
             return Ok(None);
@@ -94,7 +119,7 @@ impl Store {
             sqlx::query_as!(
                 ApiKey,
                 r#"select id as "id!", tenant as "tenant!", name as "name!", scopes as "scopes!",
-                    created_at as "created_at!", expires_at, last_used_at, revoked_at
+                    grants as "grants: Json<Grants>", created_at as "created_at!", expires_at, last_used_at, revoked_at
                    from use_key_1($1)"#,
                 digest(secret)
             )
@@ -123,10 +148,11 @@ impl Store {
         self.call(async |connection| {
             sqlx::query_as!(
                 ApiKey,
-                "select id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at
-                 from api_key
-                 where $1::text is null or tenant = $1
-                 order by created_at, id",
+                r#"select id, tenant, name, scopes, grants as "grants: Json<Grants>", created_at, expires_at,
+                    last_used_at, revoked_at
+                   from api_key
+                   where $1::text is null or tenant = $1
+                   order by created_at, id"#,
                 tenant
             )
             .fetch_all(connection)
@@ -137,14 +163,31 @@ impl Store {
 
     /// Revokes a key. Idempotent.
     pub async fn revoke_key(&self, id: Uuid) -> Result<ApiKey> {
+        let actor = self.audited()?;
         let revoked = self
             .call(async |connection| {
                 sqlx::query_as!(
                     ApiKey,
-                    "update api_key set revoked_at = coalesce(revoked_at, now())
-                     where id = $1
-                     returning id, tenant, name, scopes, created_at, expires_at, last_used_at, revoked_at",
-                    id
+                    r#"with changed as (
+                           update api_key a
+                           set revoked_at = coalesce(a.revoked_at, now())
+                           from (select id, revoked_at from api_key where id = $1 for no key update) k
+                           where a.id = k.id
+                           returning a.*, k.revoked_at as revoked_before
+                       ), audited as materialized (
+                           select case when c.revoked_before is null then audit_1(
+                               $2, c.tenant, 'key.revoke', c.id::text,
+                               jsonb_build_object('name', c.name, 'revoked', false), jsonb_build_object('revoked', true)
+                           ) end
+                           from changed c
+                       )
+                       select c.id as "id!", c.tenant as "tenant!", c.name as "name!", c.scopes as "scopes!",
+                           c.grants as "grants: Json<Grants>", c.created_at as "created_at!", c.expires_at,
+                           c.last_used_at, c.revoked_at
+                       from changed c
+                       cross join audited"#,
+                    id,
+                    actor
                 )
                 .fetch_optional(connection)
                 .await

@@ -29,7 +29,8 @@
 //! - A worker without the lease writes nothing: each of its writes first locks the slot's row by
 //!   lease id.
 //! - A task's reasons to wait are checked under its session's lock, so no wake-up is lost.
-//! - Tasks are claimed first in, first out per pool and priority, by their entry into the queue.
+//! - Tasks of a tenant are claimed first in, first out per pool and priority, by their entry into
+//!   the queue; tenants and pools share the slots.
 //!
 //! # Modules
 //!
@@ -52,7 +53,9 @@
 //! writes through them. The method that ends an attempt consumes the lease and returns an
 //! [`Ending`], which can be written repeatedly until the database has answered.
 
+mod actor;
 mod agents;
+mod audit;
 mod batch;
 mod batcher;
 mod bench;
@@ -122,8 +125,10 @@ mod webhook_secrets;
 mod worker;
 mod worker_notifier;
 
+pub use actor::{Actor, ActorSource};
 pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use agents::{Agent, Redefinition};
+pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::Slots;
@@ -168,7 +173,8 @@ pub use status::SessionTasks;
 pub use store::{Connections, DEFAULT_CONTEXT_VERSIONS, Store};
 pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
-pub use tenant::{TenantLimits, TenantUsage};
+pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
+pub use tools::PublishedTool;
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
 pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};

@@ -12,8 +12,8 @@ impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
     /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries, expired
-    /// idempotency keys, workers that stopped long ago, and the history of deleted keys of shared
-    /// contexts. Ends sessions that MCP connections left behind.
+    /// idempotency keys, old rows of the audit, workers that stopped long ago, and the history of
+    /// deleted keys of shared contexts. Ends sessions that MCP connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -41,6 +41,7 @@ impl Store {
             .await?;
         while self.delete_old_deliveries().await? >= BATCH {}
         while self.delete_expired_idempotency_keys().await? >= BATCH {}
+        while self.delete_old_audit().await? >= BATCH {}
         self.delete_stopped_workers().await?;
         self.forget_deleted_keys().await?;
         self.end_mcp_sessions().await
@@ -93,6 +94,13 @@ impl Store {
         .execute(&self.pool)
         .await?;
         Ok(deleted.rows_affected())
+    }
+
+    async fn delete_old_audit(&self) -> Result<u64> {
+        let deleted = sqlx::query_scalar!(r#"select delete_old_audit_1() as "deleted!""#)
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(u64::try_from(deleted).unwrap_or_default())
     }
 
     async fn delete_expired_idempotency_keys(&self) -> Result<u64> {

@@ -4,9 +4,10 @@
 //! snapshot, because the old one was deleted when the task ended.
 
 use adjutant_agent::{
-    AgentConfig, EarlierTask, ErrorCode, OnWorkerLoss, Refusal, SessionId, TaskId, TaskNumber,
-    Webhook,
+    AgentConfig, EarlierTask, ErrorCode, Grants, OnWorkerLoss, Refusal, SessionId, TaskId,
+    TaskNumber, Webhook,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
@@ -19,6 +20,12 @@ use crate::{
 
 const RETRY_OF: &str = "retry_of";
 pub(crate) const CONTINUES: &str = "continues";
+
+/// The task whose conversation a continuation starts from, and the grants of the continuation.
+pub(crate) struct Continued {
+    pub(crate) task: TaskId,
+    pub(crate) grants: Grants,
+}
 
 /// The task that a retry or a continuation comes from, as it was spawned.
 struct Origin {
@@ -38,11 +45,10 @@ impl Store {
     ) -> Result<Spawned> {
         let (session, number) = self.find_task(tenant, task).await?;
         let origin = self.origin(session, number, "retried").await?;
+        let grants = self.grants_after(&origin)?;
         let mut retry = origin.task;
         retry.config.insert(RETRY_OF.to_owned(), Value::String(origin.id.to_string()));
-        one(self
-            .spawn_as(origin.session, &[retry], Keyed { action: KeyedAction::Retry, key })
-            .await?)
+        one(self.spawn_retry(origin.session, &retry, key, grants, origin.id).await?)
     }
 
     /// Spawns a task that starts from the conversation of an ended task and continues with a new
@@ -57,8 +63,12 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
         let origin = self.origin(session, number, "continued").await?;
+        let from = Continued { task: origin.id, grants: self.grants_after(&origin)? };
         let mut new = new.clone();
         new.task.context = origin.task.context;
+        if new.task.pool.is_empty() {
+            new.task.pool = origin.task.pool;
+        }
         if new.task.agent.is_empty() {
             new.task.agent = origin.task.agent;
             new.task.agent_version = origin.task.agent_version;
@@ -66,7 +76,19 @@ impl Store {
             new.config = Some(as_spawned(Value::Object(origin.task.config))?);
         }
         let keyed = Keyed { action: KeyedAction::Continue, key };
-        self.delegate_continuation(session, &new, operator, keyed, origin.id).await
+        self.delegate_continuation(session, &new, operator, keyed, from).await
+    }
+
+    /// The grants of a task that comes from another one: the caller's, and where the caller is not
+    /// limited, those of the other. So a retry by an operator gives a task nothing that it did not
+    /// have.
+    fn grants_after(&self, origin: &Origin) -> Result<Grants> {
+        let Some(carried) = origin.task.config.get("grants") else {
+            return Ok(self.grants().clone());
+        };
+        let carried = Grants::deserialize(carried)
+            .map_err(|error| Error::Unexpected(sqlx::Error::Decode(error.into())))?;
+        Ok(self.grants().clone().or(carried))
     }
 
     /// The conversations of the tasks that a task with this configuration continues, oldest first.

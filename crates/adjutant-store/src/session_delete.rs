@@ -13,15 +13,26 @@ impl Store {
     /// Deletes a session, for every caller at once; its name may then be used again. Its running
     /// tasks lose their leases. Its rows are left for [`Store::delete_batch`].
     pub async fn delete_session(&self, session: SessionId) -> Result<()> {
-        let leases = self
+        let actor = self.audited()?;
+        let deleted = self
             .call(async |connection| {
-                sqlx::query_scalar!(r#"select delete_session_1($1) as "leases!""#, session.0)
-                    .fetch_one(connection)
-                    .await
+                // The statement's snapshot still has the session.
+                sqlx::query!(
+                    r#"select d.leases as "leases!", audit_1(
+                           $2, s.tenant, 'session.delete', s.name,
+                           jsonb_build_object('tasks', s.next_number - 1, 'archived', s.archived_at is not null), null
+                       ) as audited
+                       from delete_session_1($1) d (leases)
+                       left join session s on s.id = $1"#,
+                    session.0,
+                    actor
+                )
+                .fetch_one(connection)
+                .await
             })
             .await?;
         self.event_notifier.notify([session]);
-        self.worker_notifier.notify_lost(leases.into_iter().map(LeaseId).collect());
+        self.worker_notifier.notify_lost(deleted.leases.into_iter().map(LeaseId).collect());
         Ok(())
     }
 

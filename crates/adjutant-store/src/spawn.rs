@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use adjutant_agent::{OnWorkerLoss, SessionId, TaskId, TaskNumber, TaskState, Webhook};
+use adjutant_agent::{Grants, OnWorkerLoss, SessionId, TaskId, TaskNumber, TaskState, Webhook};
 use serde_json::{Map, Value};
 
 use crate::batch::check_batch;
@@ -122,20 +122,30 @@ impl Store {
         tasks: &[NewTask],
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Vec<Spawned>> {
-        self.spawn_as(session, tasks, Keyed { action: KeyedAction::Spawn, key }).await
-    }
-
-    /// Like [`Store::spawn`], for the idempotency keys of another action.
-    pub(crate) async fn spawn_as(
-        &self,
-        session: SessionId,
-        tasks: &[NewTask],
-        keyed: Keyed<'_>,
-    ) -> Result<Vec<Spawned>> {
+        let keyed = Keyed { action: KeyedAction::Spawn, key };
         let checked: Vec<&NewTask> = tasks.iter().collect();
         check_batch(&checked)?;
         let rows = NewTasks::configured(session, tasks)?;
-        Spawn { tasks: rows, operator: None, by: None, keyed }.call(self, &checked).await
+        let by = By::caller(self);
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: None };
+        spawn.call(self, &checked).await
+    }
+
+    /// Spawns a copy of a task, for a spawner with these grants.
+    pub(crate) async fn spawn_retry(
+        &self,
+        session: SessionId,
+        retry: &NewTask,
+        key: Option<IdempotencyKey<'_>>,
+        grants: Grants,
+        retried: TaskId,
+    ) -> Result<Vec<Spawned>> {
+        check_batch(&[retry])?;
+        let rows = NewTasks::configured(session, std::slice::from_ref(retry))?;
+        let keyed = Keyed { action: KeyedAction::Retry, key };
+        let by = By::Orchestrator(grants);
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: Some(retried) };
+        spawn.call(self, &[retry]).await
     }
 
     fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
@@ -159,15 +169,46 @@ impl Lease {
         let checked: Vec<&NewTask> = children.iter().collect();
         check_batch(&checked)?;
         let rows = NewTasks::configured(self.session, children)?;
-        let by = Some(Spawner { lease: self, call: None });
-        Spawn { tasks: rows, operator: None, by, keyed }.call(&self.store, &checked).await
+        let by = By::Task { lease: self, call: None };
+        let spawn = Spawn { tasks: rows, operator: None, by, keyed, retried: None };
+        spawn.call(&self.store, &checked).await
     }
 }
 
-/// A running task that spawns children. The same tool call finds the children that it has.
-pub(crate) struct Spawner<'a> {
-    pub(crate) lease: &'a Lease,
-    pub(crate) call: Option<String>,
+/// Who spawns, and so which grants the tasks carry.
+pub(crate) enum By<'a> {
+    /// The session's orchestrator, with these grants.
+    Orchestrator(Grants),
+    /// A running task, whose children inherit its grants. The same tool call finds the children
+    /// that it has.
+    Task { lease: &'a Lease, call: Option<String> },
+}
+
+impl<'a> By<'a> {
+    /// The caller that the store acts for.
+    pub(crate) fn caller(store: &Store) -> Self {
+        Self::Orchestrator(store.grants().clone())
+    }
+
+    fn is_task(&self) -> bool {
+        matches!(self, Self::Task { .. })
+    }
+
+    fn lease(&self) -> Option<&'a Lease> {
+        if let Self::Task { lease, .. } = self { Some(lease) } else { None }
+    }
+
+    fn call(&self) -> Option<&str> {
+        if let Self::Task { call, .. } = self { call.as_deref() } else { None }
+    }
+
+    /// `None` is everything, or for a task what its row says.
+    fn grants(&self) -> Result<Option<Value>> {
+        match self {
+            Self::Orchestrator(grants) if !grants.is_everything() => to_json(grants).map(Some),
+            Self::Orchestrator(_) | Self::Task { .. } => Ok(None),
+        }
+    }
 }
 
 /// One call of `spawn_1`.
@@ -175,28 +216,38 @@ pub(crate) struct Spawn<'a> {
     pub(crate) tasks: NewTasks<'a>,
     /// Resolves the tasks' agents, unless the tasks have their configurations.
     pub(crate) operator: Option<&'a Operator>,
-    /// `None`: the session's orchestrator.
-    pub(crate) by: Option<Spawner<'a>>,
+    pub(crate) by: By<'a>,
     pub(crate) keyed: Keyed<'a>,
+    /// The task that this one repeats.
+    pub(crate) retried: Option<TaskId>,
 }
 
 impl Spawn<'_> {
     /// `tasks` are the same tasks, for their notices.
     pub(crate) async fn call(&self, store: &Store, tasks: &[&NewTask]) -> Result<Vec<Spawned>> {
-        let Self { tasks: rows, operator, by, keyed } = self;
+        let Self { tasks: rows, operator, by, keyed, retried } = self;
         if let Some(key) = keyed.key {
-            if by.is_some() { key.check_for_children()? } else { key.check()? }
+            if by.is_task() { key.check_for_children()? } else { key.check()? }
         }
         let operator = operator.map(to_json).transpose()?;
         let configs = rows.configs.as_ref();
         // The limits of a tenant never refuse children.
-        let limits = if by.is_none() { store.limits.of_tasks() } else { None };
+        let limits = if by.is_task() { None } else { store.limits.of_tasks() };
         let limits = limits.map(|(active, queued)| [active, queued]);
+        let grants = by.grants()?;
+        // Of all spawns only retries are audited. The statement's snapshot is older than the task,
+        // so that a repeated request, which finds it, is not audited again.
+        let retried = retried.map(|task| task.0);
+        let actor = if retried.is_some() { store.audited()? } else { None };
         let notices = store.notices_of(tasks);
         let created = store
             .call(async |connection| {
                 sqlx::query!(
-                    r#"select id as "id!", number as "number!", state as "state!", queue_position, timeout_s
+                    r#"select s.id as "id!", s.number as "number!", s.state as "state!", s.queue_position, s.timeout_s,
+                        case when $22::jsonb is not null and not exists (select from task t where t.id = s.id) then audit_1(
+                            $22, (select tenant from session where id = any($1)), 'task.retry', ($23::uuid)::text,
+                            audited_task_1($23), jsonb_build_object('task', s.id, 'task_id', task_name(s.number))
+                        ) end as audited
                        from spawn_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
                                $7::jsonb[], $8::integer[], $9::text[], $10::jsonb[])::new_tasks,
@@ -204,8 +255,9 @@ impl Spawn<'_> {
                            row($12::integer, $13::uuid, $14::uuid, $15::text)::spawner,
                            row($16::text, $17::text, sha256($18))::request_key,
                            $19,
-                           $20
-                       )"#,
+                           $20,
+                           $21
+                       ) s"#,
                     &rows.sessions,
                     &rows.ids,
                     &rows.agents,
@@ -217,15 +269,18 @@ impl Spawn<'_> {
                     configs.map(|configs| &configs.loss_rules[..]),
                     configs.map(|configs| &configs.configs[..]) as _,
                     operator,
-                    by.as_ref().map(|by| by.lease.slot),
-                    by.as_ref().map(|by| by.lease.task.0),
-                    by.as_ref().map(|by| by.lease.id.0),
-                    by.as_ref().and_then(|by| by.call.as_deref()),
+                    by.lease().map(|lease| lease.slot),
+                    by.lease().map(|lease| lease.task.0),
+                    by.lease().map(|lease| lease.id.0),
+                    by.call(),
                     keyed.action.as_str(),
                     keyed.key.map(|key| key.key),
                     keyed.key.map(|key| key.body),
                     limits.as_ref().map(|limits| &limits[..]),
                     &notices.payloads,
+                    grants,
+                    actor,
+                    retried,
                 )
                 .fetch_all(connection)
                 .await

@@ -12,7 +12,7 @@ use crate::event_notifier::EventNotifier;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
-use crate::{Result, Spawned, TenantLimits, schema};
+use crate::{Actor, Result, Spawned, TenantLimits, schema};
 
 /// How long connecting may take.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +48,7 @@ pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) worker_notifier: Arc<WorkerNotifier>,
     pub(crate) limits: TenantLimits,
+    pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) context_versions: i32,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
@@ -93,6 +94,7 @@ impl Store {
             worker_notifier: WorkerNotifier::new(connections.clone()),
             event_notifier: EventNotifier::new(connections.clone()),
             limits: TenantLimits::default(),
+            actor: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
             delegations: Arc::default(),
             status_calls: Arc::default(),
@@ -107,6 +109,12 @@ impl Store {
     /// cost nothing.
     pub fn with_limits(&self, limits: TenantLimits) -> Self {
         Self { limits, ..self.clone() }
+    }
+
+    /// A store for the calls of one caller: it lists, defines and spawns only what the caller is
+    /// granted, and its tasks carry the grants. Without an actor nothing is limited.
+    pub fn acting_for(&self, actor: Arc<Actor>) -> Self {
+        Self { actor: Some(actor), ..self.clone() }
     }
 
     /// A store that keeps so many changes of each key in the history of shared contexts.

@@ -17,11 +17,25 @@ impl Store {
 
     async fn set_archived(&self, tenant: &str, archived: bool) -> Result<Option<DateTime<Utc>>> {
         refuse_nul_in("tenant", tenant)?;
-        self.call(async |connection| {
-            sqlx::query_scalar!("select archive_tenant_1($1, $2)", tenant, archived)
+        let actor = self.audited()?;
+        let changed = self
+            .call(async |connection| {
+                // The statement's snapshot has the tenant as it was.
+                sqlx::query!(
+                    r#"select c.since, case when (t.archived_at is not null) <> ($2::boolean) then audit_1(
+                           $3, $1, case when $2 then 'tenant.archive' else 'tenant.unarchive' end, $1,
+                           jsonb_build_object('archived', not $2), jsonb_build_object('archived', $2)
+                       ) end as audited
+                       from archive_tenant_1($1, $2) c (since)
+                       left join tenant t on t.name = $1"#,
+                    tenant,
+                    archived,
+                    actor
+                )
                 .fetch_one(connection)
                 .await
-        })
-        .await
+            })
+            .await?;
+        Ok(changed.since)
     }
 }

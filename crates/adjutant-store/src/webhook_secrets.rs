@@ -58,15 +58,28 @@ impl Store {
                 (random.to_vec(), Some(format!("{PREFIX}{}", STANDARD.encode(random))))
             }
         };
+        let actor = self.audited()?;
         let row = self
             .call(async |connection| {
+                // The statement's snapshot has the secrets of before.
                 sqlx::query!(
-                    r#"select id as "id!", created_at as "created_at!", expires_at
-                       from rotate_webhook_secret_1($1, $2, $3, make_interval(secs => $4))"#,
+                    r#"select r.id as "id!", r.created_at as "created_at!", r.expires_at,
+                        audit_1(
+                            $5, $2, 'webhook_secret.rotate', r.id::text,
+                            jsonb_build_object('secrets', array(
+                                select w.id
+                                from webhook_secret w
+                                where w.tenant = $2 and (w.expires_at is null or w.expires_at > now())
+                                order by w.id
+                            )),
+                            jsonb_build_object('secret', r.id, 'overlap_s', $4::double precision)
+                        ) as audited
+                       from rotate_webhook_secret_1($1, $2, $3, make_interval(secs => $4)) r"#,
                     Uuid::now_v7(),
                     tenant,
                     secret,
-                    overlap.as_secs_f64()
+                    overlap.as_secs_f64(),
+                    actor
                 )
                 .fetch_one(connection)
                 .await
@@ -97,14 +110,27 @@ impl Store {
 
     /// Makes a secret invalid at once, for one that has leaked.
     pub async fn revoke_webhook_secret(&self, tenant: &str, id: Uuid) -> Result<()> {
+        let actor = self.audited()?;
         let gone = self
             .call(async |connection| {
-                sqlx::query!("delete from webhook_secret where tenant = $1 and id = $2", tenant, id)
-                    .execute(connection)
-                    .await
+                sqlx::query!(
+                    r#"with gone as (
+                           delete from webhook_secret where tenant = $1 and id = $2 returning *
+                       )
+                       select audit_1(
+                           $3, g.tenant, 'webhook_secret.revoke', g.id::text,
+                           jsonb_build_object('expires_at', g.expires_at), null
+                       ) as audited
+                       from gone g"#,
+                    tenant,
+                    id,
+                    actor
+                )
+                .fetch_optional(connection)
+                .await
             })
             .await?;
-        if gone.rows_affected() == 0 {
+        if gone.is_none() {
             return Err(no_secret(format!("Webhook secret not found: {id}")).into());
         }
         Ok(())

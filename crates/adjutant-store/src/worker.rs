@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use adjutant_agent::{Refusal, WorkerId};
+use adjutant_agent::{Refusal, WorkerId, check_pool};
 
-use crate::batch::check_name;
 use crate::{Result, Store};
 
 /// The shortest lease. A shorter one would expire in an ordinary scheduling pause.
@@ -50,7 +49,7 @@ impl Store {
         if new.concurrency < 1 {
             return Err(Refusal::invalid("concurrency", "must be at least 1").into());
         }
-        check_name("pool", &new.pool)?;
+        check_pool("pool", &new.pool)?;
         let id = WorkerId::new();
         self.call(async |connection| {
             sqlx::query!(

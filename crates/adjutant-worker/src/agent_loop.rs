@@ -29,7 +29,7 @@ use serde::Deserialize;
 use tracing::Span;
 
 use crate::model::Model;
-use crate::tools::Toolbox;
+use crate::tools::{Toolbox, is_for};
 use crate::{End, Handler, Stop, Task, telemetry};
 
 use await_children::Awaited;
@@ -62,6 +62,7 @@ impl Agents {
         task: &mut Task,
         agent: &AgentConfig,
         mut chain: ModelChain,
+        tenant: Option<&str>,
     ) -> Result<End, Stop> {
         self.wait_for_tools(task, agent).await?;
         let assignment = task.assignment().text.clone();
@@ -75,7 +76,7 @@ impl Agents {
             let conversation = Conversation { agent, earlier, assignment, window, waits };
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
-                    let tools = self.definitions(agent, delegation);
+                    let tools = self.definitions(agent, delegation, tenant);
                     let call =
                         ModelCall { agent, kind, request: &request, tools: &tools, turns: &turns };
                     match call_model(task, &chain, call, preflight.take()).await? {
@@ -103,17 +104,15 @@ impl Agents {
                     }
                 }
                 Next::RunTools(calls) => {
-                    let results = self.tool_runner(task, agent, delegation).run_tools(&calls).await;
+                    let runner = self.tool_runner(task, agent, delegation, tenant);
+                    let results = runner.run_tools(&calls).await;
                     if let Some(end) = add_results(&mut turns, task, results)? {
                         return Ok(end);
                     }
                 }
                 Next::WaitForChildren(calls) => {
-                    let results = match self
-                        .tool_runner(task, agent, delegation)
-                        .await_children(&calls)
-                        .await
-                    {
+                    let runner = self.tool_runner(task, agent, delegation, tenant);
+                    let results = match runner.await_children(&calls).await {
                         Ok(Awaited::Parked(end)) => return Ok(end),
                         Ok(Awaited::Answered(results)) => Ok(results),
                         Err(stop) => Err(stop),
@@ -143,15 +142,30 @@ impl Agents {
             return Ok(String::new());
         }
         let agents = task.agents().await?;
-        let definitions = agents.iter().map(|agent| &agent.definition);
-        Ok(subagent_lines(
-            definitions.map(|agent| (agent.name.as_str(), agent.description.as_str())),
-        ))
+        let agents = agents.into_iter().map(|agent| agent.definition);
+        let shown: Vec<_> =
+            agents.filter_map(|known| self.delegating.shown(agent, known)).collect();
+        let lines = shown.iter().map(|known| (known.name.as_str(), known.description.as_str()));
+        Ok(subagent_lines(lines))
+    }
+
+    /// The tenant of the task, if some tool or model of this worker is only for some tenants.
+    async fn tenant(&self, task: &Task) -> Result<Option<String>, Stop> {
+        if self.toolbox.is_limited() || self.models.are_limited() {
+            task.tenant().await
+        } else {
+            Ok(None)
+        }
     }
 
     /// Called before every model call, since the tools of MCP servers may change.
-    fn definitions(&self, agent: &AgentConfig, delegation: Delegation) -> Vec<ToolDefinition> {
-        let mut tools = self.toolbox.definitions(agent.allowed_tools());
+    fn definitions(
+        &self,
+        agent: &AgentConfig,
+        delegation: Delegation,
+        tenant: Option<&str>,
+    ) -> Vec<ToolDefinition> {
+        let mut tools = self.toolbox.definitions(agent.allowed_tools(), tenant);
         tools.extend(
             agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool),
         );
@@ -164,8 +178,10 @@ impl Agents {
         task: &'a Task,
         agent: &'a AgentConfig,
         delegation: Delegation,
+        tenant: Option<&'a str>,
     ) -> ToolRunner<'a> {
-        ToolRunner { task, toolbox: &self.toolbox, agent, delegating: &self.delegating, delegation }
+        let (toolbox, delegating) = (&self.toolbox, &self.delegating);
+        ToolRunner { task, toolbox, agent, delegating, delegation, tenant }
     }
 }
 
@@ -191,10 +207,17 @@ impl Handler for Agents {
         let Some(chain) = self.models.chain(&agent.model) else {
             return Ok(failed(FailureKind::Model, self.models.unknown(&agent.model)));
         };
-        let (model, span) = (&chain.current().model, Span::current());
+        let tenant = self.tenant(task).await?;
+        let model = chain.current().model.clone();
+        if !may_use(&agent, &model, tenant.as_deref()) {
+            let why = format!("this task may not use the model {:?}", model.name());
+            return Ok(failed(FailureKind::Model, prompts::model_error(why)));
+        }
+        let chain = chain.of(|fallback| may_use(&agent, fallback, tenant.as_deref()));
+        let span = Span::current();
         span.record("gen_ai.provider.name", model.wire().as_str());
         span.record("gen_ai.request.model", model.model_id());
-        self.run_turns(task, &agent, chain).await
+        self.run_turns(task, &agent, chain, tenant.as_deref()).await
     }
 }
 
@@ -229,6 +252,12 @@ async fn leave_model(
         }
         Following::GiveUp => Some(end(give_up(turns, FailureKind::Model, error))),
     }
+}
+
+/// Whether a task may use a model: it is granted, and it is for its tenant. The spawn has checked
+/// both, but perhaps with another config.
+fn may_use(agent: &AgentConfig, model: &Model, tenant: Option<&str>) -> bool {
+    agent.grants().allows_model(model.name()) && is_for(model.tenants(), tenant)
 }
 
 /// Adds stored tool results to the last turn. If the database rejected a result, the model cannot

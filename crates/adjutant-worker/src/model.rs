@@ -72,6 +72,7 @@ pub struct Model {
     idle_timeout: Duration,
     timeout: Duration,
     client: reqwest::Client,
+    tenants: Option<Vec<String>>,
     missing_usage_logged: AtomicBool,
 }
 
@@ -91,6 +92,11 @@ impl Model {
     /// The name in the config.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The tenants whose tasks may use it; `None` is all of them.
+    pub fn tenants(&self) -> Option<&[String]> {
+        self.tenants.as_deref()
     }
 
     pub fn wire(&self) -> Wire {

@@ -250,6 +250,11 @@ impl Task {
         self.retry(|| self.lease.store().agents(self.session())).await
     }
 
+    /// The tenant of the session; none if the session was deleted.
+    pub async fn tenant(&self) -> Result<Option<String>, Stop> {
+        self.retry(|| self.lease.store().tenant_of(self.session())).await
+    }
+
     /// The children of this task with their states.
     pub async fn children(&self) -> Result<Vec<TaskView>, Stop> {
         self.retry(|| self.lease.children()).await

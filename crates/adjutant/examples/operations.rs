@@ -43,7 +43,7 @@ pub async fn run(database_url: &str) -> setup::Result<Value> {
         ..Policy::default()
     };
     let hub = Hub::start(store.clone(), database_url.to_owned());
-    let caller = Caller { tenant: "me".to_owned(), scopes: vec![Scope::Delegate], key: None };
+    let caller = Caller::new("me", &[Scope::Delegate]);
     let orchestrator =
         Orchestrator { service: ToolService::new(store.clone(), hub, policy), caller };
 

@@ -3,9 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    agents, bench, cancel, collect, completions, config, context, demo, doctor, keys, limits, mcp,
-    migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks, up, wait, watch,
-    webhooks, work,
+    agents, audit, bench, cancel, collect, completions, config, context, demo, doctor, keys,
+    limits, mcp, migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks,
+    tenants, up, wait, watch, webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.
@@ -37,6 +37,8 @@ pub enum Command {
     Webhooks(webhooks::Arguments),
     Keys(keys::Arguments),
     Limits(limits::Arguments),
+    Tenants(tenants::Arguments),
+    Audit(audit::Arguments),
     Doctor(doctor::Arguments),
     Config(config::Arguments),
     Migrate(migrate::Arguments),
@@ -58,6 +60,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "config",
             "keys",
             "limits",
+            "tenants",
+            "audit",
             "migrate",
             "postgres",
             "script-model",

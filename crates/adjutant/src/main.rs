@@ -63,6 +63,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Webhooks(arguments) => commands::webhooks::run(arguments).await,
         Command::Keys(arguments) => commands::keys::run(arguments).await,
         Command::Limits(arguments) => commands::limits::run(arguments).await,
+        Command::Audit(arguments) => commands::audit::run(arguments).await,
+        Command::Tenants(arguments) => commands::tenants::run(arguments).await,
         Command::Doctor(arguments) => commands::doctor::run(arguments).await,
         Command::Config(arguments) => commands::config::run(&arguments),
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,

@@ -63,7 +63,7 @@ impl EcsOrchestrator {
     pub async fn with(more: &str) -> Self {
         let world = World::new().await;
         let server = Arc::new(TestServer::of(&world, &format!("{CONFIG}{more}")));
-        world.store.publish_tools(&[tool("fetch")]).await.unwrap();
+        world.store.publish_tools(&[tool("fetch").into()]).await.unwrap();
         let worker = world.worker().await;
         server.post("/v1/sessions", r#"{"session_id": "s"}"#).await.ok(201);
         let client =

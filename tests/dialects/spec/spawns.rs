@@ -1,7 +1,7 @@
 //! spawn and status.
 
 use adjutant_agent::{ErrorCode, SessionId, TaskId};
-use adjutant_store::NewSession;
+use adjutant_store::{NewSession, NewWorker};
 use serde_json::{Value, json};
 
 use crate::dialects::spec::over_every_wire;
@@ -26,6 +26,7 @@ over_every_wire! {
     row_g_32_the_same_key_spawns_one_task,
     row_g_32_a_refusal_is_never_frozen,
     row_i_1_a_spawn_may_have_a_webhook,
+    a_task_runs_in_the_pool_that_its_spawn_names,
 }
 
 fn spawn(more: Value) -> Value {
@@ -318,4 +319,31 @@ async fn row_i_1_a_spawn_may_have_a_webhook(orchestrator: Orchestrator) {
             .await;
         assert!(said.starts_with(&format!("{field}: ")), "{said}");
     }
+}
+
+async fn a_task_runs_in_the_pool_that_its_spawn_names(orchestrator: Orchestrator) {
+    orchestrator.refused(spawn(json!({"pool": "g p u"})), ErrorCode::InvalidArgument).await;
+    let first = orchestrator.call(spawn(json!({"pool": "gpu"}))).await;
+    let item = json!({"agent": "writer", "task": "Do it.", "pool": "gpu"});
+    orchestrator.call(json!({"action": "batch", "tasks": [item]})).await;
+    orchestrator.call(spawn(json!({}))).await;
+    let new = NewWorker { pool: "gpu".to_owned(), ..NewWorker::default() };
+    let worker = orchestrator.world.store.register(&new).await.unwrap();
+    let claims = worker.claim(5).await.unwrap();
+    let numbers: Vec<i32> = claims.iter().map(|claim| claim.assignment.number.0).collect();
+    assert_eq!(numbers, [1, 2]);
+    for claim in claims {
+        claim.lease.complete("done".to_owned(), None).write().await.unwrap();
+    }
+    // The new task stays in the pool, unless it names another one.
+    let go_on = |more: Value| {
+        let mut arguments =
+            json!({"action": "continue", "task_id": first["task_id"], "task": "Go on."});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    orchestrator.call(go_on(json!({}))).await;
+    orchestrator.call(go_on(json!({"pool": "default"}))).await;
+    assert_eq!(worker.claim(5).await.unwrap().len(), 1);
+    assert_eq!(orchestrator.worker.claim(5).await.unwrap().len(), 2);
 }

@@ -54,6 +54,7 @@ async fn guesses_of_keys_are_rate_limited_and_valid_keys_are_not() {
         name: "laptop".to_owned(),
         scopes: vec!["read".to_owned()],
         expires_at: None,
+        ..NewKey::default()
     };
     let (_, good) = world.store.create_key(&key).await.unwrap();
     let get = async |secret: &str| {
@@ -85,6 +86,7 @@ async fn a_valid_key_is_never_refused_for_wrong_keys_from_its_address() {
         name: name.to_owned(),
         scopes: vec!["read".to_owned()],
         expires_at: None,
+        ..NewKey::default()
     };
     let get = async |secret: &str| {
         let headers = [format!("Authorization: Bearer {secret}")];

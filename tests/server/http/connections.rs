@@ -128,42 +128,41 @@ async fn memory_for_bodies_is_limited_for_a_tenant_and_for_all() {
     let world = World::new().await;
     let limits = "max_body_bytes = 2000\ntenant_bodies_max_bytes = 3000\nbodies_max_bytes = 5000\n";
     let server = TestServer::with(&world, &format!("[server]\n{limits}"));
-    let mut clients = Vec::new();
+    let mut keys = Vec::new();
     for tenant in ["a", "b", "c"] {
         let key = world.api_key(tenant, "delegate").await;
         let bearer = format!("Authorization: Bearer {key}");
         let headers = [bearer.as_str(), "Content-Type: application/json"];
         let body = r#"{"session_id": "s"}"#;
         server.request("POST", "/v1/sessions", &headers, body).await.ok(201);
-        clients.push(Client::connect(&server, Some(&key)).await);
-        clients.push(Client::connect(&server, Some(&key)).await);
+        keys.push(key);
     }
-    let [first, of_first, second, _, third, _] = &mut clients[..] else { panic!("six clients") };
-    first.begin_call(2000).await;
-    let mut refused = None;
-    until("the body is in memory", async || {
-        let call = of_first.call(1500).await;
-        let is_refused = call.status == 429;
-        refused = Some(call);
-        is_refused
-    })
-    .await;
-    let message = refused.unwrap().refused(429, "RATE_LIMITED");
+    let connect = async |nth: usize| Client::connect(&server, Some(&keys[nth])).await;
+    let (mut of_first, mut third) = (connect(0).await, connect(2).await);
+    let (mut first, message) = until_refused(async || connect(0).await, &mut of_first).await;
     assert!(message.contains("tenant has 3000 bytes of request bodies"), "{message}");
     of_first.call(500).await.ok(200);
-    second.begin_call(2000).await;
-    let mut refused = None;
-    until("both bodies are in memory", async || {
-        let call = third.call(1500).await;
-        let is_refused = call.status == 429;
-        refused = Some(call);
-        is_refused
-    })
-    .await;
-    let message = refused.unwrap().refused(429, "RATE_LIMITED");
+    let (mut second, message) = until_refused(async || connect(1).await, &mut third).await;
     assert!(message.contains("server has 5000 bytes of request bodies"), "{message}");
     first.end_call().await.ok(200);
     second.end_call().await.ok(200);
     of_first.call(2000).await.ok(200);
     third.call(1500).await.ok(200);
+}
+
+/// Has one client send a body until another one is refused. Returns the client whose body is in
+/// memory, and the refusal. A body that comes after that of the other client is refused itself, so
+/// each try has a new client.
+async fn until_refused(connect: impl AsyncFn() -> Client, other: &mut Client) -> (Client, String) {
+    let mut found = None;
+    until("the body is in memory", async || {
+        let mut client = connect().await;
+        client.begin_call(2000).await;
+        let call = other.call(1500).await;
+        let is_refused = call.status == 429;
+        found = is_refused.then(|| (client, call.refused(429, "RATE_LIMITED")));
+        is_refused
+    })
+    .await;
+    found.unwrap()
 }

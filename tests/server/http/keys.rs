@@ -46,6 +46,7 @@ fn new_key(tenant: &str, scopes: &[&str]) -> NewKey {
         name: "laptop".to_owned(),
         scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         expires_at: None,
+        ..NewKey::default()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::server::http::waits::{SESSION, admitted, client, speaking, wait, wait
 use crate::support::event_server::Stream;
 use crate::support::http_client::Answer;
 use crate::support::mcp_client::{newest_request, params, post};
+use crate::support::orchestrator::CONFIG;
 use crate::support::test_server::TestServer;
 use crate::support::tool_client::ToolClient;
 use crate::support::world::{World, until};
@@ -45,8 +46,7 @@ impl Open {
             }
         }));
         until("all calls wait", async || {
-            world.count("select count(*) from task").await == 5
-                && client.post(wait(0.001)).await.status == 429
+            world.count(TASKS).await == 5 && client.post(wait(0.001)).await.status == 429
         })
         .await;
         Self { stream, calls }
@@ -63,8 +63,16 @@ impl Open {
     }
 }
 
-/// Room for exactly the calls of [`Open`].
-const CONFIG: &str = "[server]\ntenant_max_waits = 8\n";
+/// One that is queued, and one of each call that spawns.
+const TASKS: &str =
+    "select count(*) from task t join session s on s.id = t.session where s.tenant = 'tenant'";
+
+/// Room for exactly the calls of [`Open`], and an agent for weakincentives.
+fn server(world: &World) -> Arc<TestServer> {
+    let agent = "[agents.research--logs]\ndescription = 'x'\nsystem_prompt = 'x'\n";
+    let text = format!("{CONFIG}{agent}[server]\ntenant_max_waits = 8\n");
+    Arc::new(TestServer::of(world, &text))
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_and_waits_of_a_revoked_or_expired_key_end() {
@@ -74,7 +82,7 @@ async fn streams_and_waits_of_a_revoked_or_expired_key_end() {
         "delete from api_key where tenant = 'tenant'",
     ] {
         let world = World::new().await;
-        let server = Arc::new(TestServer::with(&world, CONFIG));
+        let server = server(&world);
         let (key, client) = client(&world, &server, "tenant").await;
         let other = crate::server::http::waits::client(&world, &server, "other").await.1;
         let waiting = tokio::spawn(async move { other.post(wait(45.0)).await });
@@ -87,9 +95,9 @@ async fn streams_and_waits_of_a_revoked_or_expired_key_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archived_tenant_is_refused_and_its_tasks_go_on() {
+async fn an_archived_tenant_is_refused_and_its_tasks_continue() {
     let world = World::new().await;
-    let server = Arc::new(TestServer::with(&world, CONFIG));
+    let server = server(&world);
     let (key, client) = client(&world, &server, "tenant").await;
     let open = Open::with(&world, &server, &key, &client).await;
     let since = world.store.archive_tenant("tenant").await.unwrap();

@@ -42,7 +42,13 @@ async fn the_metrics_of_all_tenants_are_for_admins() {
     let server = TestServer::on(&world);
     let key = async |scope: &str| {
         let (tenant, name) = ("a".to_owned(), scope.to_owned());
-        let key = NewKey { tenant, name, scopes: vec![scope.to_owned()], expires_at: None };
+        let key = NewKey {
+            tenant,
+            name,
+            scopes: vec![scope.to_owned()],
+            expires_at: None,
+            ..NewKey::default()
+        };
         format!("Authorization: Bearer {}", world.store.create_key(&key).await.unwrap().1)
     };
     let (reader, admin) = (key("read").await, key("admin").await);

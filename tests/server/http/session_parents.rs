@@ -11,7 +11,7 @@ const SKILL: &str = "[skills.sql]\ndescription = 'Reads tables'\ninstructions = 
 async fn opened() -> (World, TestServer) {
     let world = World::new().await;
     let server = TestServer::with(&world, SKILL);
-    world.store.publish_tools(&[tool("fetch")]).await.unwrap();
+    world.store.publish_tools(&[tool("fetch").into()]).await.unwrap();
     (world, server)
 }
 

@@ -35,9 +35,8 @@ fn order_status(name: &str) -> Arc<dyn Tool> {
 
 async fn call(toolbox: &Toolbox, arguments: Value) -> Result<String, String> {
     let (task, session) = (TaskId::new(), SessionId(7));
-    toolbox
-        .call("order_status", ToolCall { arguments: &arguments, key: "the key", task, session })
-        .await
+    let call = ToolCall { arguments: &arguments, key: "the key", task, session, tenant: None };
+    toolbox.call("order_status", call).await
 }
 
 #[tokio::test]
@@ -45,7 +44,7 @@ async fn a_rust_function_is_a_tool_with_a_time_limit_and_a_form_for_its_argument
     let toolbox =
         Toolbox::start(&ToolsConfig::default(), vec![order_status("order_status")]).unwrap();
     assert_eq!(toolbox.replay("order_status"), Some(Replay::Unsafe));
-    assert_eq!(toolbox.definitions(["order_status"]), [definition("order_status")]);
+    assert_eq!(toolbox.definitions(["order_status"], None), [definition("order_status")]);
     assert_eq!(call(&toolbox, json!({"number": 7})).await, Ok("7 the key 7".to_owned()));
     for wrong in [json!({}), json!({"number": "7"}), json!({"number": -1})] {
         let error = call(&toolbox, wrong).await.unwrap_err();

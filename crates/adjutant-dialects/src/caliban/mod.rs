@@ -60,7 +60,7 @@ impl Implementation for Tools {
         };
         let Parent { tools, model } = context.parent(session).await?;
         let model = match &new.model {
-            Some(name) => context.policy.model(name)?.to_owned(),
+            Some(name) => context.model(name)?.to_owned(),
             None => model,
         };
         let task = UnnamedTask {

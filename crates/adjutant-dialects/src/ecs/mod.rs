@@ -116,7 +116,9 @@ impl Implementation for Tools {
         let agents = context.store.agents(session.id).await?;
         let agents = agents.iter().map(|agent| &agent.definition);
         let agents = agents.map(|agent| (agent.name.as_str(), agent.description.as_str()));
-        let parent = context.store.session_details(session.tenant, session.name).await?.parent;
+        let details = context.store.session_details(session.tenant, session.name).await?;
+        let mut parent = details.parent;
+        parent.tools.retain(|tool| context.grants().allows_tool(tool));
         let any_name = context.policy.operator.free_form.is_some();
         let categories = if any_name { Categories::AnyName } else { Categories::Registered };
         Ok(orchestrator_prompt(&parent, agents, categories))

@@ -17,7 +17,7 @@ macro_rules! task_fields {
     ($($more:literal),*) => {
         &[
             "queue", "priority", "delay_s", "timeout_s", "max_input_tokens", "max_output_tokens", "max_cost_usd",
-            "summary_prompt", "label", "metadata", "webhook", $($more),*
+            "summary_prompt", "label", "metadata", "webhook", "pool", $($more),*
         ]
     };
 }

@@ -13,8 +13,10 @@ pub(super) async fn continue_task(
 ) -> Result<Value> {
     let webhook = call.options.webhook.iter();
     context.check_webhooks(session, webhook.map(|webhook| ("webhook".to_owned(), webhook))).await?;
-    // No agent is named: the task keeps the agent of the one that it continues.
-    let new = spawn::traced(new_delegation("", &call.task, &call.options), request);
+    // No agent is named: the task keeps the agent of the one that it continues, and its
+    // pool.
+    let mut new = spawn::traced(new_delegation("", &call.task, &call.options), request);
+    new.task.pool = call.options.pool.clone().unwrap_or_default();
     let operator = &context.policy.operator;
     let store = context.store;
     let spawned = store.continue_task(session, call.task_id, &new, operator, request.key()).await?;

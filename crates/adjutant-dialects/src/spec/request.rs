@@ -84,7 +84,10 @@ impl ParsedRequest {
 
     pub(super) async fn perform(&self, context: &Context<'_>, session: SessionId) -> Result<Value> {
         let call = match &self.call {
-            Call::Context(call) => return context.store.shared_context(session, call).await,
+            Call::Context(call) => {
+                context.grants().check_shared_context()?;
+                return context.store.shared_context(session, call).await;
+            }
             Call::Subagent(call) => call,
         };
         // Boxed, so that a waiting client does not reserve room for the largest of them.

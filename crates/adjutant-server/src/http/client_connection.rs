@@ -57,12 +57,12 @@ struct Connection {
     /// while it has a request.
     from_proxy: bool,
     has_tenant: AtomicBool,
-    held: Mutex<Held>,
+    held: Mutex<Permits>,
     _address: Option<Permit>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Permits {
     connection: Option<Permit>,
     body: Option<Permit>,
 }
@@ -108,7 +108,7 @@ impl ClientConnection {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Permits> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

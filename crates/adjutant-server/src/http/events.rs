@@ -76,7 +76,7 @@ impl EventStreams {
         let permit = self.open.take(&caller.tenant);
         let permit = permit
             .map_err(|exceeded| Error::too_many("open event streams", exceeded, RETRY_AFTER))?;
-        Ok(StreamPermit { key: self.hub.hold_key(caller.key), _permit: permit })
+        Ok(StreamPermit { key: self.hub.hold_key(caller.key_id()), _permit: permit })
     }
 }
 

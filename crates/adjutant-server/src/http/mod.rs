@@ -1,5 +1,6 @@
 //! The HTTP routes, and the middleware and state that they share.
 
+mod audit;
 mod client_connection;
 mod client_stream;
 mod connections;
@@ -150,6 +151,7 @@ impl Shared {
         Self {
             authenticator: Authenticator::new(
                 service.store.clone(),
+                service.policy.clone(),
                 address,
                 settings.trusted_proxies.clone(),
             ),
@@ -212,6 +214,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(tools::routes())
         .merge(tasks::routes())
         .merge(stats::routes())
+        .merge(audit::routes())
         .merge(webhooks::routes())
         .with_state(shared)
         .merge(authenticated)

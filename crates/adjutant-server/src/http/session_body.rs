@@ -1,7 +1,7 @@
 //! The bodies of requests that create or change a session.
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, OrchestratorConfig, Permissions, Refusal,
+    Budget, ErrorCode, Fields, Grants, MAX_PROMPT_TOKENS, OrchestratorConfig, Permissions, Refusal,
     SUBAGENT, Skill, Webhook, estimate_tokens, integer_in, nanousd, text_in,
 };
 use adjutant_store::{NewSession, SessionChange};
@@ -62,16 +62,16 @@ pub(super) struct NewSessionBody {
 }
 
 impl NewSessionBody {
-    pub(super) fn parse(body: &Value, policy: &Policy) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &Value, policy: &Policy, grants: &Grants) -> Result<Self, Refusal> {
         let mut fields =
             Fields::of(body).map_err(|_| Refusal::invalid("body", "must be an object"))?;
         let session_id = fields.take("session_id").map(|name| text_in("session_id", name));
-        let skills = fields.take("skills").map(|value| skills(value, policy));
+        let skills = fields.take("skills").map(|value| skills(value, policy, grants));
         let permissions =
             fields.take("permissions").map(|value| Permissions::parse("permissions", value));
         let new = Self {
             session_id: session_id.transpose()?.map(str::to_owned),
-            model: fields.take("model").map(|value| model(value, policy)).transpose()?,
+            model: fields.take("model").map(|value| model(value, policy, grants)).transpose()?,
             metadata: metadata(fields.take("metadata"))?,
             max_active: at_most(&mut fields, "max_active", policy.sessions.max_active)?,
             max_queued: at_most(&mut fields, "max_queued", policy.sessions.max_queued)?,
@@ -121,19 +121,29 @@ pub(super) const CHANGEABLE: [&str; 6] =
     ["model", "metadata", "system_prompt", "tools", "skills", "permissions"];
 
 /// Parses a change of a session. A field that is null is cleared; one that is absent stays.
-pub(super) fn parse_change(body: &Value, policy: &Policy) -> Result<SessionChange, Refusal> {
+pub(super) fn parse_change(
+    body: &Value,
+    policy: &Policy,
+    grants: &Grants,
+) -> Result<SessionChange, Refusal> {
     let given = body.as_object().ok_or_else(|| Refusal::invalid("body", "must be an object"))?;
     let mut change = SessionChange::default();
     for (field, value) in given {
         let value = Some(value).filter(|value| !value.is_null());
         match field.as_str() {
-            "model" => change.model = Some(value.map(|value| model(value, policy)).transpose()?),
+            "model" => {
+                change.model = Some(value.map(|value| model(value, policy, grants)).transpose()?)
+            }
             "metadata" => change.metadata = Some(metadata(value)?),
             "system_prompt" => change.system_prompt = Some(value.map(system_prompt).transpose()?),
             "tools" => change.tools = Some(value.map(tools).transpose()?.unwrap_or_default()),
             "skills" => {
-                change.skills =
-                    Some(value.map(|value| skills(value, policy)).transpose()?.unwrap_or_default());
+                change.skills = Some(
+                    value
+                        .map(|value| skills(value, policy, grants))
+                        .transpose()?
+                        .unwrap_or_default(),
+                );
             }
             "permissions" => {
                 let permissions =
@@ -148,8 +158,8 @@ pub(super) fn parse_change(body: &Value, policy: &Policy) -> Result<SessionChang
     Ok(change)
 }
 
-fn model(value: &Value, policy: &Policy) -> Result<String, Refusal> {
-    policy.model(filled("model", value)?).map(str::to_owned)
+fn model(value: &Value, policy: &Policy, grants: &Grants) -> Result<String, Refusal> {
+    policy.model(filled("model", value)?, grants).map(str::to_owned)
 }
 
 fn system_prompt(value: &Value) -> Result<String, Refusal> {
@@ -171,10 +181,16 @@ fn tools(value: &Value) -> Result<Vec<String>, Refusal> {
     Ok(tools)
 }
 
-/// The skills by name, with their current texts from the server's configuration.
-fn skills(value: &Value, policy: &Policy) -> Result<Vec<Skill>, Refusal> {
+/// The skills by name, with their current texts from the server's configuration, and with those of
+/// their tools that the caller may use.
+fn skills(value: &Value, policy: &Policy, grants: &Grants) -> Result<Vec<Skill>, Refusal> {
     let names = names("skills", value, MOST_SKILLS)?;
-    names.iter().map(|name| policy.skill("skills", name).cloned()).collect()
+    let skill = |name: &String| {
+        let mut skill = policy.skill("skills", name)?.clone();
+        skill.tools.retain(|tool| grants.allows_tool(tool));
+        Ok(skill)
+    };
+    names.iter().map(skill).collect()
 }
 
 fn names(field: &str, value: &Value, most: usize) -> Result<Vec<String>, Refusal> {
@@ -257,8 +273,8 @@ mod tests {
     }
 
     fn new(body: Value) -> Result<NewSession, Refusal> {
-        let caller = Caller { tenant: "t".to_owned(), scopes: Vec::new(), key: None };
-        NewSessionBody::parse(&body, &policy())?.into_session(&caller)
+        let caller = Caller::new("t", &[]);
+        NewSessionBody::parse(&body, &policy(), &Grants::EVERYTHING)?.into_session(&caller)
     }
 
     #[test]
@@ -359,14 +375,15 @@ mod tests {
     #[test]
     fn every_changeable_field_can_be_cleared() {
         for field in CHANGEABLE {
-            let change = parse_change(&json!({ field: null }), &policy()).unwrap();
+            let change =
+                parse_change(&json!({ field: null }), &policy(), &Grants::EVERYTHING).unwrap();
             assert_ne!(change, SessionChange::default(), "{field}");
         }
     }
 
     #[test]
     fn in_a_change_null_clears_a_field_and_an_absent_one_stays() {
-        let change = |body: Value| parse_change(&body, &policy());
+        let change = |body: Value| parse_change(&body, &policy(), &Grants::EVERYTHING);
         assert_eq!(change(json!({})).unwrap(), SessionChange::default());
         let cleared =
             change(json!({"system_prompt": null, "tools": null, "permissions": null, "x": null}))

@@ -170,9 +170,10 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<Session>)> {
     caller.require(&[Scope::Delegate])?;
     parameters.end()?;
-    let new = NewSessionBody::parse(&body, &shared.service.policy)?.into_session(&caller)?;
-    shared.service.context().refuse_unknown_tools(&new.parent.tools).await?;
-    let store = &shared.service.store;
+    let new = NewSessionBody::parse(&body, &shared.service.policy, &caller.grants)?;
+    let new = new.into_session(&caller)?;
+    let store = &shared.service.store_of(&caller);
+    shared.service.context(store).refuse_unknown_tools(&new.parent.tools).await?;
     if new.webhook.is_some() {
         store.check_webhook_secret(&caller.tenant).await?;
     }
@@ -245,13 +246,10 @@ pub(super) async fn change(
 ) -> Result<Json<Session>> {
     caller.require(&[Scope::Delegate])?;
     parameters.end()?;
-    let change = parse_change(&body, &shared.service.policy)?;
-    shared
-        .service
-        .context()
-        .refuse_unknown_tools(change.tools.as_deref().unwrap_or_default())
-        .await?;
-    let (store, name) = (&shared.service.store, path.get("session"));
+    let change = parse_change(&body, &shared.service.policy, &caller.grants)?;
+    let (store, name) = (&shared.service.store_of(&caller), path.get("session"));
+    let tools = change.tools.as_deref().unwrap_or_default();
+    shared.service.context(store).refuse_unknown_tools(tools).await?;
     store.change_session(&caller.tenant, name, &change).await?;
     Ok(Json(store.session_details(&caller.tenant, name).await?.into()))
 }
@@ -271,7 +269,7 @@ pub(super) async fn archive(
     _: NoArguments,
 ) -> Result<Json<Session>> {
     caller.require(&[Scope::Delegate])?;
-    let store = &shared.service.store;
+    let store = &shared.service.store_of(&caller);
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.archive_session(session.id).await?;
     Ok(Json(store.session_details(&caller.tenant, &session.name).await?.into()))
@@ -294,7 +292,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode> {
     caller.require(&[Scope::Delegate])?;
     parameters.end()?;
-    let store = &shared.service.store;
+    let store = &shared.service.store_of(&caller);
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.delete_session(session.id).await?;
     Ok(StatusCode::NO_CONTENT)

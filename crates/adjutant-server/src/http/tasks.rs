@@ -175,11 +175,12 @@ pub(super) async fn cancel(
 ) -> Result<Json<TaskRecord>> {
     caller.require(&[Scope::Delegate])?;
     let id = id(&path)?;
+    let store = &shared.service.store_of(&caller);
     // Refuses a task of another tenant.
-    shared.service.store.find_task(&caller.tenant, id).await?;
-    let cancelled = shared.service.store.cancel(id).await?;
-    shared.service.context().log_cancelled(&cancelled.ended).await;
-    Ok(Json(shared.service.store.task(&caller.tenant, id).await?))
+    store.find_task(&caller.tenant, id).await?;
+    let cancelled = store.cancel(id).await?;
+    shared.service.context(store).log_cancelled(&cancelled.ended).await;
+    Ok(Json(store.task(&caller.tenant, id).await?))
 }
 
 /// Retry a task that has ended, as a new task
@@ -199,7 +200,7 @@ pub(super) async fn retry(
     _: NoArguments,
 ) -> Result<Json<TaskRecord>> {
     caller.require(&[Scope::Delegate])?;
-    let (store, id) = (&shared.service.store, id(&path)?);
+    let (store, id) = (&shared.service.store_of(&caller), id(&path)?);
     // Two requests with one key must be for the same task.
     let body = format!("retry {id}");
     let key = idempotency_key(&headers)?.map(|key| IdempotencyKey { key, body: body.as_bytes() });

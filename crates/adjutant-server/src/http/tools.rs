@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{Refusal, ToolDefinition};
+use adjutant_agent::{Refusal, SHARED_CONTEXT, ToolDefinition};
 use adjutant_dialects::SessionRef;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -26,6 +26,12 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 
 fn dialect(parameters: &mut QueryParams) -> Result<Dialect, Refusal> {
     parameters.text("dialect")?.map_or(Ok(Dialect::default()), |word| word.parse())
+}
+
+/// Whether an orchestrator's tool is shown to a caller. Only the shared context is granted; the
+/// other tools delegate, which the scope of a key allows.
+pub(super) fn is_shown(caller: &Caller, tool: &str) -> bool {
+    tool != SHARED_CONTEXT || caller.grants.check_shared_context().is_ok()
 }
 
 /// Call a tool
@@ -80,7 +86,8 @@ pub(super) async fn definitions(
     mut parameters: QueryParams,
 ) -> Result<Json<Vec<Value>>> {
     caller.require(&[Scope::Delegate, Scope::Read])?;
-    let tools = dialect(&mut parameters)?.tools();
+    let mut tools = dialect(&mut parameters)?.tools();
+    tools.retain(|tool| is_shown(&caller, &tool.name));
     let format = parameters.text("format")?;
     parameters.end()?;
     let render: fn(ToolDefinition) -> Value = match format.as_deref() {
@@ -119,9 +126,9 @@ pub(super) async fn prompt(
     caller.require(&[Scope::Delegate, Scope::Read])?;
     let dialect = dialect(&mut parameters)?;
     parameters.end()?;
-    let store = &shared.service.store;
+    let store = &shared.service.store_of(&caller);
     let session = store.session(&caller.tenant, path.get("session")).await?;
     let session_ref = SessionRef { tenant: &caller.tenant, name: &session.name, id: session.id };
-    let prompt = dialect.prompt(&shared.service.context(), &session_ref).await?;
+    let prompt = dialect.prompt(&shared.service.context(store), &session_ref).await?;
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], prompt))
 }

@@ -102,8 +102,11 @@ pub(super) async fn rotate(
     let body = NewWebhookSecret::parse(&body)?;
     let from = body.secret.as_deref().map_or(SecretFrom::Random, SecretFrom::Given);
     let overlap = Duration::try_from_secs_f64(body.overlap_s).unwrap_or_default();
-    let (about, secret) =
-        shared.service.store.rotate_webhook_secret(&caller.tenant, from, overlap).await?;
+    let (about, secret) = shared
+        .service
+        .store_of(&caller)
+        .rotate_webhook_secret(&caller.tenant, from, overlap)
+        .await?;
     Ok((StatusCode::CREATED, Json(RotatedSecret { about, secret })))
 }
 
@@ -183,7 +186,7 @@ pub(super) async fn revoke(
     caller.require(&[Scope::Admin])?;
     parameters.end()?;
     let id = id(&path, ErrorCode::WebhookSecretNotFound, "Webhook secret")?;
-    shared.service.store.revoke_webhook_secret(&caller.tenant, id).await?;
+    shared.service.store_of(&caller).revoke_webhook_secret(&caller.tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -31,10 +31,10 @@ struct HeldKey {
 
 /// Something open, like a wait or a stream, with the key that it was opened with.
 #[derive(Debug)]
-pub(crate) struct KeyHold(Option<Hold>);
+pub(crate) struct KeyHold(Option<WatchedKey>);
 
 #[derive(Debug)]
-struct Hold {
+struct WatchedKey {
     registry: Arc<WatchRegistry>,
     key: Uuid,
     end: watch::Receiver<Option<KeyEnd>>,
@@ -43,7 +43,7 @@ struct Hold {
 impl Hub {
     /// Watches the key of something that stays open; without a key there is nothing to watch.
     pub(crate) fn hold_key(&self, key: Option<Uuid>) -> KeyHold {
-        KeyHold(key.map(|key| Hold::new(&self.registry, key)))
+        KeyHold(key.map(|key| WatchedKey::new(&self.registry, key)))
     }
 }
 
@@ -61,7 +61,7 @@ impl KeyHold {
 
 impl Clone for KeyHold {
     fn clone(&self) -> Self {
-        Self(self.0.as_ref().map(|hold| Hold::new(&hold.registry, hold.key)))
+        Self(self.0.as_ref().map(|hold| WatchedKey::new(&hold.registry, hold.key)))
     }
 }
 
@@ -76,7 +76,7 @@ fn refusal(end: KeyEnd) -> Refusal {
     }
 }
 
-impl Hold {
+impl WatchedKey {
     fn new(registry: &Arc<WatchRegistry>, key: Uuid) -> Self {
         let mut held = lock(&registry.keys.held);
         if held.is_empty() {
@@ -89,7 +89,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for WatchedKey {
     fn drop(&mut self) {
         let mut held = lock(&self.registry.keys.held);
         if let Some(entry) = held.get_mut(&self.key) {

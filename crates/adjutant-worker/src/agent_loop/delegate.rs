@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use adjutant_agent::{
-    AgentConfig, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber, TaskState,
-    TaskView, ToolResult, ToolUse,
+    AgentConfig, AgentDefinition, DEFAULT_MAX_DEPTH, Delegation, ErrorCode, Refusal, TaskNumber,
+    TaskState, TaskView, ToolResult, ToolUse,
 };
 use adjutant_dialects::DialectSettings;
 use adjutant_dialects::nested::NestedCalls;
@@ -39,6 +39,15 @@ impl Default for Delegating {
 impl Delegating {
     pub(super) fn of(&self, agent: &AgentConfig, assignment: &Assignment) -> Delegation {
         agent.delegation(assignment.depth, self.max_depth)
+    }
+
+    /// What a task with this configuration sees of another agent; none if it may not use it.
+    pub(super) fn shown(
+        &self,
+        parent: &AgentConfig,
+        agent: AgentDefinition,
+    ) -> Option<AgentDefinition> {
+        parent.grants().shown(agent, &self.operator.default_model)
     }
 }
 
@@ -92,11 +101,12 @@ impl ToolRunner<'_> {
 
     async fn list_agents(&self) -> Result<Value, Stop> {
         let operator = &self.delegating.operator;
-        let shown = |agent: &Agent| {
-            render::agent(&agent.definition, &operator.default_model, operator.max_turns_ceiling)
+        let shown = |agent: Agent| {
+            let agent = self.delegating.shown(self.agent, agent.definition)?;
+            Some(render::agent(&agent, &operator.default_model, operator.max_turns_ceiling))
         };
         let agents = self.task.agents().await?;
-        Ok(json!({ "agents": agents.iter().map(shown).collect::<Vec<_>>() }))
+        Ok(json!({ "agents": agents.into_iter().filter_map(shown).collect::<Vec<_>>() }))
     }
 
     async fn spawn(&self, call: &ToolUse, items: &[BatchItem]) -> Result<Vec<Value>, Stop> {

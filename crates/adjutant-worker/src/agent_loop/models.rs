@@ -61,6 +61,11 @@ impl Models {
         }
     }
 
+    /// Whether some model is only for some tenants.
+    pub(crate) fn are_limited(&self) -> bool {
+        self.models.values().any(|limited| limited.model.tenants().is_some())
+    }
+
     /// The error of a task whose model this worker does not have.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let known: Vec<&str> = self.models.keys().map(String::as_str).collect();
@@ -93,6 +98,12 @@ pub(super) enum Following {
 }
 
 impl ModelChain {
+    /// Without the models that a task may not use.
+    pub(super) fn of(self, may_use: impl Fn(&Model) -> bool) -> Self {
+        let models = self.models.into_iter().filter(|limited| may_use(&limited.model)).collect();
+        Self { models, ..self }
+    }
+
     pub(super) fn current(&self) -> &LimitedModel {
         &self.models[self.current]
     }

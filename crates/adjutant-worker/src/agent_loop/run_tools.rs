@@ -28,6 +28,8 @@ pub(super) struct ToolRunner<'a> {
     pub(super) agent: &'a AgentConfig,
     pub(super) delegating: &'a Delegating,
     pub(super) delegation: Delegation,
+    /// The tenant of the task, if some tool is only for some tenants.
+    pub(super) tenant: Option<&'a str>,
 }
 
 impl ToolRunner<'_> {
@@ -122,12 +124,10 @@ impl ToolRunner<'_> {
         }
         let started = Instant::now();
         let key = pending.idempotency_key(self.task.id());
-        let session = self.task.session();
+        let (task, session, tenant) = (self.task.id(), self.task.session(), self.tenant);
         fault::point("tool_calling");
-        let answer = self
-            .toolbox
-            .call(&call.name, ToolCall { arguments, key: &key, task: self.task.id(), session })
-            .await;
+        let tool_call = ToolCall { arguments, key: &key, task, session, tenant };
+        let answer = self.toolbox.call(&call.name, tool_call).await;
         fault::point("tool_answered");
         let result = match answer {
             Ok(text) => ToolResult { is_error: false, ..error(call, text, started) },

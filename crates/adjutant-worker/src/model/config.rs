@@ -66,6 +66,8 @@ pub struct ModelConfig {
     /// A call fails if it is not complete after this time.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: f64,
+    /// The tenants whose tasks may use it; `None` is all of them.
+    pub tenants: Option<Vec<String>>,
 }
 
 /// The request parameter that limits the length of an answer.
@@ -131,6 +133,7 @@ impl Model {
                 idle_timeout: seconds("idle_timeout_s", config.idle_timeout_s)?,
                 timeout: seconds("timeout_s", config.timeout_s)?,
                 client,
+                tenants: config.tenants.clone(),
                 missing_usage_logged: AtomicBool::new(false),
                 url,
             })

@@ -32,6 +32,8 @@ pub struct FilesConfig {
     /// The most bytes that are read of a file.
     #[serde(default = "eight_mebibytes")]
     pub max_bytes: usize,
+    /// The tenants whose tasks may use the tools; `None` is all of them.
+    pub tenants: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -44,6 +46,8 @@ pub struct FetchConfig {
     pub timeout: Duration,
     /// Lets models reach private networks and this machine.
     pub allow_private: bool,
+    /// The tenants whose tasks may use it; `None` is all of them.
+    pub tenants: Option<Vec<String>>,
 }
 
 impl Default for FetchConfig {
@@ -53,6 +57,7 @@ impl Default for FetchConfig {
             max_bytes: 2 << 20,
             timeout: Duration::from_secs(30),
             allow_private: false,
+            tenants: None,
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct HttpToolConfig {
     /// The most bytes of a result.
     #[serde(default = "default_bytes")]
     pub max_bytes: usize,
+    /// The tenants whose tasks may use it; `None` is all of them.
+    pub tenants: Option<Vec<String>>,
 }
 
 /// An MCP server.
@@ -94,6 +101,8 @@ pub struct McpConfig {
     /// Only these tools of the server, by its own names.
     pub allow: Option<Vec<String>>,
     pub deny: Vec<String>,
+    /// The tenants whose tasks may use its tools; `None` is all of them.
+    pub tenants: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +139,7 @@ struct McpTable {
     allow: Option<Vec<String>>,
     #[serde(default)]
     deny: Vec<String>,
+    tenants: Option<Vec<String>>,
 }
 
 impl TryFrom<McpTable> for McpConfig {
@@ -160,6 +170,7 @@ impl TryFrom<McpTable> for McpConfig {
             max_bytes: table.max_bytes,
             allow: table.allow,
             deny: table.deny,
+            tenants: table.tenants,
         })
     }
 }

@@ -22,6 +22,7 @@ pub(super) struct HttpTool {
     url: Url,
     headers: HeaderMap,
     limits: Limits,
+    tenants: Option<Vec<String>>,
 }
 
 impl HttpTool {
@@ -53,6 +54,7 @@ impl HttpTool {
             headers: headers(&config.headers)
                 .map_err(|(header, why)| bad(&format!("headers.{header}"), why))?,
             limits: Limits { time: config.timeout, bytes: config.max_bytes },
+            tenants: config.tenants.clone(),
         })
     }
 
@@ -85,6 +87,10 @@ impl Tool for HttpTool {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn tenants(&self) -> Option<&[String]> {
+        self.tenants.as_deref()
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {

@@ -29,4 +29,5 @@ pub use names::{check_characters, check_http_tool_name};
 pub use registry::Catalogue;
 pub use rust_tool::{RustCall, RustTool};
 pub use tool::{Limits, Tool, ToolCall};
+pub(crate) use toolbox::is_for;
 pub use toolbox::{ToolConfigError, Toolbox};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use adjutant_agent::ToolDefinition;
+use adjutant_store::PublishedTool;
 use tokio::sync::watch;
 
 use super::{Tool, names};
@@ -27,6 +28,19 @@ impl Catalogue {
     /// The definitions in the order of their names.
     pub fn definitions(&self) -> impl Iterator<Item = &ToolDefinition> {
         self.tools.values().map(|entry| &entry.definition)
+    }
+
+    /// Whether some tool is only for some tenants.
+    pub(super) fn is_limited(&self) -> bool {
+        self.tools.values().any(|entry| entry.tool.tenants().is_some())
+    }
+
+    /// Every tool with the tenants that may use it, in the order of their names.
+    pub(super) fn published(&self) -> impl Iterator<Item = PublishedTool> {
+        self.tools.values().map(|entry| PublishedTool {
+            definition: entry.definition.clone(),
+            tenants: entry.tool.tenants().map(<[String]>::to_vec),
+        })
     }
 
     pub(super) fn definition(&self, name: &str) -> Option<ToolDefinition> {

@@ -33,6 +33,11 @@ pub trait Tool: Send + Sync + 'static {
         Limits::default()
     }
 
+    /// The tenants whose tasks may use it; `None` is all of them.
+    fn tenants(&self) -> Option<&[String]> {
+        None
+    }
+
     /// Returns the text for the agent, as a result or as an error. The future may be dropped at any
     /// `.await`, when the time limit is reached or the task is cancelled.
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>>;
@@ -47,6 +52,8 @@ pub struct ToolCall<'a> {
     pub key: &'a str,
     pub task: TaskId,
     pub session: SessionId,
+    /// The tenant of the task; `None` may use only tools that are for all tenants.
+    pub tenant: Option<&'a str>,
 }
 
 /// The limits of a call.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{Replay, ToolDefinition, shared_context_tool};
+use adjutant_store::PublishedTool;
 use futures::FutureExt;
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -79,10 +80,21 @@ impl Toolbox {
         }
     }
 
-    /// The definitions of these tools, without those that do not exist.
-    pub fn definitions<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<ToolDefinition> {
+    /// The definitions of these tools for a task of this tenant, without those that do not exist.
+    pub fn definitions<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+        tenant: Option<&str>,
+    ) -> Vec<ToolDefinition> {
         let catalogue = self.registry.current();
-        names.into_iter().filter_map(|name| catalogue.definition(name)).collect()
+        let is_usable =
+            |name: &&str| catalogue.tool(name).is_some_and(|tool| is_for(tool.tenants(), tenant));
+        names.into_iter().filter(is_usable).filter_map(|name| catalogue.definition(name)).collect()
+    }
+
+    /// Whether some tool is only for some tenants, so that calls have to say theirs.
+    pub fn is_limited(&self) -> bool {
+        self.registry.current().is_limited()
     }
 
     /// Whether a call of this tool may be repeated. `None` if there is no such tool.
@@ -91,9 +103,9 @@ impl Toolbox {
     }
 
     /// All tools that a worker offers to agents, with `shared_context`.
-    pub fn catalogue(&self) -> Vec<ToolDefinition> {
-        let mut tools = self.all_definitions();
-        tools.push(shared_context_tool());
+    pub fn catalogue(&self) -> Vec<PublishedTool> {
+        let mut tools: Vec<PublishedTool> = self.registry.current().published().collect();
+        tools.push(shared_context_tool().into());
         tools
     }
 
@@ -108,7 +120,8 @@ impl Toolbox {
 
     /// Runs a tool within its limits. The agent gets the text as a result or as an error.
     pub async fn call(&self, name: &str, call: ToolCall<'_>) -> Result<String, String> {
-        let Some(tool) = self.registry.current().tool(name) else {
+        let tool = self.registry.current().tool(name);
+        let Some(tool) = tool.filter(|tool| is_for(tool.tenants(), call.tenant)) else {
             return Err("There is no tool of this name.".to_owned());
         };
         if !call.arguments.is_object() {
@@ -136,6 +149,11 @@ impl Toolbox {
             Err(text) => Err(limits.truncate(text)),
         }
     }
+}
+
+/// Whether a tool or a model with these tenants is for a task of this one.
+pub(crate) fn is_for(tenants: Option<&[String]>, tenant: Option<&str>) -> bool {
+    tenants.is_none_or(|tenants| tenants.iter().any(|known| Some(known.as_str()) == tenant))
 }
 
 /// The note on a failed call of a tool that may have had an effect.

@@ -1,7 +1,9 @@
 //! The arguments of commands that work on the database directly.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use adjutant_store::{Actor, ActorSource, Store};
 use clap::Args;
 
 use crate::private_postgres::running_url;
@@ -25,8 +27,28 @@ impl DatabaseArgs {
         }
     }
 
+    /// A store for a command that changes something, which is audited under the name of the user of
+    /// the operating system.
+    pub async fn open_as_user(&self) -> anyhow::Result<Store> {
+        let actor = Actor { source: ActorSource::Cli, name: user_name(), ..Actor::default() };
+        Ok(Store::open(&self.url()?, 2).await?.acting_for(Arc::new(actor)))
+    }
+
     /// Whether a database was given explicitly.
     pub fn is_given(&self) -> bool {
         self.data_dir.is_some() || self.database_url.as_ref().is_some_and(|url| !url.is_empty())
     }
+}
+
+/// The name of the user of this process, or its number if it has no name. It is not taken from the
+/// environment, which its user chooses.
+fn user_name() -> String {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
+        (id == uid).then(|| name.to_owned())
+    });
+    name.unwrap_or(uid)
 }

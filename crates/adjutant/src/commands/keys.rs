@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use adjutant_agent::Grants;
 use adjutant_store::{ApiKey, NewKey, Store};
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
@@ -24,6 +25,7 @@ use crate::table::{Column, OutputStyle, table};
 Examples:
   adjutant keys create laptop
   adjutant keys create dashboard --scope read --expires 30d
+  adjutant keys create crawler --tools 'fetch,shared_context' --models main --agents 'research*'
   export ADJUTANT_API_KEY=$(adjutant keys create ci --tenant team-a --quiet)
   adjutant keys list --tenant team-a
   adjutant keys revoke 0198c0de-0000-7000-8000-000000000001
@@ -61,6 +63,9 @@ struct Create {
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "delegate,read", value_parser = ["delegate", "read", "admin"])]
     scopes: Vec<String>,
 
+    #[command(flatten)]
+    grants: GrantArgs,
+
     /// When the key expires: a time, or a duration from now (30d) [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_expiry)]
     expires: Option<DateTime<Utc>>,
@@ -75,6 +80,38 @@ struct Create {
     /// Print one JSON object: the key's entry of `list`, and the key as `secret`
     #[arg(long)]
     json: bool,
+}
+
+/// What the key may use
+#[derive(Debug, Args)]
+struct GrantArgs {
+    /// The tools that its tasks may use: names or patterns with *, separated by commas [default:
+    /// all]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
+
+    /// The models that it may use [default: all]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    models: Option<Vec<String>>,
+
+    /// The agents that it may use and define [default: all]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    agents: Option<Vec<String>>,
+
+    /// The pools that its tasks may run in [default: all]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    pools: Option<Vec<String>>,
+}
+
+impl From<GrantArgs> for Grants {
+    fn from(GrantArgs { tools, models, agents, pools }: GrantArgs) -> Self {
+        let trimmed = |patterns: Vec<String>| -> Vec<String> {
+            patterns.iter().map(|pattern| pattern.trim().to_owned()).collect()
+        };
+        let [tools, models, agents, pools] =
+            [tools, models, agents, pools].map(|patterns| patterns.map(trimmed));
+        Self { tools, models, agents, pools }
+    }
 }
 
 /// List the keys, without their secrets
@@ -135,11 +172,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn create(arguments: Create) -> anyhow::Result<()> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let new = NewKey {
         tenant: arguments.tenant,
         name: arguments.name,
         scopes: arguments.scopes,
+        grants: arguments.grants.into(),
         expires_at: arguments.expires,
     };
     let (key, secret) = store.create_key(&new).await?;
@@ -176,7 +214,7 @@ async fn list(arguments: List) -> anyhow::Result<()> {
 }
 
 async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let revoked = store.revoke_key(arguments.id).await;
     store.close().await;
     let key = match revoked {
@@ -198,6 +236,7 @@ fn as_table(keys: &[ApiKey], now: DateTime<Utc>, style: OutputStyle) -> String {
         Column::Word("TENANT"),
         Column::Text("NAME"),
         Column::Word("SCOPES"),
+        Column::Text("GRANTS"),
         Column::State("STATE"),
         Column::Number("AGE"),
         Column::Number("USED"),
@@ -214,12 +253,23 @@ fn as_table(keys: &[ApiKey], now: DateTime<Utc>, style: OutputStyle) -> String {
             key.tenant.clone(),
             key.name.clone(),
             key.scopes.join(","),
+            key.grants.as_deref().map(shown).unwrap_or_default(),
             state,
             age(&as_rfc3339(key.created_at), now),
             key.last_used_at.map(|at| age(&as_rfc3339(at), now)).unwrap_or_default(),
         ]
     };
     table(&columns, &keys.iter().map(row).collect::<Vec<_>>(), style)
+}
+
+/// The limits of a key in one cell; empty if it may use everything.
+fn shown(grants: &Grants) -> String {
+    let Grants { tools, models, agents, pools } = grants;
+    let lists = [("tools", tools), ("models", models), ("agents", agents), ("pools", pools)];
+    let part = |(kind, patterns): (&str, &Option<Vec<String>>)| {
+        Some(format!("{kind}={}", patterns.as_ref()?.join(",")))
+    };
+    lists.into_iter().filter_map(part).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -242,6 +292,9 @@ mod tests {
             tenant: "default".to_owned(),
             name: "laptop".to_owned(),
             scopes: vec!["delegate".to_owned(), "read".to_owned()],
+            grants: Some(
+                Grants { models: Some(vec!["cheap".to_owned()]), ..Grants::default() }.into(),
+            ),
             created_at: now - TimeDelta::days(2),
             expires_at,
             last_used_at: Some(now - TimeDelta::minutes(3)),
@@ -252,9 +305,9 @@ mod tests {
         assert_eq!(
             shown.lines().collect::<Vec<_>>(),
             [
-                "ID                                    TENANT   NAME    SCOPES         STATE                AGE  USED",
-                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  ok until 2026-07-03   2d    3m",
-                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  revoked               2d    3m",
+                "ID                                    TENANT   NAME    SCOPES         GRANTS        STATE                AGE  USED",
+                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  models=cheap  ok until 2026-07-03   2d    3m",
+                "00000000-0000-0000-0000-000000000000  default  laptop  delegate,read  models=cheap  revoked               2d    3m",
             ]
         );
     }

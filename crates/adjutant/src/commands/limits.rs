@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use adjutant_store::Store;
 use clap::Args;
 
 use crate::commands::database_args::DatabaseArgs;
@@ -34,7 +33,7 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let store = Store::open(&arguments.database.url()?, 2).await?;
+    let store = arguments.database.open_as_user().await?;
     let before = store.slots().await?;
     if let Some(cap) = arguments.cap {
         store.set_cap(cap).await?;

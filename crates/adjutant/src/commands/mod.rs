@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub mod agents;
+pub mod audit;
 pub mod bench;
 pub mod cancel;
 pub mod collect;
@@ -25,6 +26,7 @@ pub mod status;
 mod task_text;
 mod task_wait;
 pub mod tasks;
+pub mod tenants;
 pub mod up;
 pub mod wait;
 pub mod watch;

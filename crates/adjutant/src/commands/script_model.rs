@@ -98,7 +98,8 @@ async fn serve(path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .to_string()
     } else {
         format!(
-            "Ready with {rules} rules: OpenAI API at {openai}, Anthropic API at {anthropic}. Ctrl-C stops it.\n\n{}",
+            "Ready with {rules} {}: OpenAI API at {openai}, Anthropic API at {anthropic}. Ctrl-C stops it.\n\n{}",
+            if rules == 1 { "rule" } else { "rules" },
             config(&openai, &anthropic)
         )
     })?;

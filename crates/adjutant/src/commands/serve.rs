@@ -222,6 +222,11 @@ fn policy(config: &Config) -> Policy {
             ..DefinitionLimits::default()
         },
         models: config.models.keys().cloned().collect(),
+        model_tenants: config
+            .models
+            .iter()
+            .filter_map(|(name, model)| Some((name.clone(), model.tenants.clone()?)))
+            .collect(),
         model_aliases: config.model_names.aliases.clone(),
         sessions: SessionLimits {
             max_active: limits.session_max_active,

@@ -86,6 +86,7 @@ struct Create {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant sessions archive nightly\n"))]
 struct Archive {
+    /// The name of the session
     #[arg(value_name = "SESSION")]
     session: String,
 
@@ -99,6 +100,7 @@ struct Archive {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant sessions delete nightly --yes\n"))]
 struct Delete {
+    /// The name of the session
     #[arg(value_name = "SESSION")]
     session: String,
 

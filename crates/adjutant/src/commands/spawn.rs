@@ -113,6 +113,10 @@ struct TaskOptions {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
 
+    /// The group of workers that run the task: those of `adjutant work --pool POOL`
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+
     /// A URL to notify when the task has ended; see docs/webhooks.md
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
@@ -228,6 +232,7 @@ fn call(agent: &str, task: &str, options: &TaskOptions) -> Value {
     set("max_output_tokens", options.max_output_tokens.map(Value::from));
     set("max_cost_usd", options.max_cost_usd.map(Value::from));
     set("priority", options.priority.map(Value::from));
+    set("pool", options.pool.clone().map(Value::from));
     set("webhook", options.webhook.as_ref().map(|url| json!({ "url": url })));
     set("delay_s", options.delay.map(|delay| delay.as_secs_f64().into()));
     Value::Object(call)
@@ -282,14 +287,14 @@ mod tests {
     #[test]
     fn every_option_is_sent_under_its_name() {
         let line = "clerk count --queue --depends-on t_01,t_02 --depends-on t_03 --label nightly --metadata a=b=c --timeout 1.5m \
-            --max-input-tokens 10 --max-output-tokens 20 --max-cost-usd 0.5 --priority -3 --delay 1h --idempotency-key k --wait=5";
+            --max-input-tokens 10 --max-output-tokens 20 --max-cost-usd 0.5 --priority -3 --pool gpu --delay 1h --idempotency-key k --wait=5";
         let sent = body(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(
             sent,
             json!({
                 "action": "spawn", "agent": "clerk", "task": "count", "idempotency_key": "k", "queue": true,
                 "depends_on": ["t_01", "t_02", "t_03"], "label": "nightly", "metadata": {"a": "b=c"}, "timeout_s": 90.0,
-                "max_input_tokens": 10, "max_output_tokens": 20, "max_cost_usd": 0.5, "priority": -3, "delay_s": 3600.0,
+                "max_input_tokens": 10, "max_output_tokens": 20, "max_cost_usd": 0.5, "priority": -3, "pool": "gpu", "delay_s": 3600.0,
             })
         );
     }

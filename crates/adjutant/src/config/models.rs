@@ -38,6 +38,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "models.*.fallback_after_s" => Kind::PositiveNumber,
     "models.*.idle_timeout_s" => Kind::PositiveNumber,
     "models.*.timeout_s" => Kind::PositiveNumber,
+    "models.*.tenants" => Kind::TextList,
 };
 
 /// The names that a model can be referred to by.

@@ -92,7 +92,7 @@ pub fn read(table: &Table, findings: &mut Findings) -> Server {
                 "must be at least server.max_body_bytes ({}), not {bytes}",
                 server.max_body_bytes
             );
-            findings.error(&node.location, &format!("server.{name}"), text);
+            findings.error(&node.location, format!("server.{name}"), text);
         }
     }
     server

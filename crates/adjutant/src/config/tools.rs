@@ -16,11 +16,13 @@ use super::tree::{Node, Table};
 pub const SETTINGS: &[Setting] = settings! {
     "tools.files.root" => Kind::Path,
     "tools.files.max_bytes" => at_least(1),
+    "tools.files.tenants" => Kind::TextList,
 
     "tools.fetch.enabled" => Kind::Boolean,
     "tools.fetch.max_bytes" => at_least(1),
     "tools.fetch.timeout_s" => CALL_SECONDS,
     "tools.fetch.allow_private" => Kind::Boolean,
+    "tools.fetch.tenants" => Kind::TextList,
 
     "tools.http.*.description" => Kind::Text,
     "tools.http.*.url" => Kind::Url,
@@ -30,6 +32,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "tools.http.*.headers" => Kind::SecretTable,
     "tools.http.*.timeout_s" => CALL_SECONDS,
     "tools.http.*.max_bytes" => at_least(1),
+    "tools.http.*.tenants" => Kind::TextList,
 
     "tools.mcp.*.command" => Kind::TextList,
     "tools.mcp.*.env" => Kind::SecretTable,
@@ -42,6 +45,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "tools.mcp.*.max_bytes" => at_least(1),
     "tools.mcp.*.allow" => Kind::TextList,
     "tools.mcp.*.deny" => Kind::TextList,
+    "tools.mcp.*.tenants" => Kind::TextList,
 };
 
 /// The tools that are known before any MCP server has listed its tools.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use adjutant_agent::{
     Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, Refusal,
-    TaskNumber, Webhook, check_agent_name, estimate_tokens, nanousd, not_negative, time_limit,
+    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, nanousd, not_negative,
+    time_limit,
 };
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
@@ -34,6 +35,9 @@ pub struct TaskOptions {
     pub metadata: Map<String, Value>,
     /// Gets the end of the task instead of the session's webhook.
     pub webhook: Option<Webhook>,
+    /// The workers that run it: the default pool if it names none, or for `continue` that of the
+    /// earlier task.
+    pub pool: Option<String>,
 }
 
 /// `spawn`: a task for an agent.
@@ -100,6 +104,7 @@ pub fn new_delegation(agent: &str, assignment: &str, options: &TaskOptions) -> N
         label,
         metadata,
         webhook,
+        pool,
     } = options.clone();
     NewDelegation {
         task: NewTask {
@@ -111,6 +116,7 @@ pub fn new_delegation(agent: &str, assignment: &str, options: &TaskOptions) -> N
             delay,
             queue,
             webhook,
+            pool: pool.unwrap_or_else(|| NewTask::default().pool),
             ..NewTask::default()
         },
         timeout_s,
@@ -314,6 +320,7 @@ impl TaskOptions {
                 .take("webhook")
                 .map(|webhook| Webhook::parse("webhook", webhook))
                 .transpose()?,
+            pool: pool(fields)?,
         })
     }
 }
@@ -324,6 +331,12 @@ fn priority(fields: &mut Fields) -> Result<i16, Refusal> {
         let (lowest, highest) = (PRIORITIES.start(), PRIORITIES.end());
         Refusal::invalid("priority", format_args!("must be from {lowest} to {highest}"))
     })
+}
+
+fn pool(fields: &mut Fields) -> Result<Option<String>, Refusal> {
+    let Some(name) = fields.optional_text("pool")? else { return Ok(None) };
+    check_pool("pool", name)?;
+    Ok(Some(name.to_owned()))
 }
 
 fn delay(fields: &mut Fields) -> Result<Option<Duration>, Refusal> {

@@ -53,7 +53,7 @@ fn assert_refused(arguments: &Value, code: ErrorCode, field: &str) {
 const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
     use Kind::{Flag, Number, Object, Text, Texts, Whole};
     use SubagentAction::*;
-    const OPTIONS: [(&str, Kind); 11] = [
+    const OPTIONS: [(&str, Kind); 12] = [
         ("queue", Flag),
         ("priority", Whole),
         ("delay_s", Number),
@@ -65,12 +65,13 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
         ("label", Text),
         ("metadata", Object),
         ("webhook", Object),
+        ("pool", Text),
     ];
-    const SPAWN: [(&str, Kind); 15] = joined(
+    const SPAWN: [(&str, Kind); 16] = joined(
         OPTIONS,
         [("agent", Text), ("task", Text), ("depends_on", Texts), ("idempotency_key", Text)],
     );
-    const CONTINUE: [(&str, Kind); 14] =
+    const CONTINUE: [(&str, Kind); 15] =
         joined(OPTIONS, [("task_id", Text), ("task", Text), ("idempotency_key", Text)]);
     [
         (ListAgents, &[]),

@@ -44,6 +44,7 @@ use self::running_requests::RunningRequests;
 use self::sessions::SessionHeaders;
 use super::Shared;
 use super::request::idempotency_key;
+use super::tools::is_shown;
 use crate::auth::refuse_cross_origin;
 use crate::error::internal;
 use crate::{Caller, Dialect, Error, Result, Scope};
@@ -125,7 +126,7 @@ async fn handle(state: &McpState, request: Request) -> Result<Response> {
     }
     message.add_name_header(&mut parts.headers);
     let (is_initialize, id) = (message.is_initialize(), message.id().clone());
-    let key = state.shared.service.hub.hold_key(mcp_request.caller.key);
+    let key = state.shared.service.hub.hold_key(mcp_request.caller.key_id());
     parts.extensions.insert(mcp_request);
     let request = Request::from_parts(parts, Body::from(message.bytes));
     // A response that has begun as a stream ends with the answer of its call instead.
@@ -217,9 +218,12 @@ impl ServerHandler for McpServer {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all(self.dialect)))
+        let caller = &McpRequest::of(&context)?.caller;
+        let mut tools = tools::all(self.dialect);
+        tools.retain(|tool| is_shown(caller, &tool.name));
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

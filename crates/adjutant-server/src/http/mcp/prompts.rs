@@ -76,7 +76,7 @@ impl McpServer {
                 self.shared.create_session(caller).await?
             }
         };
-        let store = &self.shared.service.store;
+        let store = &self.shared.service.store_of(caller);
         let found = store.session(&caller.tenant, session.name()).await?;
         let agents = store.agents(found.id).await?;
         let agents = agents.iter().map(|agent| &agent.definition);

@@ -66,11 +66,15 @@ enum Address {
 }
 
 impl Address {
-    /// The scope `read` shows results of tasks; the shared context needs `delegate` or `admin`.
+    /// The scope `read` shows results of tasks; the shared context needs `delegate` or `admin`, and
+    /// has to be granted.
     fn check_scope(&self, caller: &Caller) -> Result<()> {
         match self {
             Self::Result(_) => caller.require(&[Scope::Delegate, Scope::Read]),
-            Self::Context | Self::Note(_) => caller.require(&[Scope::Delegate, Scope::Admin]),
+            Self::Context | Self::Note(_) => {
+                caller.require(&[Scope::Delegate, Scope::Admin])?;
+                Ok(caller.grants.check_shared_context()?)
+            }
         }
     }
 }
@@ -120,11 +124,11 @@ impl McpServer {
         let page =
             store.tasks(&filter, None, LISTED).await.map_err(|error| error_data(error.into()))?;
         let base = format!("{SESSIONS}{}", encoded(session));
-        let mut listed = vec![
-            Resource::new(format!("{base}/context"), "context")
-                .with_title("Shared context")
-                .with_mime_type(JSON),
-        ];
+        let mut listed = Vec::new();
+        if request.caller.grants.check_shared_context().is_ok() {
+            let context = Resource::new(format!("{base}/context"), "context");
+            listed.push(context.with_title("Shared context").with_mime_type(JSON));
+        }
         let tasks = page.tasks.iter().map(|entry| &entry.task);
         listed.extend(tasks.filter(|task| task.finished_at.is_some()).map(|task| {
             let id = task.number;

@@ -37,10 +37,11 @@ impl McpServer {
             return Ok(None);
         }
         let service = &self.shared.service;
+        let store = service.store_of(caller);
         let session = service.store.session(&caller.tenant, session.name()).await;
         // The plain call reports the error, or creates the session.
         let Ok(session) = session else { return Ok(None) };
-        let tasks = match start_wait(&service.context(), session.id, wait).await? {
+        let tasks = match start_wait(&service.context(&store), session.id, wait).await? {
             StartedWait::Answered(answer) => {
                 return Ok(Some(ToolResponse::Answer(Answer::json(answer))));
             }
@@ -117,9 +118,11 @@ impl McpServer {
         caller: &Caller,
     ) -> Result<(TaskPayload, String, DateTime<Utc>)> {
         let (service, tenant) = (&self.shared.service, &caller.tenant);
+        let store = service.store_of(caller);
         let session = service.store.session(tenant, &id.session).await?;
         let session_ref = SessionRef { tenant, name: &id.session, id: session.id };
-        let polled = service.context().poll_task(&session_ref, id.dialect, id.tasks[0]).await?;
+        let polled =
+            service.context(&store).poll_task(&session_ref, id.dialect, id.tasks[0]).await?;
         let payload = match polled.answer {
             None => TaskPayload::Working,
             Some(_) if polled.state == TaskState::Cancelled => TaskPayload::Cancelled,
@@ -137,13 +140,14 @@ impl McpServer {
 
     async fn poll_wait(&self, id: &WaitId, caller: &Caller) -> Result<PolledWait> {
         let service = &self.shared.service;
+        let store = service.store_of(caller);
         let session = service.store.session(&caller.tenant, &id.session).await?;
         let notifications = match id.target {
             WaitTarget::Named => Notifications::Keep,
             WaitTarget::Session => Notifications::MarkRead,
         };
         let awaited = EndWait::of(&id.tasks, id.mode);
-        let (context, first) = (service.context(), id.tasks[0]);
+        let (context, first) = (service.context(&store), id.tasks[0]);
         Ok(poll_wait(&context, session.id, awaited, first, notifications).await?)
     }
 
@@ -193,8 +197,9 @@ impl McpServer {
     /// Cancels the task of a call, unless `dialects.on_client_cancel` is `continue`.
     async fn cancel_call(&self, id: &WaitId, caller: &Caller) -> Result<()> {
         let service = &self.shared.service;
+        let store = service.store_of(caller);
         let session = service.store.session(&caller.tenant, &id.session).await?;
-        Ok(service.context().cancel_for_client(session.id, id.tasks[0]).await?)
+        Ok(service.context(&store).cancel_for_client(session.id, id.tasks[0]).await?)
     }
 }
 

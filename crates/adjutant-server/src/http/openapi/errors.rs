@@ -39,9 +39,10 @@ const OF_SUBAGENT: [ErrorCode; 15] = [
     ErrorCode::WebhookSecretNotFound,
 ];
 
-const OF_SHARED_CONTEXT: [ErrorCode; 7] = [
+const OF_SHARED_CONTEXT: [ErrorCode; 8] = [
     ErrorCode::InvalidAction,
     ErrorCode::InvalidKey,
+    ErrorCode::InvalidTool,
     ErrorCode::KeyNotFound,
     ErrorCode::SessionArchived,
     ErrorCode::SessionNotFound,
@@ -94,7 +95,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         ]);
     }
     match (path, method) {
-        (_, "put") | ("/v1/webhooks/secrets/{id}", _) => {
+        ("/v1/sessions/{session}/webhook", "put") | ("/v1/webhooks/secrets/{id}", _) => {
             codes.push(ErrorCode::WebhookSecretNotFound)
         }
         _ if path.ends_with("/redeliver") => codes.push(ErrorCode::DeliveryNotFound),
@@ -102,7 +103,9 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
     }
     if path.ends_with("/retry") {
         codes.extend([
+            ErrorCode::AgentNotFound,
             ErrorCode::IdempotencyConflict,
+            ErrorCode::InvalidModel,
             ErrorCode::MaxTasksExceeded,
             ErrorCode::SessionArchived,
             ErrorCode::TaskNotReady,

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    SameOrigin, Shared, dashboard, events, health, metrics, sessions, stats, tasks, tools, webhooks,
+    SameOrigin, Shared, audit, dashboard, events, health, metrics, sessions, stats, tasks, tools,
+    webhooks,
 };
 use crate::{Dialect, Policy};
 
@@ -37,7 +38,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
         events::session_events, events::task_events,
         webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
-        webhooks::list, webhooks::redeliver,
+        webhooks::list, webhooks::redeliver, audit::list,
     ),
     tags(
         (name = "tools", description = "The tools of orchestrators."),
@@ -170,6 +171,9 @@ fn parameter_schema(path: &str, parameter: &mut Value) {
         }
         // The cursor of the list of sessions is a name, and any text is valid there.
         "cursor" if path == "/v1/tasks" => json!({"type": "string", "pattern": "^[0-9a-f]{32}$"}),
+        "cursor" if path == "/v1/audit" => {
+            json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}$"})
+        }
         "cursor" if path.ends_with("/turns") => {
             json!({"type": "string", "pattern": "^[1-9][0-9]{0,8}$"})
         }
@@ -242,7 +246,7 @@ mod tests {
         let operations = operations(&document);
         assert_eq!(
             operations.len(),
-            36,
+            37,
             "{:?}",
             operations.iter().map(|(name, _)| name).collect::<Vec<_>>()
         );

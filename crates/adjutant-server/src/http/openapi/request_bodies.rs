@@ -85,10 +85,11 @@ fn refuse_unknown_fields(schema: &mut Value) {
     schema["propertyNames"] = json!({"pattern": TEXT});
 }
 
-/// The name of a model: any name, if the operator has an alias for all of them.
+/// The name of a model: any name, if the operator has an alias for all of them. The document needs
+/// no key, so it names no models if some are not for all tenants.
 pub(super) fn model(policy: &Policy, description: Value) -> Value {
     let mut schema = json!({"type": ["string", "null"], "description": description});
-    if policy.model_aliases.contains_key("*") {
+    if policy.model_aliases.contains_key("*") || !policy.model_tenants.is_empty() {
         schema["pattern"] = json!(FILLED);
     } else {
         let names: Vec<_> =

@@ -146,6 +146,7 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
             json!({"minimum": 0, "maximum": i64::MAX})
         }
         (SUBAGENT, "max_cost_usd") => json!({"minimum": 0, "maximum": MAX_USD}),
+        (SUBAGENT, "pool") => json!({"pattern": "^[A-Za-z0-9_.-]{1,64}$"}),
         (SUBAGENT, "priority") => json!({"minimum": -100, "maximum": 100}),
         (SUBAGENT, "timeout_s") if action == "wait" => json!({"minimum": 0}),
         (SUBAGENT, "timeout_s") => json!({"exclusiveMinimum": 0, "maximum": MAX_SECONDS}),

@@ -30,6 +30,7 @@ pub(in crate::tools) struct Fetch {
     policy: NetworkPolicy,
     max_bytes: usize,
     limits: Limits,
+    tenants: Option<Vec<String>>,
 }
 
 impl Fetch {
@@ -54,6 +55,7 @@ impl Fetch {
             policy,
             max_bytes: config.max_bytes,
             limits: Limits { time: config.timeout, ..Limits::default() },
+            tenants: config.tenants.clone(),
         }
     }
 
@@ -102,6 +104,10 @@ impl Tool for Fetch {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn tenants(&self) -> Option<&[String]> {
+        self.tenants.as_deref()
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {

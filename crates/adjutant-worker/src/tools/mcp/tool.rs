@@ -47,6 +47,10 @@ impl Tool for McpTool {
         Limits { time: self.server.config.timeout, bytes: self.server.config.max_bytes }
     }
 
+    fn tenants(&self) -> Option<&[String]> {
+        self.server.config.tenants.as_deref()
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {
         let mut params = CallToolRequestParams::new(self.definition.name.clone());
         params.arguments = call.arguments.as_object().cloned();

@@ -35,7 +35,7 @@ async fn a_call_is_a_post_of_the_arguments_with_the_secrets_and_the_key() {
     ] {
         assert_eq!(headers[name], value);
     }
-    assert_eq!(toolbox.definitions(["x"])[0].replay, adjutant_agent::Replay::Safe);
+    assert_eq!(toolbox.definitions(["x"], None)[0].replay, adjutant_agent::Replay::Safe);
 }
 
 #[tokio::test]

@@ -71,9 +71,9 @@ async fn every_tool_of_a_server_is_there_under_its_name_on_all_pages() {
         "the built-in `fetch` keeps its name"
     );
     let replays =
-        toolbox.definitions(["echo", "die_once", "die"]).into_iter().map(|tool| tool.replay);
+        toolbox.definitions(["echo", "die_once", "die"], None).into_iter().map(|tool| tool.replay);
     assert_eq!(replays.collect::<Vec<_>>(), [Replay::Safe, Replay::Safe, Replay::Unsafe]);
-    let by_server = toolbox.definitions(["py__echo", "get_it"]);
+    let by_server = toolbox.definitions(["py__echo", "get_it"], None);
     assert_eq!(
         (by_server[0].name.as_str(), by_server[0].description.as_str()),
         ("py__echo", "does echo")
@@ -94,7 +94,7 @@ async fn the_operator_has_the_last_word_on_names_replay_and_environment() {
     let definitions = toolbox.all_definitions();
     let names: Vec<_> = definitions.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["echo", "env", "fetch"]);
-    assert_eq!(toolbox.definitions(["echo"])[0].replay, Replay::Unsafe);
+    assert_eq!(toolbox.definitions(["echo"], None)[0].replay, Replay::Unsafe);
     let env: Value =
         serde_json::from_str(&call_tool(&toolbox, "env", json!({})).await.unwrap()).unwrap();
     assert_eq!(env["GIVEN"], "yes");
@@ -177,7 +177,7 @@ async fn tools_of_a_slow_server_are_awaited_until_it_has_started_or_failed() {
     assert!(futures::poll!(&mut waiting).is_pending());
     std::fs::write(folder.path().join("go"), "").unwrap();
     tokio::time::timeout(PATIENCE, waiting).await.unwrap();
-    assert_eq!(toolbox.definitions(["echo"]).len(), 1);
+    assert_eq!(toolbox.definitions(["echo"], None).len(), 1);
     let unknown = toolbox.ready_for(["no_such_tool"]);
     tokio::time::timeout(PATIENCE, unknown).await.expect("there is nothing left to wait for");
 }
@@ -195,7 +195,7 @@ async fn a_call_to_a_server_that_stays_away_is_an_error_before_its_time_is_up() 
 async fn a_changed_list_of_tools_is_read_again_and_published() {
     let (_folder, toolbox) = start("", "").await;
     let mut catalogue = toolbox.watch();
-    assert!(toolbox.definitions(["grown"]).is_empty());
+    assert!(toolbox.definitions(["grown"], None).is_empty());
     call_tool(&toolbox, "grow", json!({})).await.unwrap();
     let has_grown =
         |tools: &Arc<crate::tools::Catalogue>| tools.definitions().any(|tool| tool.name == "grown");

@@ -51,7 +51,7 @@ async fn an_embedded_tool_is_called_with_the_arguments_and_the_key() {
     assert_eq!(toolbox.call("own", call(&json!({ "a": 1 }))).await.unwrap(), "1 0198");
     let names: Vec<_> = toolbox.all_definitions().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["fetch", "own"]);
-    assert_eq!(toolbox.definitions(["own", "none", "subagent"]).len(), 1);
+    assert_eq!(toolbox.definitions(["own", "none", "subagent"], None).len(), 1);
 }
 
 #[tokio::test]

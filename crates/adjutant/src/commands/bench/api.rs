@@ -262,6 +262,7 @@ fn agent() -> AgentDefinition {
         name: AGENT.to_owned(),
         description: "Takes part in a measurement".to_owned(),
         on_worker_loss: OnWorkerLoss::default(),
+        tenants: None,
         config: AgentConfig {
             system_prompt: "You take part in a measurement.".to_owned(),
             model: "none".to_owned(),

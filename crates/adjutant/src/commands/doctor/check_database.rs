@@ -117,7 +117,19 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     } else {
         Finding::ok("clock", format!("differs from this machine's by {skew:+.3} s"))
     };
-    Ok(vec![workers, cap, clock, deletions(store.deletions_left().await?)])
+    let fleet = store.fleet().await?;
+    let unserved = fleet.pools.iter().filter(|pool| pool.queued > 0 && pool.workers == 0);
+    let unserved: Vec<&str> = unserved.map(|pool| pool.name.as_str()).collect();
+    let pools = if unserved.is_empty() {
+        Finding::ok("pools", "every pool with queued tasks has a worker")
+    } else {
+        Finding::warning(
+            "pools",
+            format!("no worker serves {}, where tasks are queued", unserved.join(", ")),
+            "start `adjutant work --pool NAME`, or cancel the tasks",
+        )
+    };
+    Ok(vec![workers, cap, pools, clock, deletions(store.deletions_left().await?)])
 }
 
 fn deletions(left: DeletionsLeft) -> Finding {

@@ -75,13 +75,18 @@ pub fn as_text(findings: &[Finding], style: OutputStyle) -> String {
                 .map(|advice| vec![String::new(), String::new(), format!("-> {advice}")]),
         );
     }
-    let wrong = findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count();
-    let summary = match wrong {
-        0 => "Everything is fine.".to_owned(),
-        1 => "1 check failed.".to_owned(),
-        wrong => format!("{wrong} checks failed."),
-    };
-    format!("{}\n\n{summary}", table(&columns, &rows, style))
+    format!("{}\n\n{}", table(&columns, &rows, style), summary(findings))
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    match (count(Verdict::Wrong), count(Verdict::Warning)) {
+        (0, 0) => "Everything is fine.".to_owned(),
+        (0, 1) => "No check failed, but there is 1 warning.".to_owned(),
+        (0, warnings) => format!("No check failed, but there are {warnings} warnings."),
+        (1, _) => "1 check failed.".to_owned(),
+        (wrong, _) => format!("{wrong} checks failed."),
+    }
 }
 
 #[cfg(test)]
@@ -107,5 +112,14 @@ mod tests {
                 "1 check failed.",
             ]
         );
+    }
+
+    #[test]
+    fn warnings_are_not_called_fine() {
+        let fine = Finding::ok("cap", "5 tasks at once");
+        let warning = || Finding::warning("models", "the config has no models", "add one");
+        assert_eq!(summary(&[fine]), "Everything is fine.");
+        assert_eq!(summary(&[warning()]), "No check failed, but there is 1 warning.");
+        assert_eq!(summary(&[warning(), warning()]), "No check failed, but there are 2 warnings.");
     }
 }

@@ -53,6 +53,7 @@ impl SessionProfile {
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant sessions show nightly\n"))]
 pub(super) struct Show {
+    /// The name of the session
     #[arg(value_name = "SESSION")]
     session: String,
 
@@ -68,6 +69,7 @@ pub(super) struct Show {
   adjutant sessions change nightly --clear permissions --model main
 "))]
 pub(super) struct Change {
+    /// The name of the session
     #[arg(value_name = "SESSION")]
     session: String,
 

@@ -37,6 +37,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.on_worker_loss" => Kind::OneOf(&["resume", "fail"]),
     "agents.*.may_delegate" => Kind::Boolean,
     "agents.*.skills" => Kind::TextList,
+    "agents.*.tenants" => Kind::TextList,
 };
 
 /// An agent that every session has.

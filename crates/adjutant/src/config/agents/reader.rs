@@ -61,6 +61,12 @@ impl AgentReader<'_> {
         known.skills_in(self.settings, table, self.findings)
     }
 
+    /// The tenants that have the agent; `None` is all of them.
+    fn tenants(&self) -> Option<Vec<String>> {
+        let node = self.settings.get("tenants")?;
+        Some(node.texts().map(|(_, tenant)| tenant.trim().to_owned()).collect())
+    }
+
     fn integer(&self, setting: &str) -> Option<i64> {
         self.settings.get(setting).and_then(Node::as_integer)
     }
@@ -109,7 +115,7 @@ impl AgentReader<'_> {
         let limits =
             DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None, may_delegate: true };
         match draft.check(&limits) {
-            Ok(definition) => Some(definition),
+            Ok(definition) => Some(AgentDefinition { tenants: self.tenants(), ..definition }),
             Err(refusal) => {
                 self.findings.error(&source, self.table, refusal.message);
                 None

@@ -27,6 +27,9 @@ fn values_at_a_limit_are_accepted_and_values_above_it_refused() {
         (Spawn, "priority", json!(100), json!(101), InvalidArgument),
         (Spawn, "priority", json!(-100), json!(-101), InvalidArgument),
         (Spawn, "priority", json!(0), json!(70_000), InvalidArgument),
+        (Spawn, "pool", json!("x".repeat(64)), json!("x".repeat(65)), InvalidArgument),
+        (Spawn, "pool", json!("GPU-large_2.b"), json!("a b"), InvalidArgument),
+        (Continue, "pool", json!("gpu"), json!(""), InvalidArgument),
         (Spawn, "delay_s", json!(0), json!(-0.5), InvalidArgument),
         (Spawn, "delay_s", json!(31_622_400), json!(31_622_400.5), InvalidArgument),
         (Spawn, "timeout_s", json!(0.001), json!(0), InvalidArgument),
@@ -98,7 +101,7 @@ fn a_spawn_has_every_given_field() {
         "action": "spawn", "agent": "a", "task": "Do it.", "depends_on": ["t_02", "t_100"], "queue": true, "priority": -3,
         "delay_s": 1.5, "timeout_s": 60, "max_input_tokens": 1, "max_output_tokens": 2, "max_cost_usd": 0.25,
         "summary_prompt": "In short?", "label": "First", "metadata": {"ticket": [1, null]}, "idempotency_key": "k",
-        "webhook": {"url": "https://example.com/ended", "events": ["task.failed"]},
+        "webhook": {"url": "https://example.com/ended", "events": ["task.failed"]}, "pool": "gpu",
     }));
     let options = TaskOptions {
         queue: true,
@@ -117,6 +120,7 @@ fn a_spawn_has_every_given_field() {
             url: "https://example.com/ended".to_owned(),
             events: vec![WebhookEvent::Failed],
         }),
+        pool: Some("gpu".to_owned()),
     };
     let spawn = SpawnCall {
         agent: "a".to_owned(),

@@ -51,7 +51,8 @@ fn file_tool(config: &ToolsConfig, definition: ToolDefinition, run: Run) -> NewT
     let Some(config) = &config.files else { return Ok(None) };
     let root = Root::new(&config.root, config.max_bytes)
         .map_err(|why| ToolConfigError::new("files.root", why))?;
-    Ok(Some(Arc::new(FileTool { definition, root: Arc::new(root), run })))
+    let tenants = config.tenants.clone();
+    Ok(Some(Arc::new(FileTool { definition, root: Arc::new(root), run, tenants })))
 }
 
 type Run = fn(&Root, &Value) -> Result<String, String>;
@@ -60,11 +61,16 @@ struct FileTool {
     definition: ToolDefinition,
     root: Arc<Root>,
     run: Run,
+    tenants: Option<Vec<String>>,
 }
 
 impl Tool for FileTool {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
+    }
+
+    fn tenants(&self) -> Option<&[String]> {
+        self.tenants.as_deref()
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {

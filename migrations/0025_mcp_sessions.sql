@@ -1,8 +1,8 @@
 -- The end of sessions that MCP connections opened for themselves.
 
 -- Ends sessions that MCP connections opened for themselves ("mcp-" and a UUID): one that is empty
--- after a day is deleted, and one in which nothing has happened for 30 days is archived. Examines up
--- to 1000 sessions after this id, and returns the last of them; null if there are no more.
+-- after a day is deleted, and one in which nothing has happened for 30 days is archived. Examines
+-- up to 1000 sessions after this id, and returns the last of them; null if there are no more.
 create function end_mcp_sessions_1(p_after bigint) returns bigint language plpgsql as $$
 declare
     examined bigint[];
