@@ -135,6 +135,7 @@ begin
     delete from awaited where task = any(p_tasks);
     delete from notification where session = p_session and task = any(p_tasks);
     delete from webhook_delivery where task = any(p_tasks);
+    delete from model_waiter where task = any(p_tasks);
     delete from task where id = any(p_tasks);
 end $$;
 select plan_by_index('delete_tasks_1');

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::store::shared_context::{list_keys, write};
 use crate::store::snapshots::overlay_rows;
-use crate::support::fleet::{CLERK, Done, Fleet, to};
+use crate::support::fleet::{CLERK, Done, Fleet, pool_of, to};
 
 /// Fault points around each step that uses the overlay: the claim, a tool call before and after its
 /// result is stored, and the end.
@@ -36,11 +36,11 @@ async fn an_overlay_is_written_once_whenever_its_worker_is_killed_and_ends_with_
     let fleet = Fleet::new(script()).await;
     let (mut doomed, mut tasks) = (Vec::new(), Vec::new());
     for fault in FAULTS {
-        doomed.push(fleet.doomed(fault, fault));
+        doomed.push(fleet.doomed(&pool_of(fault), fault));
         let session = fleet.session("openai").await;
         write(&fleet.world, session, "plan", "before").await.unwrap();
         let task = NewTask {
-            pool: fault.to_owned(),
+            pool: pool_of(fault),
             context: TaskContext::Snapshot,
             ..to(CLERK, &format!("Note it ({fault}).")).task
         };

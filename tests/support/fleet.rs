@@ -253,3 +253,8 @@ max_turns = 25
 [tools.files]
 root = "./data"
 "#;
+
+/// The name of a pool for the worker that dies at this fault point.
+pub fn pool_of(fault: &str) -> String {
+    fault.replace(':', ".")
+}

@@ -5,7 +5,7 @@ use adjutant_script::{Answer, Script, When, text, tool_call};
 use adjutant_store::{NewDelegation, NewTask};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{CLERK, Done, Fleet, to};
+use crate::support::fleet::{CLERK, Done, Fleet, pool_of, to};
 use crate::support::worker_process::WorkerProcess;
 
 /// The fault point at which a worker dies, and the repeated work.
@@ -81,11 +81,11 @@ async fn dies_anywhere(wire: &str) {
     let mut doomed: Vec<WorkerProcess> = Vec::new();
     for death in &DEATHS {
         // A pool for each worker, so that it dies in its own task.
-        doomed.push(fleet.doomed(death.fault, death.fault));
+        doomed.push(fleet.doomed(&pool_of(death.fault), death.fault));
         let session = fleet.session(wire).await;
         let assignment = format!("Pay it once ({}).", death.fault);
         let new = NewDelegation {
-            task: NewTask { pool: death.fault.to_owned(), ..to(CLERK, &assignment).task },
+            task: NewTask { pool: pool_of(death.fault), ..to(CLERK, &assignment).task },
             ..NewDelegation::default()
         };
         tasks.push((session, fleet.delegate(session, new).await));

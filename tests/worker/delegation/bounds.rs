@@ -148,7 +148,7 @@ async fn row_g_3_a_full_window_refuses_an_orchestrator_and_no_child() {
     let fleet = home(script, 2).await;
     // Its agents are published now. All heads are spawned before a worker starts, because hands
     // would fill the window otherwise.
-    drop(WorkerProcess::start(fleet.work().args(["--pool", "nobody's"])));
+    drop(WorkerProcess::start(fleet.work().args(["--pool", "of-nobody"])));
     let session = fleet.session("openai").await;
     let mut heads = Vec::new();
     for head in 1..=5 {

@@ -5,7 +5,7 @@ use adjutant_script::{Script, When, text};
 use adjutant_store::{NewDelegation, NewTask};
 use serde_json::json;
 
-use crate::support::fleet::{Fleet, to};
+use crate::support::fleet::{Fleet, pool_of, to};
 use crate::support::worker_process::WorkerProcess;
 use crate::worker::delegation::agents::{HAND, HEAD, batch, collect, delegate, home, spawn, wait};
 
@@ -62,8 +62,8 @@ async fn a_parent_delegates_once_wherever_its_worker_dies() {
     let mut heads = Vec::new();
     let mut doomed: Vec<WorkerProcess> = Vec::new();
     for fault in DEATHS {
-        doomed.push(fleet.doomed(fault, fault));
-        heads.push((fault, in_pool(&fleet, fault, &format!("Lead ({fault}).")).await));
+        doomed.push(fleet.doomed(&pool_of(fault), fault));
+        heads.push((fault, in_pool(&fleet, &pool_of(fault), &format!("Lead ({fault}).")).await));
     }
     for worker in &mut doomed {
         worker.killed_itself().await;

@@ -104,7 +104,7 @@ async fn plant(wire: &str, cap: i32) -> (Fleet, TaskId) {
     let fleet = Fleet::with(script(), |_| agents()).await;
     fleet.world.store.set_cap(cap).await.unwrap();
     // Its agents are published now.
-    drop(WorkerProcess::start(fleet.work().args(["--pool", "nobody's"])));
+    drop(WorkerProcess::start(fleet.work().args(["--pool", "of-nobody"])));
     let session = fleet
         .world
         .session_with(|session| {
