@@ -32,11 +32,19 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "shrink_without_reserve",
         caught_by: &["store::cap::a_grown_cap_is_used_at_once_and_a_shrunk_one_only_falls"],
-        edits: &[(
-            "claim_1",
-            "slots[closing + 1:closing + cardinality(tasks)]",
-            "slots[1:cardinality(tasks)]",
-        )],
+        // Without the first edit this needs a change of the cap between choice and locks.
+        edits: &[
+            (
+                "choose_1",
+                "want := least(p_want, cardinality(p_kept) + free - closing);",
+                "want := least(p_want, cardinality(p_kept) + free);",
+            ),
+            (
+                "claim_1",
+                "slots[closing + 1:closing + cardinality(tasks)]",
+                "slots[1:cardinality(tasks)]",
+            ),
+        ],
     },
     Mutant {
         name: "shrink_without_headroom",
@@ -75,7 +83,10 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "closed_slots_claimed",
         caught_by: &["store::cap::a_grown_cap_is_used_at_once_and_a_shrunk_one_only_falls"],
-        edits: &[("claim_1", "slot.task is null and open", "slot.task is null")],
+        edits: &[
+            ("choose_1", "(where x.task is null and x.open),", "(where x.task is null),"),
+            ("claim_1", "slot.task is null and open", "slot.task is null"),
+        ],
     },
     Mutant {
         name: "window_counted_in_two_statements",
