@@ -349,6 +349,12 @@ async fn settings_of_a_tenant_out_of_range_are_refused() {
         let message = assert_refused(refused, ErrorCode::InvalidArgument);
         assert!(message.starts_with(&format!("{field}: ")), "{message}");
     }
+    let change = TenantChange { weight: Some(2), cap: None };
+    for name in ["", "a\x1b[2J", "a\0", &"a".repeat(256)] {
+        let refused = world.store.set_tenant(name, change).await;
+        let message = assert_refused(refused, ErrorCode::InvalidArgument);
+        assert!(message.starts_with("tenant: "), "{message}");
+    }
     weigh(&world, "a", 7).await;
     limit(&world, "a", Some(2)).await;
     weigh(&world, "b", 3).await;

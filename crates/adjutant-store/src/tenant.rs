@@ -5,7 +5,6 @@ use utoipa::ToSchema;
 
 use crate::batch::check_name;
 use crate::cap::MAX_CAP;
-use crate::text::refuse_nul_in;
 use crate::{NotifyTarget, Result, Store};
 
 /// A larger weight is assumed to be a typing error.
@@ -86,7 +85,10 @@ impl Store {
     /// so this works before it has keys or sessions.
     pub async fn set_tenant(&self, name: &str, change: TenantChange) -> Result<()> {
         check_name("tenant", name)?;
-        refuse_nul_in("tenant", name)?;
+        // It is printed on operators' terminals.
+        if name.contains(char::is_control) {
+            return Err(Refusal::invalid("tenant", "must have no control characters").into());
+        }
         if let Some(weight) = change.weight.filter(|weight| !(1..=MAX_WEIGHT).contains(weight)) {
             let range = format_args!("must be 1 to {MAX_WEIGHT}, not {weight}");
             return Err(Refusal::invalid("weight", range).into());
