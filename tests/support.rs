@@ -2,6 +2,7 @@
 
 pub mod blocking_orchestrator;
 pub mod canned_server;
+pub mod database;
 pub mod event_server;
 pub mod fleet;
 pub mod http_client;

@@ -7,10 +7,11 @@ use adjutant_store::{Listener, NewTask, Notice, NotifyTarget, Store};
 use serde_json::json;
 
 use crate::faults::verdict::Sampler;
+use crate::support::database::server;
 use crate::support::load::simulation;
 use crate::support::proxy::{Line, Proxy};
 use crate::support::worker_process::{WorkerProcess, simulate};
-use crate::support::world::{World, queued as plain, server, until};
+use crate::support::world::{World, queued as plain, until};
 
 const LISTENING: &str = "LISTEN connection works";
 

@@ -11,7 +11,7 @@ use std::{env, fs, thread};
 use futures::{StreamExt, stream};
 
 use super::{Mutant, all, named};
-use crate::support::world;
+use crate::support::database;
 
 /// A broken guard may make a test hang, which counts as a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ async fn run(test: &str, mutant: Option<&Mutant>) -> Result<(), String> {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--exact", test])
-        .env("ADJUTANT_TEST_SERVER", world::server())
+        .env("ADJUTANT_TEST_SERVER", database::server())
         .env_remove("ADJUTANT_TEST_MUTANT")
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
@@ -185,7 +185,7 @@ async fn every_mutant_is_caught() {
         if names.is_empty() { all().collect() } else { names.into_iter().map(named).collect() };
     let cores = thread::available_parallelism().map_or(2, NonZero::get);
     // Starts the server, if it is not there, before tests ask for it.
-    world::server();
+    database::server();
     if !is_all {
         check_named_tests(&mutants, 2 * cores).await;
     }

@@ -1,10 +1,6 @@
 //! The database of one test, copied from a template, with a store on it and shortcuts for set-up.
 
 use std::future::Future;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use adjutant_agent::{
@@ -16,10 +12,10 @@ use adjutant_store::{
 };
 use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
-use crate::mutants::{self, Mutant};
+use super::database::{self, execute};
 
 /// How long a test waits for a condition before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,12 +34,7 @@ impl World {
     }
 
     pub async fn with_connections(connections: u32) -> Self {
-        let name = format!("test_{}", Uuid::now_v7().simple());
-        let template = template().await;
-        let mut server = PgConnection::connect(server()).await.unwrap();
-        execute(&mut server, &format!("create database {name} template {template}")).await;
-        server.close().await.unwrap();
-        Self::over(database(&name), connections).await
+        Self::over(database::migrated().await, connections).await
     }
 
     /// A world on another server than the one that all tests share.
@@ -63,10 +54,7 @@ impl World {
 
     /// The URL of a new, empty database.
     pub async fn empty_database() -> String {
-        let name = format!("test_{}", Uuid::now_v7().simple());
-        let mut server = PgConnection::connect(server()).await.unwrap();
-        execute(&mut server, &format!("create database {name}")).await;
-        database(&name)
+        database::empty().await
     }
 
     pub fn url(&self) -> &str {
@@ -347,89 +335,4 @@ pub async fn race<F: Future<Output: Send + 'static> + Send + 'static>(
         outputs.push(racer.await.unwrap());
     }
     outputs
-}
-
-async fn execute(connection: &mut PgConnection, statement: &str) {
-    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(connection).await.unwrap();
-}
-
-/// The URL of the run's server, at its maintenance database. `make test` starts one for all tests;
-/// a test that is run by itself starts its own.
-pub fn server() -> &'static str {
-    static SERVER: OnceLock<(String, Option<Child>)> = OnceLock::new();
-    let (url, _) = SERVER.get_or_init(|| match std::env::var("ADJUTANT_TEST_SERVER") {
-        Ok(url) => (url, None),
-        Err(_) => {
-            // When this process ends, the standard input of `cat` closes, and the server stops with
-            // it.
-            let mut server = Command::new(env!("CARGO_BIN_EXE_adjutant"))
-                .args(["postgres", "--throwaway", "--", "sh", "-c", "echo $DATABASE_URL; exec cat"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut url = String::new();
-            BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).unwrap();
-            (url.trim().to_owned(), Some(server))
-        }
-    });
-    url
-}
-
-/// The URL of another database on the same server.
-fn database(name: &str) -> String {
-    let (before, query) =
-        server().split_once('?').map_or((server(), ""), |(before, query)| (before, query));
-    let host = before.rsplit_once('/').unwrap().0;
-    if query.is_empty() { format!("{host}/{name}") } else { format!("{host}/{name}?{query}") }
-}
-
-/// A digest of the migrations and the mutant: a server that runs on after a change of them needs a
-/// new template.
-fn schema(mutant: Option<&Mutant>) -> u64 {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations");
-    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        files.filter(|file| file.extension().is_some_and(|ext| ext == "sql")).collect();
-    files.sort();
-    let mut digest = DefaultHasher::new();
-    for file in files {
-        std::fs::read(file).unwrap().hash(&mut digest);
-    }
-    mutant.hash(&mut digest);
-    digest.finish()
-}
-
-/// The migrated database that the tests' databases are copied from. The first test creates it, with
-/// the guard broken that `make mutants` has chosen.
-async fn template() -> String {
-    let mutant = mutants::chosen();
-    let name = format!("template_{:016x}", schema(mutant));
-    let mut connection = PgConnection::connect(server()).await.unwrap();
-    execute(&mut connection, "select pg_advisory_lock(4242)").await;
-    let there: bool =
-        sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
-            .bind(&name)
-            .fetch_one(&mut connection)
-            .await
-            .unwrap();
-    if !there {
-        // It is renamed when it is complete, so that a killed run leaves no incomplete template.
-        execute(&mut connection, &format!("drop database if exists {name}_new with (force)")).await;
-        execute(&mut connection, &format!("create database {name}_new")).await;
-        Store::migrate(&database(&format!("{name}_new"))).await.unwrap();
-        if let Some(mutant) = mutant {
-            let mut inside =
-                PgConnection::connect(&database(&format!("{name}_new"))).await.unwrap();
-            mutant.apply(&mut inside).await;
-            inside.close().await.unwrap();
-        }
-        until("the template is free", async || {
-            let rename = format!("alter database {name}_new rename to {name}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(rename)).execute(&mut connection).await.is_ok()
-        })
-        .await;
-    }
-    connection.close().await.unwrap();
-    name
 }

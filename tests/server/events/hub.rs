@@ -9,9 +9,10 @@ use adjutant_server::Hub;
 use adjutant_store::Store;
 use serde_json::json;
 
+use crate::support::database::server;
 use crate::support::load::simulation;
 use crate::support::worker_process::WorkerProcess;
-use crate::support::world::{World, server};
+use crate::support::world::World;
 
 async fn woken(watch: &mut adjutant_server::Watch) {
     tokio::time::timeout(Duration::from_secs(10), watch.changed()).await.expect("the watch wakes");

@@ -10,7 +10,8 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::store::driver::actor::Ledger;
-use crate::support::world::{World, server, until};
+use crate::support::database::server;
+use crate::support::world::{World, until};
 
 /// Looks at the slots again and again. Between two looks with the same cap, use stays within it, or
 /// falls. Now and then it looks at every invariant. Answers how many pairs of looks could be
