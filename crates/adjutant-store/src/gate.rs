@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use sqlx::PgConnection;
+
 use crate::batch::check_name;
 use crate::text::refuse_nul_in;
 use crate::{Result, Store};
@@ -142,23 +144,20 @@ impl Store {
         }
         Ok(true)
     }
+}
 
-    /// The gates that are closed now, by model. There are no more than models.
-    pub async fn closed_gates(&self) -> Result<Vec<ClosedGate>> {
-        self.call(async |connection| {
-            sqlx::query_as!(
-                ClosedGate,
-                r#"select model, reason::text as "reason!",
-                       greatest(0, extract(epoch from closed_until - now()))::double precision as "closed_s!"
-                   from model_gate
-                   where closed_until > now() or reason = 'circuit'
-                   order by model"#
-            )
-            .fetch_all(connection)
-            .await
-        })
-        .await
-    }
+/// The gates that are closed now, by model. There are no more than models.
+pub(crate) async fn closed(connection: &mut PgConnection) -> sqlx::Result<Vec<ClosedGate>> {
+    sqlx::query_as!(
+        ClosedGate,
+        r#"select model, reason::text as "reason!",
+               greatest(0, extract(epoch from closed_until - now()))::double precision as "closed_s!"
+           from model_gate
+           where closed_until > now() or reason = 'circuit'
+           order by model"#
+    )
+    .fetch_all(connection)
+    .await
 }
 
 pub(crate) fn status_to_sql(status: Option<u16>) -> Option<i16> {
