@@ -3,8 +3,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Retrying, Spent, TaskId, TaskNumber, TaskState,
-    timestamp,
+    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Retrying, Spent, TaskId, TaskNumber,
+    TaskState, timestamp,
 };
 
 /// A task as every reader sees it: status, waits, parents, the history and the dashboard.

@@ -156,9 +156,10 @@ impl FailingCall {
             let is_new = task.close_gate(model.name(), time, cause).await?;
             log_closed(model, &cause, time, is_new);
         }
-        let is_last = self.stored.as_ref().is_some_and(|stored| {
-            stored.retries.tries() >= stored.retries.max_tries()
-        });
+        let is_last = self
+            .stored
+            .as_ref()
+            .is_some_and(|stored| stored.retries.tries() >= stored.retries.max_tries());
         if is_last {
             return Ok(failed(call, model, error.details()));
         }
@@ -219,10 +220,9 @@ impl FailingCall {
     /// not call at once again, so that it sees if the gate closes again and saves a try.
     pub(super) fn spread(&self, opens_in: Duration) -> Duration {
         let tries = self.stored.as_ref().map_or(0, |stored| stored.retries.tries());
-        (1..tries.min(8)).fold(spread(opens_in), |wait, _| {
-            opens_in + (wait - opens_in) * 2
-        })
-        .min(opens_in + WIDEST_SPREAD)
+        (1..tries.min(8))
+            .fold(spread(opens_in), |wait, _| opens_in + (wait - opens_in) * 2)
+            .min(opens_in + WIDEST_SPREAD)
     }
 
     async fn record(
@@ -381,9 +381,7 @@ fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
                 "model call for task {id} failed, giving up: {says}"
             );
         }
-        Retry::After(_) | Retry::CloseGate(_) | Retry::CloseCircuit
-            if model.trouble().began() =>
-        {
+        Retry::After(_) | Retry::CloseGate(_) | Retry::CloseCircuit if model.trouble().began() => {
             tracing::warn!(
                 task.id = %id,
                 model.name = name,

@@ -230,10 +230,7 @@ fn with_status(status: StatusCode, error: &ServerError) -> CallError {
 
 fn status_of(kind: &str) -> Option<u16> {
     Some(match kind {
-        "rate_limit_error"
-        | "rate_limit_exceeded"
-        | "tokens"
-        | "requests" => 429,
+        "rate_limit_error" | "rate_limit_exceeded" | "tokens" | "requests" => 429,
         "overloaded_error" => 529,
         "api_error" | "server_error" => 500,
         "timeout_error" => 504,

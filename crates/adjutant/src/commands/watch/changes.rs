@@ -120,7 +120,10 @@ mod tests {
         assert!(changes.since(&of(task(1, 2))).is_empty(), "the countdown is no change");
         let next = of(task(2, 5));
         let changed = changes.since(&next);
-        assert!(line(changed[0]).ends_with("running  model `main` at host: 503, try 2 of 8, next in 5 s"));
+        assert!(
+            line(changed[0])
+                .ends_with("running  model `main` at host: 503, try 2 of 8, next in 5 s")
+        );
     }
 
     #[test]
