@@ -82,8 +82,8 @@ async fn tries_count_over_releases_and_workers_one_of_which_is_killed() {
     let limit = status(429).retry_after(30.0).with_error("rate_limit_error", SAID);
     let fleet = Fleet::new(Script::new().on(When::any()).then(limit)).await;
     let tries = "select coalesce(max(tries), 0)::bigint from failed_call";
-    let task = fleet.give("openai", CLERK, "Try again.").await;
     let mut doomed = fleet.doomed("default", "before_end:kill:3");
+    let task = fleet.give("openai", CLERK, "Try again.").await;
     until("three tries have failed", async || {
         pass_time(&fleet).await;
         fleet.world.count(tries).await >= 3
