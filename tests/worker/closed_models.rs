@@ -180,6 +180,31 @@ async fn a_task_waits_for_a_refused_key_as_long_as_its_patience_and_then_says_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_request_is_refused_while_others_are_answered_fails_alone() {
+    let script = Script::new()
+        .on(When::assignment("forbidden"))
+        .answer(status(403).with_error("permission_error", SAID))
+        .on(When::any())
+        .then(text("Why not."));
+    let fleet = Fleet::new(script).await;
+    let _worker = fleet.worker();
+    let forbidden = fleet.give("openai", CLERK, "Do what is forbidden.").await;
+    until("it waits", async || {
+        fleet.world.count("select count(*) from task where not_before is not null").await == 1
+    })
+    .await;
+    let due = "update model_gate set closed_until = now()";
+    sqlx::query(due).execute(&fleet.world.sql).await.unwrap();
+    let allowed = fleet.give("openai", CLERK, "Do something else.").await;
+    fleet.done(allowed).await.assert_completed("Why not.");
+    let done = fleet.done(forbidden).await;
+    done.assert_model_failed(&fleet, "openai", "403 permission_error");
+    assert_eq!(done.requests.len(), 2);
+    assert_eq!(fleet.world.count("select count(*) from model_gate").await, 0, "it is open");
+    fleet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_key_and_an_empty_account_send_calls_to_the_fallback() {
     let script = Script::new()
         .on(When::model("refused-test"))
