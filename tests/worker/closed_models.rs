@@ -253,9 +253,8 @@ async fn a_call_that_is_tried_again_is_shown_with_its_model_host_error_and_next_
     let retrying = shown().await;
     let text = retrying["text"].as_str().unwrap();
     let tries = &retrying["tries"];
-    let begins =
-        format!("model `gone` at 127.0.0.1:9: connection refused, try {tries} of 8, next ");
-    assert!(text.starts_with(&begins), "{text}");
+    let start = format!("model `gone` at 127.0.0.1:9: connection refused, try {tries} of 8, next ");
+    assert!(text.starts_with(&start), "{text}");
     assert_eq!(retrying["error"], "connection refused");
 
     let client =
