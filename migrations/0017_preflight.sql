@@ -5,7 +5,7 @@ create table model_gate (
     model text primary key,
     closed_until timestamptz not null,
     since timestamptz not null default now(),
-    reason gate_reason not null,
+    reason gate_reason not null default 'rate_limit',
     status smallint,
     error text
 );

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::support::fleet::{CLERK, Fleet, model_config, to};
 use crate::support::tool_client::{ToolClient, Transport};
-use crate::support::worker_process::WorkerProcess;
 use crate::support::world::{until, until_within};
 
 /// A text of the provider, which nobody but it may repeat.
@@ -83,8 +82,8 @@ async fn tries_count_over_releases_and_workers_one_of_which_is_killed() {
     let limit = status(429).retry_after(30.0).with_error("rate_limit_error", SAID);
     let fleet = Fleet::new(Script::new().on(When::any()).then(limit)).await;
     let tries = "select coalesce(max(tries), 0)::bigint from failed_call";
-    let task = fleet.give("openai", CLERK, "Try again.").await;
     let mut doomed = fleet.doomed("default", "before_end:kill:3");
+    let task = fleet.give("openai", CLERK, "Try again.").await;
     until("three tries have failed", async || {
         pass_time(&fleet).await;
         fleet.world.count(tries).await >= 3
@@ -181,6 +180,31 @@ async fn a_task_waits_for_a_refused_key_as_long_as_its_patience_and_then_says_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_request_is_refused_while_others_are_answered_fails_alone() {
+    let script = Script::new()
+        .on(When::assignment("forbidden"))
+        .answer(status(403).with_error("permission_error", SAID))
+        .on(When::any())
+        .then(text("Why not."));
+    let fleet = Fleet::new(script).await;
+    let _worker = fleet.worker();
+    let forbidden = fleet.give("openai", CLERK, "Do what is forbidden.").await;
+    until("it waits", async || {
+        fleet.world.count("select count(*) from task where not_before is not null").await == 1
+    })
+    .await;
+    let due = "update model_gate set closed_until = now()";
+    sqlx::query(due).execute(&fleet.world.sql).await.unwrap();
+    let allowed = fleet.give("openai", CLERK, "Do something else.").await;
+    fleet.done(allowed).await.assert_completed("Why not.");
+    let done = fleet.done(forbidden).await;
+    done.assert_model_failed(&fleet, "openai", "403 permission_error");
+    assert_eq!(done.requests.len(), 2);
+    assert_eq!(fleet.world.count("select count(*) from model_gate").await, 0, "it is open");
+    fleet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_key_and_an_empty_account_send_calls_to_the_fallback() {
     let script = Script::new()
         .on(When::model("refused-test"))
@@ -229,9 +253,8 @@ async fn a_call_that_is_tried_again_is_shown_with_its_model_host_error_and_next_
     let retrying = shown().await;
     let text = retrying["text"].as_str().unwrap();
     let tries = &retrying["tries"];
-    let begins =
-        format!("model `gone` at 127.0.0.1:9: connection refused, try {tries} of 8, next ");
-    assert!(text.starts_with(&begins), "{text}");
+    let start = format!("model `gone` at 127.0.0.1:9: connection refused, try {tries} of 8, next ");
+    assert!(text.starts_with(&start), "{text}");
     assert_eq!(retrying["error"], "connection refused");
 
     let client =

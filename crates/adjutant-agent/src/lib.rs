@@ -4,7 +4,8 @@
 //! the step out, stores its result and calls [`next`] again, so that a restart after a crash is the
 //! same code path as the first start.
 //!
-//! - **a task**: `ids`, `outcome`, `task_view`, `retrying`, `ended_task`, `earlier_task`, `event`, `wait_mode`
+//! - **a task**: `ids`, `outcome`, `task_view`, `retrying`, `ended_task`, `earlier_task`, `event`,
+//!   `wait_mode`
 //! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
 //!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`
 //! - **the loop**: `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`,

@@ -78,7 +78,11 @@ pub(super) async fn call_model(
         if preflight.is_circuit && !is_probe {
             match failing.at_circuit(task, chain, &call).await? {
                 AtCircuit::Probes => is_probe = true,
-                AtCircuit::LooksAgain => continue,
+                AtCircuit::Waits(wait) => {
+                    drop(grant);
+                    task.pause(wait).await;
+                    continue;
+                }
                 AtCircuit::Leaves(result) => return Ok(result),
             }
         } else if !preflight.is_circuit && !preflight.closed_for.is_zero() {

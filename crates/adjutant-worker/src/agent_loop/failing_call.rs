@@ -53,8 +53,8 @@ struct Stored {
 pub(super) enum AtCircuit {
     /// It makes the one call.
     Probes,
-    /// It looks again: the circuit has opened, or a wait is over.
-    LooksAgain,
+    /// It looks again after this time; at once if the circuit has opened.
+    Waits(Duration),
     Leaves(CallResult),
 }
 
@@ -182,7 +182,7 @@ impl FailingCall {
             return Ok(AtCircuit::Probes);
         }
         if probe.closed_for.is_zero() {
-            return Ok(AtCircuit::LooksAgain);
+            return Ok(AtCircuit::Waits(Duration::ZERO));
         }
         let closed_for = probe.closed_for;
         let error = probe.error.unwrap_or_default();
@@ -211,8 +211,7 @@ impl FailingCall {
         } else if wait > LONGEST_WAIT {
             AtCircuit::Leaves(CallResult::Ended(End::Released { delay: Some(spread(wait)) }))
         } else {
-            task.pause(spread(wait)).await;
-            AtCircuit::LooksAgain
+            AtCircuit::Waits(spread(wait))
         })
     }
 

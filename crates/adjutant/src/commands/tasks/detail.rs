@@ -75,13 +75,14 @@ mod tests {
     #[test]
     fn a_task_is_shown_without_its_empty_fields() {
         let task = json!({"id": "0198", "task_id": "t_01", "label": null, "metadata": {}, "turns_used": 2,
+        "retrying": {"text": "model `main` at host: 503, try 2 of 8, next now", "tries": 2},
         "assignment": "Count.\nThen say it.", "result": "42", "error": null, "deliveries": [
             {"id": "0199", "event": "task.completed", "state": "pending", "tries": 1, "last_status": 500,
              "last_error": "The receiver answered 500.", "next_try_at": "2026-07-01T00:00:00.000Z"},
         ]});
         assert_eq!(
             self::task(&task),
-            "id                 0198\ntask_id            t_01\nturns_used         2\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42\n\n\
+            "id                 0198\ntask_id            t_01\nturns_used         2\nretrying           model `main` at host: 503, try 2 of 8, next now\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42\n\n\
              deliveries\n  0199 task.completed: pending, tries 1, status 500, error The receiver answered 500., next 2026-07-01T00:00:00.000Z"
         );
     }
