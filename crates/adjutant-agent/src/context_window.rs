@@ -204,9 +204,12 @@ fn bytes_of(answer: &Answer) -> usize {
         Block::ToolUse(call) => {
             let arguments = match &call.arguments {
                 Arguments::Json(value) => value.to_string().len(),
-                Arguments::Malformed(text) => text.len(),
+                Arguments::Malformed(text) | Arguments::CutOff(text) => text.len(),
             };
-            call.name.len() + arguments
+            let extra = call.extra.as_ref().map_or(0, |extra| {
+                extra.fields.values().map(|value| value.to_string().len()).sum()
+            });
+            call.name.len() + arguments + extra
         }
         Block::Opaque { wire: _, value } => value.to_string().len(),
     };

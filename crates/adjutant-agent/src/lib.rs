@@ -61,7 +61,7 @@ mod word_enum;
 
 pub use action_forms::ActionForm;
 pub use agent_config::{AgentConfig, DEFAULT_MAX_TURNS};
-pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
+pub use answer::{Answer, Arguments, Block, StopReason, ToolUse, WireFields};
 pub use budget::{Budget, BudgetLimit, BudgetScope, OverBudget};
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use context_window::ContextWindow;

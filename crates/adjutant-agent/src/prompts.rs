@@ -30,6 +30,9 @@ pub const EMPTY_TOOL_RESULT: &str = "(The tool gave no output.)";
 /// The result of a call that an earlier attempt may have made and that is not safe to repeat.
 pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the worker that ran it was lost before the result was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
 
+/// The result of a call whose answer reached its token limit before the arguments were complete.
+pub const CALL_CUT_OFF: &str = "This call was not made: your answer reached the limit of its length, so the arguments of the call were cut off. Make the call again with shorter arguments, or do the work in several smaller calls.";
+
 /// The result of a call of the last allowed turn.
 pub const NOT_MADE: &str = "This call was not made.";
 

@@ -101,7 +101,7 @@ fn openai_gets_the_conversation() {
                 {"role": "user", "content": "Look it up."},
                 {"role": "assistant", "content": "I look. \n", "tool_calls": [
                     {"id": "a", "type": "function", "function": function("fetch", "{\"q\":\"x\"}")},
-                    {"id": "b", "type": "function", "function": function("fetch", "{\"q\":")},
+                    {"id": "b", "type": "function", "function": function("fetch", "{\"malformed\":\"{\\\"q\\\":\"}")},
                 ]},
                 {"role": "tool", "tool_call_id": "a", "content": "found"},
                 {"role": "tool", "tool_call_id": "b", "content": "Error: not an object"},
