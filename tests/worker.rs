@@ -15,6 +15,7 @@ pub mod final_answers;
 pub mod grants;
 pub mod interruptions;
 pub mod logs;
+pub mod long_conversations;
 pub mod model_failures;
 pub mod model_limits;
 pub mod permissions;

@@ -98,7 +98,7 @@ async fn a_real_model_is_heard_word_by_word() {
     for wire in WIRES {
         let config = json!({
             "wire": wire.as_str(), "base_url": base_url(&program, wire), "max_tokens": 30,
-            "parameters": {"ignore_eos": true},
+            "extra_body": {"ignore_eos": true},
         });
         let config: ModelConfig = serde_json::from_value(config).unwrap();
         let model = Model::new("local", &config, http_client().unwrap()).unwrap();

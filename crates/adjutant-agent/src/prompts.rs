@@ -22,6 +22,9 @@ pub const CONTINUE: &str = "Your answer was cut off because it reached the limit
 /// Sent after an answer without text.
 pub const ASK_AGAIN: &str = "Your last answer had no text. Give your final answer to the task now, as plain text, from what you have found so far. Call no tools.";
 
+/// Asks for a summary of a conversation that nears the context window.
+pub const COMPACT: &str = "This conversation nears the limit of its length. Sum it up now, as plain text and without calling a tool: your summary replaces everything before it, and you go on from there. Keep everything that you need to finish the task: what was asked, what is done and with which results, what you found (names, numbers, paths, ids and quotations as they are), what failed, what was decided, and what is left to do.";
+
 /// Replaces an answer without text in the conversation.
 pub const EMPTY_ANSWER: &str = "(no text)";
 
@@ -72,6 +75,13 @@ pub fn too_deep(max_depth: i16, depth: Depth) -> String {
 pub(crate) fn left_out(chars: usize) -> String {
     format!(
         "[A result of {chars} characters stood here. It was left out to save room; if you need it again, call the tool again.]"
+    )
+}
+
+/// The first message of a conversation that was summed up.
+pub(crate) fn compacted(assignment: &str, summary: &str) -> String {
+    format!(
+        "{assignment}\n\n[You have worked on this already. The conversation was too long, and this is your summary of it:]\n\n{summary}\n\n[Go on from here, and repeat nothing that is done.]"
     )
 }
 

@@ -33,6 +33,8 @@ const OUTAGE: Duration = Duration::from_secs(60);
 pub(super) enum CallResult {
     Answered(Turn),
     Ended(End),
+    /// The request does not fit into the model's context window; with the error.
+    TooLong(String),
     /// The model cannot be called now, and the chain has other models.
     Unavailable {
         /// None if all tries have failed.
@@ -104,6 +106,9 @@ pub(super) async fn call_model(
         };
         drop(grant);
         task.clear_draft();
+        if error.is_too_long() {
+            return Ok(CallResult::TooLong(error.to_string()));
+        }
         let retry = retries.after(&error, started.elapsed());
         log_failure(task, model, &error, &retry);
         match retry {
@@ -208,7 +213,13 @@ async fn send(
                 grant.report(remaining(headers));
             }
         };
-        let on_text = |text: &str| task.append_text(text);
+        // A summary for the model is no text of the agent.
+        let is_shown = call.kind != TurnKind::Compaction;
+        let on_text = |text: &str| {
+            if is_shown {
+                task.append_text(text);
+            }
+        };
         let reply = model.call_with_headers(call.request, call.tools, report, on_text).await;
         fault::point("answered");
         if let Ok(reply) = &reply {

@@ -31,11 +31,13 @@ pub enum CallError {
 pub struct Details {
     summary: String,
     server_message: Option<String>,
+    /// The request does not fit into the context window.
+    too_long: bool,
 }
 
 impl<T: Into<String>> From<T> for Details {
     fn from(summary: T) -> Self {
-        Self { summary: summary.into(), server_message: None }
+        Self { summary: summary.into(), ..Self::default() }
     }
 }
 
@@ -85,9 +87,14 @@ impl CallError {
         }
     }
 
+    /// Whether the request does not fit into the model's context window.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::Permanent { details } if details.too_long)
+    }
+
     /// What went wrong, without the message of the server: safe to log.
     pub fn summary(&self) -> &str {
-        let Details { summary, server_message } = self.details();
+        let Details { summary, server_message, too_long: _ } = self.details();
         if summary.is_empty() && server_message.is_some() {
             "the server sent an error message"
         } else {
@@ -139,7 +146,7 @@ pub(super) fn from_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) 
         }
         300..=399 => CallError::permanent(Details {
             summary: format!("{}: redirects are not followed; is base_url right?", details.summary),
-            server_message: details.server_message,
+            ..details
         }),
         _ => CallError::Permanent { details },
     }
@@ -185,10 +192,32 @@ fn status_of(kind: &str) -> Option<u16> {
     })
 }
 
+/// Types and codes of the error of a request that does not fit into the context window.
+const TOO_LONG_KINDS: &[&str] = &[
+    "context_length_exceeded",
+    "request_too_large",
+    "exceed_context_size_error",
+    "string_above_max_length",
+];
+
+/// Parts of the messages of that error, in small letters.
+const TOO_LONG_WORDS: &[&str] = &[
+    "prompt is too long",
+    "input is too long",
+    "context length",
+    "context window",
+    "context limit",
+    "context size",
+    "maximum prompt length",
+    "maximum number of tokens",
+];
+
 /// The error object of a server, in any of the known forms.
 #[derive(Debug, Default)]
 struct ServerError {
     kind: Option<String>,
+    /// A second word for the type.
+    code_word: Option<String>,
     message: Option<String>,
     code: Option<u16>,
 }
@@ -204,6 +233,7 @@ impl ServerError {
                 .filter(|kind| kind != "error")
                 .or_else(|| named("code"))
                 .filter(|kind| is_word(kind)),
+            code_word: named("code"),
             message: text_of(error).or_else(|| named("message")).or_else(|| named("detail")),
             code: error
                 .get("code")
@@ -217,6 +247,7 @@ impl ServerError {
         Details {
             summary: format!("{} {kind}", status.as_u16()),
             server_message: self.message.clone(),
+            too_long: self.is_too_long(),
         }
     }
 
@@ -226,7 +257,15 @@ impl ServerError {
             (None, Some(code)) => format!("error {code}"),
             (None, None) => "an error without a type".to_owned(),
         };
-        Details { summary, server_message: self.message.clone() }
+        Details { summary, server_message: self.message.clone(), too_long: self.is_too_long() }
+    }
+
+    /// By the type, or by the words that the servers of each wire use.
+    fn is_too_long(&self) -> bool {
+        let is_named = |kind: &String| TOO_LONG_KINDS.contains(&kind.as_str());
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        self.kind.iter().chain(&self.code_word).any(is_named)
+            || TOO_LONG_WORDS.iter().any(|words| message.contains(words))
     }
 }
 

@@ -107,6 +107,7 @@ fn request_with(text: &str) -> Request<'_> {
         system: "You are terse.".to_owned(),
         messages: vec![Message::User(text.into())],
         with_tools: true,
+        extra_body: None,
     }
 }
 

@@ -45,6 +45,12 @@ pub(super) trait WireFormat: Sync {
     /// The headers of every request, with the API key if there is one.
     fn headers(&self, key: Option<&Secret>) -> Result<HeaderMap, InvalidHeaderValue>;
 
+    /// The limit of an answer in tokens for models without one. Only for a wire that requires it:
+    /// reasoning counts into it, so a small limit ends answers before they begin.
+    fn default_max_tokens(&self) -> Option<u32> {
+        None
+    }
+
     /// The parameter that limits the length of an answer, for a server on this host.
     fn token_limit(&self, configured: Option<TokenLimit>, host: &str) -> TokenLimit;
 

@@ -17,7 +17,7 @@ pub(super) fn body(
     tools: &[ToolDefinition],
 ) -> Value {
     let offer = ToolOffer::of(request, tools);
-    let mut body = parameters.body(&offer);
+    let mut body = parameters.body(request, &offer);
     if has_text(&request.system) {
         let mut system = text(&request.system);
         set_cache_breakpoint(&mut system);

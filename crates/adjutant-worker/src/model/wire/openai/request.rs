@@ -14,7 +14,7 @@ pub(super) fn body(
 ) -> Value {
     // This wire accepts tool calls in the conversation without definitions of their tools.
     let offer = if tools.is_empty() { ToolOffer::None } else { ToolOffer::of(request, tools) };
-    let mut body = parameters.body(&offer);
+    let mut body = parameters.body(request, &offer);
     if body.get("stream") == Some(&Value::Bool(true)) {
         body.entry("stream_options").or_insert(json!({"include_usage": true}));
     } else {
