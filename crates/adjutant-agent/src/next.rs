@@ -47,7 +47,7 @@ pub fn next<'a>(
         return Next::Finish(completed(&answers));
     }
     match LoopState::after(&answers) {
-        LoopState::Refused => failed(FailureKind::Model, prompts::REFUSED),
+        LoopState::Refused => failed(FailureKind::Model, &prompts::model_error(prompts::REFUSED)),
         LoopState::WantsTools | LoopState::CutOff if turns_used(turns) >= max_turns(agent) => {
             failed(FailureKind::MaxTurns, prompts::MAX_TURNS)
         }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::parameters::Parameters;
 use super::price::Rates;
 use super::secret::KeySource;
-use super::{Model, Prices, Secret, Wire};
+use super::{Model, Prices, Secret, Trouble, Wire};
 
 /// Fields of the body that Adjutant sets itself. A model may set `stream` and `tool_choice`, which
 /// an agent may not: some servers need them.
@@ -137,6 +137,7 @@ impl Model {
                 client,
                 tenants: config.tenants.clone(),
                 missing_usage_logged: AtomicBool::new(false),
+                trouble: Trouble::default(),
                 url,
             })
         };
