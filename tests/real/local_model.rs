@@ -106,6 +106,7 @@ async fn a_real_model_is_heard_word_by_word() {
             system: "You are helpful.".to_owned(),
             messages: vec![Message::User("Tell me a story.".into())],
             with_tools: false,
+            extra_body: None,
         };
         let mut heard: Vec<(Instant, String)> = Vec::new();
         let reply =

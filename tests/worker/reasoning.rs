@@ -4,7 +4,7 @@
 use adjutant_script::{Script, When, raw_tool_call, text, tool_call};
 use serde_json::json;
 
-use crate::support::fleet::{CLERK, Fleet};
+use crate::support::fleet::{CLERK, Fleet, WIRES, model_config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reasoning_and_signatures_go_back_on_both_wires() {
@@ -58,6 +58,31 @@ async fn a_call_that_was_cut_off_at_the_token_limit_is_not_made_and_the_model_is
             assert!(body.contains(&told["error: ".len()..]), "{body}");
             assert_eq!(fleet.tools.calls_by(done.task, "pay").len(), 0, "{}", done.assignment);
         }
+    }
+    fleet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fields_of_an_agent_replace_those_of_its_model_in_every_request() {
+    let fleet = Fleet::with(Script::new().on(When::any()).then(text("So.")), |model| {
+        let more = "extra_body = { reasoning_effort = \"low\", seed = 7 }";
+        let models = WIRES.map(|wire| model_config(&format!("{wire}_low"), wire, model, more));
+        let agent = "[agents.thinker]\ndescription = \"Thinks\"\nsystem_prompt = \"You think.\"\n";
+        models.concat()
+            + agent
+            + "extra_body = { reasoning_effort = \"high\", temperature = 0.2 }\n"
+    })
+    .await;
+    let _worker = fleet.worker();
+    for wire in WIRES {
+        let model = format!("{wire}_low");
+        let done = fleet.give(&model, "thinker", &format!("Think ({wire}).")).await;
+        let done = fleet.done(done).await;
+        done.assert_completed("So.");
+        let body = done.requests[0].body.clone().unwrap();
+        let fields = ["reasoning_effort", "seed", "temperature"].map(|name| body[name].clone());
+        assert_eq!(fields, [json!("high"), json!(7), json!(0.2)]);
+        assert_eq!(body["max_tokens"].as_u64(), (wire == "anthropic").then_some(32_000));
     }
     fleet.close().await;
 }

@@ -23,7 +23,7 @@ const RESERVED: &[&str] = &[
 
 /// The fields that an agent of a session may set: they say how the model answers, and reach nothing
 /// else.
-const OF_SESSIONS: &[&str] = &[
+pub const SESSION_BODY_FIELDS: &[&str] = &[
     "temperature",
     "top_p",
     "top_k",
@@ -35,8 +35,8 @@ const OF_SESSIONS: &[&str] = &[
     "verbosity",
 ];
 
-/// The longest text of a field that an agent of a session sets.
-const MAX_WORD: usize = 64;
+/// The longest text of such a field, in characters.
+pub const MAX_BODY_WORD: usize = 64;
 
 /// Who defines an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,16 +66,21 @@ pub(crate) fn check_extra_body(
         if defined_by == DefinedBy::Operator {
             continue;
         }
-        if !OF_SESSIONS.contains(&name.as_str()) {
-            return refuse(format!("is not one of those allowed here: {}", OF_SESSIONS.join(", ")));
+        if !SESSION_BODY_FIELDS.contains(&name.as_str()) {
+            return refuse(format!(
+                "is not one of those allowed here: {}",
+                SESSION_BODY_FIELDS.join(", ")
+            ));
         }
         let is_short = match value {
             Value::Bool(_) | Value::Number(_) => true,
-            Value::String(word) => word.len() <= MAX_WORD,
+            Value::String(word) => word.chars().count() <= MAX_BODY_WORD,
             Value::Null | Value::Array(_) | Value::Object(_) => false,
         };
         if !is_short {
-            return refuse(format!("must be a number or a text of at most {MAX_WORD} bytes"));
+            return refuse(format!(
+                "must be a number or a text of at most {MAX_BODY_WORD} characters"
+            ));
         }
     }
     Ok(())

@@ -82,7 +82,7 @@ pub use earlier_task::EarlierTask;
 pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
-pub use extra_body::{DefinedBy, is_reserved_field};
+pub use extra_body::{DefinedBy, MAX_BODY_WORD, SESSION_BODY_FIELDS, is_reserved_field};
 pub use fields::{Fields, integer_in, text_in};
 pub use grants::{Grants, no_tool};
 pub use idempotency_key::{IDEMPOTENCY_KEY, MAX_IDEMPOTENCY_KEY_CHARS, check_idempotency_key};
