@@ -6,7 +6,7 @@ create table turn (
     task uuid not null,
     number integer not null check (number > 0),
     attempt integer not null check (attempt > 0),
-    kind text not null default 'turn' check (kind in ('turn', 'ask_again', 'summary')),
+    kind text not null default 'turn' check (kind in ('turn', 'ask_again', 'summary', 'compaction')),
     message jsonb not null,
     text text,
     model text,
@@ -30,7 +30,8 @@ comment on column turn.cache_read_tokens is
 comment on column turn.cache_write_tokens is
     'The part of input_tokens that was written to the provider''s cache.';
 comment on column turn.text is
-    'The text of the answer, if any: the partial result of a cancelled or failed task.';
+    'The text of the answer, if any: the partial result of a cancelled or failed task. Null for a '
+    'compaction, whose text is for the model only.';
 
 create table tool_result (
     task uuid not null,

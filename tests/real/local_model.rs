@@ -98,7 +98,7 @@ async fn a_real_model_is_heard_word_by_word() {
     for wire in WIRES {
         let config = json!({
             "wire": wire.as_str(), "base_url": base_url(&program, wire), "max_tokens": 30,
-            "parameters": {"ignore_eos": true},
+            "extra_body": {"ignore_eos": true},
         });
         let config: ModelConfig = serde_json::from_value(config).unwrap();
         let model = Model::new("local", &config, http_client().unwrap()).unwrap();
@@ -106,6 +106,7 @@ async fn a_real_model_is_heard_word_by_word() {
             system: "You are helpful.".to_owned(),
             messages: vec![Message::User("Tell me a story.".into())],
             with_tools: false,
+            extra_body: None,
         };
         let mut heard: Vec<(Instant, String)> = Vec::new();
         let reply =

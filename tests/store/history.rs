@@ -266,8 +266,10 @@ async fn another_tenants_task_is_unknown() {
 async fn turns_are_paged_with_their_calls_and_results() {
     let world = World::new().await;
     let (_, _, mut claim) = world.one_running().await;
-    let call =
-        |id: &str, arguments| ToolUse { id: id.to_owned(), name: "look".to_owned(), arguments };
+    let call = |id: &str, arguments| {
+        let (id, name) = (id.to_owned(), "look".to_owned());
+        ToolUse { id, name, arguments, extra: None }
+    };
     let mut calling = turn("Looking.");
     calling.answer.content.extend([
         Block::ToolUse(call("one", Arguments::Json(json!({"q": 1})))),

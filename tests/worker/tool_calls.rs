@@ -174,7 +174,7 @@ async fn near_the_context_limit_old_results_leave_the_requests_and_stay_stored()
         script = script.then(tool_call("long", json!({"word": word})));
     }
     let fleet = Fleet::with(script.then(text("Read.")), |server| {
-        let tight = "context_window = 5000\nmax_tokens = 500";
+        let tight = "context_window = 5000\nmax_tokens = 500\ncompaction = \"off\"";
         WIRES.map(|wire| model_config(&format!("{wire}_tight"), wire, server, tight)).concat()
     })
     .await;

@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::{Budget, Grants, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill};
+use crate::{
+    Budget, Compaction, Grants, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill,
+};
 
 /// The default number of turns of an agent.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
@@ -20,6 +22,12 @@ pub struct AgentConfig {
     /// Sent when the loop is done; the answer becomes the task's summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary_prompt: Option<String>,
+    /// Fields for the body of its model's requests.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra_body: Map<String, Value>,
+    /// None is as its model's config says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<Compaction>,
     /// The most running time in seconds, over all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
@@ -72,6 +80,8 @@ impl Default for AgentConfig {
             model: String::new(),
             max_turns: DEFAULT_MAX_TURNS,
             summary_prompt: None,
+            extra_body: Map::new(),
+            compaction: None,
             timeout_s: None,
             budget: Budget::default(),
             skills: Vec::new(),

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::word_enum::word_enum;
 
@@ -20,8 +20,8 @@ pub enum Block {
         text: String,
     },
     ToolUse(ToolUse),
-    /// Data that only its wire understands (thinking and its signature); sent back unchanged on
-    /// that wire.
+    /// Data that only its wire understands (thinking and its signature, fields of a message that
+    /// Adjutant does not know); sent back unchanged on that wire.
     Opaque {
         wire: String,
         value: Value,
@@ -36,6 +36,16 @@ pub struct ToolUse {
     pub name: String,
     #[serde(flatten)]
     pub arguments: Arguments,
+    /// Fields that Adjutant does not know, such as the signature of a thought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<WireFields>,
+}
+
+/// Fields that only their wire understands; sent back unchanged on that wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WireFields {
+    pub wire: String,
+    pub fields: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +55,10 @@ pub enum Arguments {
     /// The text of arguments that are not a JSON object.
     #[serde(rename = "malformed")]
     Malformed(String),
+    /// The text of arguments that may be incomplete, because the answer reached its token limit in
+    /// them. Such a call is never made.
+    #[serde(rename = "cut_off")]
+    CutOff(String),
 }
 
 word_enum! {

@@ -1,5 +1,5 @@
-//! Fits a conversation into its model's context window: when it gets too long, old tool results are
-//! left out of the request. The store keeps them.
+//! Fits a conversation into its model's context window, if it is not compacted: when it gets too
+//! long, old tool results are left out of the request. The store keeps them.
 //!
 //! What is left out is not stored. It is computed again for each request by replaying all earlier
 //! requests, so that it is the same on every worker. The conversation is shortened by much at once,
@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use crate::conversation::ConversationTurn;
+use crate::transcript::TranscriptTurn;
 use crate::{Answer, Arguments, Block, StoredTurn, prompts};
 
 /// The context window of a model, in tokens.
@@ -29,9 +29,14 @@ const MIN_RESULT: usize = 600;
 impl ContextWindow {
     /// The longest prompt: the window without the answer, and 5 % less because sizes are estimates.
     /// At least a quarter of the window, whatever `max_output_tokens` is.
-    fn limit(&self) -> i64 {
+    pub(crate) fn limit(&self) -> i64 {
         let spare = self.context_tokens / 20;
         (self.context_tokens - self.max_output_tokens - spare).max(self.context_tokens / 4)
+    }
+
+    /// A window with this limit.
+    fn of_limit(limit: i64) -> Self {
+        Self { context_tokens: limit.saturating_mul(20) / 19, max_output_tokens: 0 }
     }
 
     /// The length to which old results are left out: half the limit, so that this is rarely needed.
@@ -44,6 +49,25 @@ impl ContextWindow {
     fn cut_target(&self) -> i64 {
         self.limit() / 4 * 3
     }
+
+    /// The most that the results of one turn take of a conversation that is compacted: half, so
+    /// that the model sees them before it has to sum up.
+    fn most_of_one_turn(&self) -> i64 {
+        self.limit() / 2
+    }
+}
+
+/// How a conversation is fitted into the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fitting {
+    /// Not at all.
+    Whole,
+    /// Old results are left out when it gets too long.
+    LeaveOut(ContextWindow),
+    /// What was sent never changes: results that are too long are cut when they come.
+    Append(ContextWindow),
+    /// Results are left out until half is left, because the whole was refused as too long.
+    Halve,
 }
 
 /// How a tool result appears in a request.
@@ -57,29 +81,29 @@ enum Form {
 }
 
 /// The form of each tool result of a conversation, by turn and by call in the turn.
-pub(crate) struct FittedResults(Vec<Vec<Form>>);
+pub(crate) struct FittedResults {
+    forms: Vec<Vec<Form>>,
+    size: i64,
+}
 
 impl FittedResults {
     /// Replays all requests up to the next one. The length of a request is the length that the
     /// provider reported for the one before it, with its answer, plus an estimate of what was
     /// added; without the provider's figures all of it is estimated. `opening` is the length of the
     /// system prompt and the first message, in bytes.
-    pub fn new(
-        window: Option<ContextWindow>,
-        opening: usize,
-        conversation: &[ConversationTurn<'_>],
-    ) -> Self {
-        let calls = |turn: &ConversationTurn<'_>| turn.stored.turn.answer.tool_uses().count();
-        let mut fitted =
-            Self(conversation.iter().map(|turn| vec![Form::Whole; calls(turn)]).collect());
-        let Some(window) = window else { return fitted };
-        let mut size = tokens(opening) + 1;
+    pub fn new(fitting: Fitting, opening: usize, conversation: &[TranscriptTurn<'_>]) -> Self {
+        let calls = |turn: &TranscriptTurn<'_>| turn.stored.turn.answer.tool_uses().count();
+        let forms = conversation.iter().map(|turn| vec![Form::Whole; calls(turn)]).collect();
+        let mut fitted = Self { forms, size: tokens(opening) + 1 };
+        if fitting == Fitting::Whole {
+            return fitted;
+        }
         for (index, turn) in conversation.iter().enumerate() {
             let usage = &turn.stored.turn.usage;
-            size = if usage.input_tokens > 0 {
+            let answered = if usage.input_tokens > 0 && !turn.is_kept {
                 usage.input_tokens.saturating_add(usage.output_tokens)
             } else {
-                size.saturating_add(tokens(bytes_of(&turn.stored.turn.answer)))
+                fitted.size.saturating_add(tokens(bytes_of(&turn.stored.turn.answer)))
             };
             let results = turn
                 .stored
@@ -87,18 +111,32 @@ impl FittedResults {
                 .iter()
                 .map(|result| tokens(result.content.len()))
                 .sum::<i64>();
-            let message = turn.user_message.map_or(0, |text| tokens(text.len()));
-            size = size.saturating_add(results).saturating_add(message);
-            if size > window.limit() {
-                size = fitted.shrink(&conversation[..=index], size, &window);
+            let message = turn.user_message.as_ref().map_or(0, |text| tokens(text.len()));
+            fitted.size = answered.saturating_add(results).saturating_add(message);
+            match fitting {
+                Fitting::LeaveOut(window) if fitted.size > window.limit() => {
+                    fitted.shrink(&conversation[..=index], &window);
+                }
+                Fitting::Append(window) if results > window.most_of_one_turn() => {
+                    fitted.cut(index, turn.stored, results - window.most_of_one_turn());
+                }
+                Fitting::LeaveOut(_) | Fitting::Append(_) | Fitting::Whole | Fitting::Halve => {}
             }
+        }
+        if fitting == Fitting::Halve {
+            fitted.shrink(conversation, &ContextWindow::of_limit(fitted.size / 2));
         }
         fitted
     }
 
+    /// The length of the request in tokens; only the opening's if nothing is fitted.
+    pub fn size(&self) -> i64 {
+        self.size
+    }
+
     /// The text of the result of the `nth` call of a turn in the request.
     pub fn content<'a>(&self, turn: usize, nth: usize, whole: &'a str) -> Cow<'a, str> {
-        match self.0[turn][nth] {
+        match self.forms[turn][nth] {
             Form::Whole if whole.trim().is_empty() => Cow::Borrowed(prompts::EMPTY_TOOL_RESULT),
             Form::Whole => Cow::Borrowed(whole),
             Form::Cut(bytes) => {
@@ -110,58 +148,43 @@ impl FittedResults {
         }
     }
 
-    /// Shortens a conversation of `size` tokens, and returns its new length.
-    fn shrink(
-        &mut self,
-        conversation: &[ConversationTurn<'_>],
-        mut size: i64,
-        window: &ContextWindow,
-    ) -> i64 {
+    /// Shortens a conversation that is too long.
+    fn shrink(&mut self, conversation: &[TranscriptTurn<'_>], window: &ContextWindow) {
         let Some(latest) = conversation.iter().rposition(|turn| turn.stored.wants_tools()) else {
-            return size;
+            return;
         };
         for (index, turn) in conversation[..latest].iter().enumerate() {
             for (nth, bytes) in result_bytes(turn.stored).enumerate() {
-                if size <= window.target() {
-                    return size;
+                if self.size <= window.target() {
+                    return;
                 }
                 let shown = self.shown_bytes(index, nth, bytes);
                 if shown > MIN_RESULT {
-                    size -= tokens(shown) - tokens(prompts::left_out(bytes).len());
-                    self.0[index][nth] = Form::Note;
+                    self.size -= tokens(shown) - tokens(prompts::left_out(bytes).len());
+                    self.forms[index][nth] = Form::Note;
                 }
             }
         }
-        if size > window.limit() {
-            self.cut(latest, conversation[latest].stored, size, window)
-        } else {
-            size
+        if self.size > window.limit() {
+            self.cut(latest, conversation[latest].stored, self.size - window.cut_target());
         }
     }
 
     /// Cuts the longest of the latest results, which the model has not seen yet, to one common
-    /// length: the greatest that is short enough.
-    fn cut(
-        &mut self,
-        latest: usize,
-        stored: &StoredTurn,
-        size: i64,
-        window: &ContextWindow,
-    ) -> i64 {
+    /// length: the greatest that saves so many tokens.
+    fn cut(&mut self, latest: usize, stored: &StoredTurn, excess: i64) {
         let bytes: Vec<usize> = result_bytes(stored).collect();
         let shown: Vec<usize> =
             (0..).zip(&bytes).map(|(nth, bytes)| self.shown_bytes(latest, nth, *bytes)).collect();
-        let length = common_length(&shown, size - window.cut_target());
-        let mut size = size;
+        let length = common_length(&shown, excess);
         for (nth, shown) in shown.into_iter().enumerate().filter(|(_, shown)| *shown > length) {
-            size -= tokens(shown) - tokens(length);
-            self.0[latest][nth] = Form::Cut(length);
+            self.size -= tokens(shown) - tokens(length);
+            self.forms[latest][nth] = Form::Cut(length);
         }
-        size
     }
 
     fn shown_bytes(&self, turn: usize, nth: usize, bytes: usize) -> usize {
-        match self.0[turn][nth] {
+        match self.forms[turn][nth] {
             Form::Whole => bytes,
             Form::Cut(kept) => kept,
             Form::Note => 0,
@@ -204,9 +227,12 @@ fn bytes_of(answer: &Answer) -> usize {
         Block::ToolUse(call) => {
             let arguments = match &call.arguments {
                 Arguments::Json(value) => value.to_string().len(),
-                Arguments::Malformed(text) => text.len(),
+                Arguments::Malformed(text) | Arguments::CutOff(text) => text.len(),
             };
-            call.name.len() + arguments
+            let extra = call.extra.as_ref().map_or(0, |extra| {
+                extra.fields.values().map(|value| value.to_string().len()).sum()
+            });
+            call.name.len() + arguments + extra
         }
         Block::Opaque { wire: _, value } => value.to_string().len(),
     };

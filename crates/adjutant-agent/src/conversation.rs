@@ -1,10 +1,10 @@
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use crate::context_window::{ContextWindow, FittedResults};
+use crate::transcript::{Transcript, TranscriptTurn};
 use crate::{
-    AgentConfig, Answer, EarlierTask, MAX_TOOL_CALLS, Message, Request, StoredTurn, ToolOutput,
-    ToolUse, TurnKind, prompts,
+    AgentConfig, Answer, Compaction, EarlierTask, MAX_TOOL_CALLS, Message, Request, StoredTurn,
+    ToolOutput, ToolUse, TurnKind, prompts,
 };
 
 /// The start of a conversation with an agent's model: everything that the loop needs besides the
@@ -21,70 +21,48 @@ pub struct Conversation<'a> {
     /// Whether a tool call waits for children instead of running a tool. The agent's dialect
     /// decides.
     pub waits: fn(&AgentConfig, &ToolUse) -> bool,
-}
-
-/// A turn of a conversation, with the user message after it.
-pub(crate) struct ConversationTurn<'a> {
-    pub(crate) stored: &'a StoredTurn,
-    /// The user message that followed it, besides the results of its tools.
-    pub(crate) user_message: Option<&'a str>,
-    /// The result to show for its tool calls that have none.
-    missing_result: &'static str,
+    pub compaction: Compaction,
+    /// The error of the model for which the last request was too long.
+    pub too_long: Option<&'a str>,
 }
 
 /// Replaces an answer without text in a request: model APIs refuse messages without content, and
 /// some model templates refuse two messages of one role in a row.
 static EMPTY_ANSWER: LazyLock<Answer> = LazyLock::new(|| Answer::of_text(prompts::EMPTY_ANSWER));
 
-/// Represents the answers of a task that ended without any.
-static NO_TURN: LazyLock<StoredTurn> = LazyLock::new(StoredTurn::default);
-
 impl<'a> Conversation<'a> {
     /// The request of the next model call of this kind: the conversation so far and its user
     /// message.
     pub(crate) fn request(&self, turns: &'a [StoredTurn], kind: TurnKind) -> Request<'a> {
-        let (system, conversation) = (self.system(), self.turns(turns, kind));
-        let opening = self.earlier.first().map_or(self.assignment, |first| &first.assignment);
-        let fitted = FittedResults::new(self.window, system.len() + opening.len(), &conversation);
-        let mut messages = vec![Message::User(Cow::Borrowed(opening))];
-        for (index, turn) in conversation.iter().enumerate() {
+        let transcript = Transcript::of(self, turns, kind);
+        let opening = self.opening_bytes(&transcript);
+        let fitted = FittedResults::new(self.fitting(turns, kind), opening, &transcript.turns);
+        let shown = transcript.turns.len();
+        let mut messages = vec![Message::User(transcript.opening)];
+        for (index, turn) in transcript.turns.into_iter().enumerate() {
             messages.push(Message::Assistant(non_empty_answer(turn.stored)));
             if turn.stored.wants_tools() {
-                messages.push(Message::ToolResults(results(turn, index, &fitted)));
+                messages.push(Message::ToolResults(results(&turn, index, &fitted)));
+                // Some servers refuse a user message directly after tool results.
+                let follows = kind == TurnKind::Compaction && index + 1 == shown;
+                messages.extend(follows.then(|| Message::Assistant(&EMPTY_ANSWER)));
             }
-            messages.extend(turn.user_message.map(|text| Message::User(Cow::Borrowed(text))));
+            messages.extend(turn.user_message.map(Message::User));
         }
-        Request { system, messages, with_tools: kind == TurnKind::Turn }
+        // The tools stay in the request for a compaction: without them the provider's cache would
+        // not have its start.
+        let with_tools = matches!(kind, TurnKind::Turn | TurnKind::Compaction);
+        Request {
+            system: self.system(),
+            messages,
+            with_tools,
+            extra_body: Some(&self.agent.extra_body),
+        }
     }
 
-    /// All turns, those of earlier tasks first; the last turn of an earlier task is followed by the
-    /// next task's assignment.
-    fn turns(&self, turns: &'a [StoredTurn], kind: TurnKind) -> Vec<ConversationTurn<'a>> {
-        let following = self.earlier.iter().skip(1).map(|task| task.assignment.as_str());
-        let mut conversation = Vec::new();
-        for (task, next) in self.earlier.iter().zip(following.chain([self.assignment])) {
-            let missing_result =
-                if task.ran_out_of_turns() { prompts::NOT_MADE } else { prompts::UNFINISHED };
-            let turns = if task.turns.is_empty() {
-                std::slice::from_ref(&*NO_TURN)
-            } else {
-                &task.turns[..]
-            };
-            conversation.extend(turns.iter().enumerate().map(|(index, stored)| {
-                let is_last = index + 1 == turns.len();
-                let user_message = if is_last {
-                    Some(next)
-                } else {
-                    message_after(&task.agent, turns, index, TurnKind::Turn)
-                };
-                ConversationTurn { stored, user_message, missing_result }
-            }));
-        }
-        conversation.extend(turns.iter().enumerate().map(|(index, stored)| {
-            let user_message = message_after(self.agent, turns, index, kind);
-            ConversationTurn { stored, user_message, missing_result: prompts::NOT_MADE }
-        }));
-        conversation
+    /// The length of the system prompt and the first message.
+    pub(crate) fn opening_bytes(&self, transcript: &Transcript<'_>) -> usize {
+        self.system().len() + transcript.opening.len()
     }
 
     fn system(&self) -> String {
@@ -97,21 +75,6 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The user message after this turn; `kind` is the kind of the call that follows the last turn.
-fn message_after<'a>(
-    agent: &'a AgentConfig,
-    turns: &[StoredTurn],
-    index: usize,
-    kind: TurnKind,
-) -> Option<&'a str> {
-    match turns.get(index + 1).map_or(kind, |following| following.turn.kind) {
-        TurnKind::Turn if turns[index].wants_tools() => None,
-        TurnKind::Turn => Some(prompts::CONTINUE),
-        TurnKind::AskAgain => Some(prompts::ASK_AGAIN),
-        TurnKind::Summary => agent.summary_prompt(),
-    }
-}
-
 fn non_empty_answer(stored: &StoredTurn) -> &Answer {
     let answer = &stored.turn.answer;
     if stored.wants_tools() || answer.text().is_some() { answer } else { &EMPTY_ANSWER }
@@ -119,7 +82,7 @@ fn non_empty_answer(stored: &StoredTurn) -> &Answer {
 
 /// One output for each tool call of the turn, in the order of the calls.
 fn results<'a>(
-    turn: &ConversationTurn<'a>,
+    turn: &TranscriptTurn<'a>,
     index: usize,
     fitted: &FittedResults,
 ) -> Vec<ToolOutput<'a>> {

@@ -1,10 +1,12 @@
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use crate::extra_body::check_extra_body;
 use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::word_enum::word_enum;
 use crate::{
-    AgentConfig, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
-    check_agent_name,
+    AgentConfig, Budget, Compaction, DEFAULT_MAX_TURNS, DefinedBy, ErrorCode, InheritancePolicy,
+    Refusal, SUBAGENT, Skill, check_agent_name,
 };
 
 word_enum! {
@@ -51,6 +53,12 @@ pub struct AgentDraft {
     pub skills: Vec<Skill>,
     pub inheritance: Option<InheritancePolicy>,
     pub may_delegate: Option<bool>,
+    /// Fields for the body of its model's requests.
+    pub extra_body: Map<String, Value>,
+    /// The same of `extends`, which were checked when that was defined.
+    #[serde(skip)]
+    pub inherited_body: Map<String, Value>,
+    pub compaction: Option<Compaction>,
 }
 
 /// A checked agent, which tasks can be delegated to.
@@ -76,6 +84,7 @@ pub struct DefinitionLimits {
     pub max_prompt_tokens: Option<i64>,
     /// Whether a definition may set `may_delegate`.
     pub may_delegate: bool,
+    pub defined_by: DefinedBy,
 }
 
 impl Default for DefinitionLimits {
@@ -84,6 +93,7 @@ impl Default for DefinitionLimits {
             max_turns: DEFAULT_MAX_TURNS_CEILING,
             max_prompt_tokens: Some(MAX_PROMPT_TOKENS),
             may_delegate: false,
+            defined_by: DefinedBy::Session,
         }
     }
 }
@@ -120,6 +130,9 @@ impl AgentDraft {
             inheritance: self.inheritance.or_else(|| config.inheritance.clone()),
             // Not inherited: it has to be set for each agent.
             may_delegate: self.may_delegate,
+            extra_body: self.extra_body,
+            inherited_body: config.extra_body.clone(),
+            compaction: self.compaction.or(config.compaction),
         }
     }
 
@@ -140,6 +153,9 @@ impl AgentDraft {
         if description.trim().contains(['\n', '\r']) {
             return Err(Refusal::invalid("description", "must be one line"));
         }
+        check_extra_body(&self.extra_body, limits.defined_by)?;
+        let mut extra_body = self.inherited_body;
+        extra_body.extend(self.extra_body);
         let config = AgentConfig {
             system_prompt: prompt(
                 "system_prompt",
@@ -165,6 +181,8 @@ impl AgentDraft {
             skills: self.skills,
             inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,
+            extra_body,
+            compaction: self.compaction,
             ..AgentConfig::default()
         };
         Ok(AgentDefinition {

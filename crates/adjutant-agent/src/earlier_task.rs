@@ -23,7 +23,7 @@ mod tests {
     use super::*;
     use crate::context_window::ContextWindow;
     use crate::test_turns::says;
-    use crate::{Conversation, Message, Next, TurnKind, next, prompts};
+    use crate::{Compaction, Conversation, Message, Next, TurnKind, next, prompts};
 
     fn earlier(max_turns: i32, turns: Vec<StoredTurn>) -> EarlierTask {
         let summary_prompt = Some("Sum up.".to_owned());
@@ -44,6 +44,8 @@ mod tests {
             assignment: "Go on.",
             window,
             waits: |_, _| false,
+            compaction: Compaction::Off,
+            too_long: None,
         };
         let Next::CallModel { request, .. } = next(&conversation, turns, 1) else {
             panic!("no call")
@@ -91,6 +93,8 @@ mod tests {
             assignment: "Go on.",
             window: None,
             waits: |_, _| false,
+            compaction: Compaction::Off,
+            too_long: None,
         };
         assert!(matches!(next(&conversation, &[], 1), Next::CallModel { .. }));
         let own = [says("Own.").calling(&["a"])];

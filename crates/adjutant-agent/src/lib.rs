@@ -7,8 +7,9 @@
 //! - **a task**: `ids`, `outcome`, `task_view`, `retrying`, `ended_task`, `earlier_task`, `event`,
 //!   `wait_mode`
 //! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
-//!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`
-//! - **the loop**: `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`,
+//!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`,
+//!   `extra_body`
+//! - **the loop**: `next`, `conversation`, `transcript`, `compaction`, `context_window`, `request`, `answer`, `turn`, `tool`,
 //!   `pending_call`, `tools_used`, `envelope`
 //! - **texts for models**: `prompts`, `prompt_placeholders`, `shared_context_tool`
 //! - **tool arguments**: `fields`, `action_forms`, `context_call`, `names`, `idempotency_key`,
@@ -20,6 +21,7 @@ mod action_forms;
 mod agent_config;
 mod answer;
 mod budget;
+mod compaction;
 mod context_call;
 mod context_window;
 mod conversation;
@@ -31,6 +33,7 @@ mod ended_task;
 mod envelope;
 mod error_code;
 mod event;
+mod extra_body;
 mod fields;
 mod grants;
 mod idempotency_key;
@@ -55,6 +58,7 @@ pub mod timestamp;
 mod tokens;
 mod tool;
 mod tools_used;
+mod transcript;
 mod truncation;
 mod turn;
 mod wait_mode;
@@ -63,8 +67,9 @@ mod word_enum;
 
 pub use action_forms::ActionForm;
 pub use agent_config::{AgentConfig, DEFAULT_MAX_TURNS};
-pub use answer::{Answer, Arguments, Block, StopReason, ToolUse};
+pub use answer::{Answer, Arguments, Block, StopReason, ToolUse, WireFields};
 pub use budget::{Budget, BudgetLimit, BudgetScope, OverBudget};
+pub use compaction::Compaction;
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use context_window::ContextWindow;
 pub use conversation::Conversation;
@@ -78,6 +83,7 @@ pub use earlier_task::EarlierTask;
 pub use ended_task::EndedTask;
 pub use error_code::{ErrorCode, Refusal};
 pub use event::EventKind;
+pub use extra_body::{DefinedBy, MAX_BODY_WORD, SESSION_BODY_FIELDS, is_reserved_field};
 pub use fields::{Fields, integer_in, text_in};
 pub use grants::{Grants, no_tool};
 pub use idempotency_key::{IDEMPOTENCY_KEY, MAX_IDEMPOTENCY_KEY_CHARS, check_idempotency_key};

@@ -31,13 +31,22 @@ pub fn next<'a>(
     attempt: i32,
 ) -> Next<'a> {
     let agent = conversation.agent;
-    let call = |kind| Next::CallModel { kind, request: conversation.request(turns, kind) };
     let failed = |failure, error: &str| Next::Finish(give_up(turns, failure, error));
-    let Some(last) = turns.last() else { return call(TurnKind::Turn) };
+    let call = |kind| {
+        let compacts = conversation.needs_compaction(turns, kind);
+        let kind = if compacts { TurnKind::Compaction } else { kind };
+        match conversation.too_long {
+            // A request that is too long without anything to sum up stays too long.
+            Some(error) if !compacts => failed(FailureKind::Model, error),
+            Some(_) | None => Next::CallModel { kind, request: conversation.request(turns, kind) },
+        }
+    };
+    let answers = answers(turns);
+    let Some(last) = answers.last() else { return call(TurnKind::Turn) };
     if last.turn.kind == TurnKind::Summary {
-        return Next::Finish(completed(turns));
+        return Next::Finish(completed(&answers));
     }
-    match LoopState::after(turns) {
+    match LoopState::after(&answers) {
         LoopState::Refused => failed(FailureKind::Model, &prompts::model_error(prompts::REFUSED)),
         LoopState::WantsTools | LoopState::CutOff if turns_used(turns) >= max_turns(agent) => {
             failed(FailureKind::MaxTurns, prompts::MAX_TURNS)
@@ -59,8 +68,13 @@ pub fn next<'a>(
         }
         LoopState::Empty => call(TurnKind::AskAgain),
         LoopState::Answered if agent.summary_prompt().is_some() => call(TurnKind::Summary),
-        LoopState::Answered => Next::Finish(completed(turns)),
+        LoopState::Answered => Next::Finish(completed(&answers)),
     }
+}
+
+/// The turns without compactions, which change requests and decide nothing.
+fn answers(turns: &[StoredTurn]) -> Vec<&StoredTurn> {
+    turns.iter().filter(|stored| stored.turn.kind != TurnKind::Compaction).collect()
 }
 
 /// The number of turns that count against `max_turns`; the `turns_used` of answers to clients.
@@ -72,8 +86,9 @@ pub fn turns_used(turns: &[StoredTurn]) -> usize {
 /// model that cannot be reached. Its last text becomes the partial result. If only the summary is
 /// missing, the task completes without one.
 pub fn give_up(turns: &[StoredTurn], failure: FailureKind, error: impl Into<String>) -> Outcome {
-    match LoopState::after(turns) {
-        LoopState::Answered => completed(turns),
+    let answers = answers(turns);
+    match LoopState::after(&answers) {
+        LoopState::Answered => completed(&answers),
         LoopState::Refused | LoopState::WantsTools | LoopState::CutOff | LoopState::Empty => {
             Outcome::Failed { failure, error: error.into(), partial_result: partial_result(turns) }
         }
@@ -82,7 +97,8 @@ pub fn give_up(turns: &[StoredTurn], failure: FailureKind, error: impl Into<Stri
 
 /// The last text of the agent, for a task without a result.
 pub fn partial_result(turns: &[StoredTurn]) -> Option<String> {
-    let answers = without_summary(turns);
+    let answers = answers(turns);
+    let answers = without_summary(&answers);
     (1..=answers.len()).rev().map(|end| last_text(&answers[..end])).find(|text| !is_empty(text))
 }
 
@@ -96,8 +112,8 @@ enum LoopState {
 }
 
 impl LoopState {
-    fn after(turns: &[StoredTurn]) -> Self {
-        let answers = without_summary(turns);
+    fn after(answers: &[&StoredTurn]) -> Self {
+        let answers = without_summary(answers);
         let Some(last) = answers.last() else { return Self::Empty };
         if last.turn.answer.stop == StopReason::Refusal {
             Self::Refused
@@ -113,9 +129,9 @@ impl LoopState {
     }
 }
 
-fn completed(turns: &[StoredTurn]) -> Outcome {
-    let text = last_text(without_summary(turns));
-    let summary = summary_text(turns);
+fn completed(answers: &[&StoredTurn]) -> Outcome {
+    let text = last_text(without_summary(answers));
+    let summary = summary_text(answers);
     match Envelope::parse(&text) {
         Some(Envelope { summary: enclosed, result }) => Outcome::Completed {
             result: result.to_owned(),
@@ -125,8 +141,8 @@ fn completed(turns: &[StoredTurn]) -> Outcome {
     }
 }
 
-fn summary_text(turns: &[StoredTurn]) -> Option<String> {
-    let answer = turns
+fn summary_text(answers: &[&StoredTurn]) -> Option<String> {
+    let answer = answers
         .last()
         .filter(|last| last.turn.kind == TurnKind::Summary)
         .map(|last| &last.turn.answer)?;
@@ -137,7 +153,7 @@ fn summary_text(turns: &[StoredTurn]) -> Option<String> {
 }
 
 /// The text of the last turn, appended to that of the turns directly before it that were cut off.
-fn last_text(turns: &[StoredTurn]) -> String {
+fn last_text(turns: &[&StoredTurn]) -> String {
     let Some((_, before)) = turns.split_last() else { return String::new() };
     let cut_off = before.iter().rev().take_while(|stored| stored.is_cut_off()).count();
     turns[before.len() - cut_off..]
@@ -151,7 +167,7 @@ fn is_empty(text: &str) -> bool {
     matches!(text.trim(), "" | prompts::EMPTY_ANSWER)
 }
 
-fn without_summary(turns: &[StoredTurn]) -> &[StoredTurn] {
+fn without_summary<'a, 'b>(turns: &'b [&'a StoredTurn]) -> &'b [&'a StoredTurn] {
     match turns {
         [answers @ .., last] if last.turn.kind == TurnKind::Summary => answers,
         turns => turns,

@@ -60,10 +60,14 @@ mod tests {
     use super::*;
     use crate::Arguments;
 
+    fn pay() -> ToolUse {
+        let arguments = Arguments::Json(json!({}));
+        ToolUse { id: "c1".into(), name: "pay".into(), arguments, extra: None }
+    }
+
     #[test]
     fn only_an_unsafe_call_that_may_have_run_is_not_made() {
-        let call =
-            ToolUse { id: "c1".into(), name: "pay".into(), arguments: Arguments::Json(json!({})) };
+        let call = pay();
         for (may_have_run, replay, made) in [
             (false, Replay::Safe, true),
             (false, Replay::Unsafe, true),
@@ -83,8 +87,7 @@ mod tests {
     #[test]
     fn a_call_keeps_its_key_over_attempts() {
         let task = TaskId::new();
-        let call =
-            ToolUse { id: "c1".into(), name: "pay".into(), arguments: Arguments::Json(json!({})) };
+        let call = pay();
         let key =
             |may_have_run| PendingCall { call: &call, turn: 3, may_have_run }.idempotency_key(task);
         assert_eq!(key(false), format!("{task}:3:c1"));

@@ -22,6 +22,9 @@ pub const CONTINUE: &str = "Your answer was cut off because it reached the limit
 /// Sent after an answer without text.
 pub const ASK_AGAIN: &str = "Your last answer had no text. Give your final answer to the task now, as plain text, from what you have found so far. Call no tools.";
 
+/// Asks for a summary of a conversation that nears the context window.
+pub const COMPACT: &str = "This conversation nears the limit of its length. Sum it up now, as plain text and without calling a tool: your summary replaces everything before it, and you go on from there. Keep everything that you need to finish the task: what was asked, what is done and with which results, what you found (names, numbers, paths, ids and quotations as they are), what failed, what was decided, and what is left to do.";
+
 /// Replaces an answer without text in the conversation.
 pub const EMPTY_ANSWER: &str = "(no text)";
 
@@ -29,6 +32,9 @@ pub const EMPTY_TOOL_RESULT: &str = "(The tool gave no output.)";
 
 /// The result of a call that an earlier attempt may have made and that is not safe to repeat.
 pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: the worker that ran it was lost before the result was stored. It may have taken effect or not. Find out before you call the tool again, or report that you could not.";
+
+/// The result of a call whose answer reached its token limit before the arguments were complete.
+pub const CALL_CUT_OFF: &str = "This call was not made: your answer reached the limit of its length, so the arguments of the call were cut off. Make the call again with shorter arguments, or do the work in several smaller calls.";
 
 /// The result of a call of the last allowed turn.
 pub const NOT_MADE: &str = "This call was not made.";
@@ -70,6 +76,13 @@ pub fn too_deep(max_depth: i16, depth: Depth) -> String {
 pub(crate) fn left_out(chars: usize) -> String {
     format!(
         "[A result of {chars} characters stood here. It was left out to save room; if you need it again, call the tool again.]"
+    )
+}
+
+/// The first message of a conversation that was summed up.
+pub(crate) fn compacted(assignment: &str, summary: &str) -> String {
+    format!(
+        "{assignment}\n\n[You have worked on this already. The conversation was too long, and this is your summary of it:]\n\n{summary}\n\n[Go on from here, and repeat nothing that is done.]"
     )
 }
 

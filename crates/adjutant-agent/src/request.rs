@@ -1,3 +1,5 @@
+use serde_json::{Map, Value};
+
 use crate::{Answer, ToolResult};
 
 /// A request to a model, independent of the wire. It borrows the conversation.
@@ -5,8 +7,10 @@ use crate::{Answer, ToolResult};
 pub struct Request<'a> {
     pub system: String,
     pub messages: Vec<Message<'a>>,
-    /// Whether the model may call tools; not for the summary.
+    /// Whether the model may call tools; not for the summary at the end.
     pub with_tools: bool,
+    /// Fields of the agent for the body of the request.
+    pub extra_body: Option<&'a Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -26,7 +26,8 @@ impl StoredTurn {
     pub(crate) fn calling(mut self, ids: &[&str]) -> Self {
         let calls = ids.iter().map(|id| {
             let arguments = Arguments::Json(json!({ "q": id }));
-            Block::ToolUse(ToolUse { id: (*id).to_owned(), name: "look".to_owned(), arguments })
+            let (id, name) = ((*id).to_owned(), "look".to_owned());
+            Block::ToolUse(ToolUse { id, name, arguments, extra: None })
         });
         self.turn.answer.content.extend(calls);
         self

@@ -30,7 +30,8 @@ mod tests {
         let id = |place: usize| format!("c{place}");
         let calls = names.iter().enumerate().map(|(place, name)| {
             let name = name.trim_end_matches('?').to_owned();
-            Block::ToolUse(ToolUse { id: id(place), name, arguments: Arguments::Json(json!({})) })
+            let arguments = Arguments::Json(json!({}));
+            Block::ToolUse(ToolUse { id: id(place), name, arguments, extra: None })
         });
         let answer = Answer { content: calls.collect(), stop: StopReason::End };
         let results = names.iter().enumerate().filter(|(_, name)| !name.ends_with('?'));

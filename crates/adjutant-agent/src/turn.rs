@@ -35,6 +35,9 @@ word_enum! {
         AskAgain = "ask_again",
         /// Asks for a summary after the loop is done.
         Summary = "summary",
+        /// Asks for a text that replaces the conversation so far, because that nears the context
+        /// window.
+        Compaction = "compaction",
     }
 }
 

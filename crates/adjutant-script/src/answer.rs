@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An answer to one request: its content, its timing and its fault.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,6 +22,8 @@ pub struct Answer {
 pub struct Reply {
     /// On the Anthropic wire only.
     pub thinking: Option<String>,
+    /// Further fields of the message, which have to come back: on the OpenAI wire only.
+    pub fields: Map<String, Value>,
     pub text: Option<String>,
     pub refusal: Option<String>,
     pub calls: Vec<ToolCall>,
@@ -32,6 +34,15 @@ pub struct Reply {
     pub usage: Option<Usage>,
 }
 
+impl Reply {
+    /// Whether it has parts that have to come back.
+    pub(crate) fn has_reasoning(&self) -> bool {
+        self.thinking.is_some()
+            || !self.fields.is_empty()
+            || self.calls.iter().any(|call| !call.fields.is_empty())
+    }
+}
+
 /// A tool call of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
@@ -39,6 +50,8 @@ pub struct ToolCall {
     /// The default is the same for every request of the same turn of the same conversation.
     pub id: Option<String>,
     pub arguments: CallArguments,
+    /// Further fields of the call, which have to come back.
+    pub fields: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -172,6 +185,7 @@ pub fn raw_tool_call(name: impl Into<String>, arguments: impl Into<String>) -> A
         name: name.into(),
         id: None,
         arguments: CallArguments::Raw(arguments.into()),
+        fields: Map::new(),
     })
 }
 
@@ -196,6 +210,7 @@ impl Answer {
             name: name.into(),
             id: None,
             arguments: CallArguments::Json(arguments),
+            fields: Map::new(),
         })
     }
 
@@ -208,6 +223,20 @@ impl Answer {
     pub fn with_call_id(mut self, id: impl Into<String>) -> Self {
         if let Some(call) = self.reply.calls.last_mut() {
             call.id = Some(id.into());
+        }
+        self
+    }
+
+    /// Adds a field to the message, such as `reasoning_content`: on the OpenAI wire only.
+    pub fn with_field(mut self, name: impl Into<String>, value: Value) -> Self {
+        self.reply.fields.insert(name.into(), value);
+        self
+    }
+
+    /// Adds a field to the last tool call, such as the signature of a thought.
+    pub fn with_call_field(mut self, name: impl Into<String>, value: Value) -> Self {
+        if let Some(call) = self.reply.calls.last_mut() {
+            call.fields.insert(name.into(), value);
         }
         self
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::filled_reply::{FilledReply, FilledToolCall};
 
 /// The opaque signature of thinking blocks, which clients send back.
-const SIGNATURE: &str = "c2NyaXB0ZWQgdGhpbmtpbmc=";
+pub(crate) const SIGNATURE: &str = "c2NyaXB0ZWQgdGhpbmtpbmc=";
 
 pub(crate) fn body(reply: &FilledReply) -> String {
     let thinking = reply
@@ -13,9 +13,7 @@ pub(crate) fn body(reply: &FilledReply) -> String {
         .iter()
         .map(|thinking| json!({"type": "thinking", "thinking": thinking, "signature": SIGNATURE}));
     let text = text(reply).map(|text| json!({"type": "text", "text": text}));
-    let calls = reply.calls.iter().map(
-        |call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)}),
-    );
+    let calls = reply.calls.iter().map(|call| tool_use(call, input(call)));
     let content: Vec<Value> = thinking.chain(text).chain(calls).collect();
     message(reply, content, stop_reason(reply).into(), reply.usage.output_tokens).to_string()
 }
@@ -57,7 +55,7 @@ pub(crate) fn events(reply: &FilledReply) -> Vec<String> {
         let fragments = [""].into_iter().chain(reply.chunks(arguments));
         let deltas =
             fragments.map(|fragment| json!({"type": "input_json_delta", "partial_json": fragment}));
-        let start = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
+        let start = tool_use(call, json!({}));
         block(start, deltas.collect());
     }
     events.push(event(&json!({
@@ -90,6 +88,14 @@ fn message(
 /// A refusal is signalled by the stop reason; its text is ordinary text.
 fn text(reply: &FilledReply) -> Option<&String> {
     reply.text.as_ref().or_else(|| reply.refusal.as_ref().filter(|words| !words.is_empty()))
+}
+
+fn tool_use(call: &FilledToolCall, input: Value) -> Value {
+    let mut block = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input});
+    for (name, value) in &call.fields {
+        block[name.as_str()] = value.clone();
+    }
+    block
 }
 
 /// Invalid JSON can only be sent in the fragments of a stream; without a stream it becomes a

@@ -1,6 +1,6 @@
 //! A reply for one request: with placeholders filled in, ids assigned and tokens counted.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::{CallArguments, Reply, ToolCall, Usage};
 use crate::model_request::{ModelRequest, Wire};
@@ -12,6 +12,7 @@ pub(crate) struct FilledReply {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) thinking: Option<String>,
+    pub(crate) fields: Map<String, Value>,
     /// None if it is empty.
     pub(crate) text: Option<String>,
     pub(crate) refusal: Option<String>,
@@ -27,6 +28,7 @@ pub(crate) struct FilledToolCall {
     pub(crate) name: String,
     /// A text that may be invalid JSON.
     pub(crate) arguments: String,
+    pub(crate) fields: Map<String, Value>,
 }
 
 impl FilledReply {
@@ -46,6 +48,7 @@ impl FilledReply {
                 id: given.id.clone().unwrap_or_else(|| format!("{call}{tail}{index:02}")),
                 name: given.name.clone(),
                 arguments: arguments(given, request),
+                fields: given.fields.clone(),
             })
             .collect();
         let (thinking, text, refusal) =
@@ -64,6 +67,7 @@ impl FilledReply {
             model: request.model.clone(),
             usage: reply.usage.unwrap_or_else(estimate),
             thinking,
+            fields: reply.fields.clone(),
             text: text.filter(|text| !text.is_empty()),
             refusal,
             calls,

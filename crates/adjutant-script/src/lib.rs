@@ -35,6 +35,7 @@ mod read_script;
 mod recorded_request;
 mod recorder;
 mod response_plan;
+mod returned_fields;
 mod rule_selection;
 mod script;
 mod script_format;

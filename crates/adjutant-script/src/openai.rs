@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::filled_reply::FilledReply;
 
@@ -12,12 +12,15 @@ pub(crate) fn body(reply: &FilledReply) -> String {
         .iter()
         .map(|call| {
             let function = json!({"name": call.name, "arguments": call.arguments});
-            json!({"id": call.id, "type": "function", "function": function})
+            let mut sent = json!({"id": call.id, "type": "function", "function": function});
+            add(&mut sent, &call.fields);
+            sent
         })
         .collect();
     let mut message = json!({
         "role": "assistant", "content": content(reply), "refusal": reply.refusal, "annotations": [],
     });
+    add(&mut message, &reply.fields);
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
@@ -70,20 +73,54 @@ fn deltas(reply: &FilledReply) -> Vec<Value> {
     // The first chunk has the role, and null as its content if there are only tool calls.
     let first = content(reply).map(|_| "");
     let mut deltas = vec![json!({"role": "assistant", "content": first, "refusal": null})];
+    deltas.extend(reply.fields.iter().flat_map(|(name, value)| pieces(reply, name, value)));
     let text = reply.text.as_deref().unwrap_or_default();
     deltas.extend(reply.chunks(text).map(|chunk| json!({"content": chunk})));
     let refusal = reply.refusal.as_deref().unwrap_or_default();
     deltas.extend(reply.chunks(refusal).map(|chunk| json!({"refusal": chunk})));
     for (index, call) in reply.calls.iter().enumerate() {
         let function = json!({"name": call.name, "arguments": ""});
-        deltas.push(json!({"tool_calls": [
-            {"index": index, "id": call.id, "type": "function", "function": function}
-        ]}));
+        let mut first =
+            json!({"index": index, "id": call.id, "type": "function", "function": function});
+        add(&mut first, &call.fields);
+        deltas.push(json!({"tool_calls": [first]}));
         deltas.extend(reply.chunks(&call.arguments).map(
             |chunk| json!({"tool_calls": [{"index": index, "function": {"arguments": chunk}}]}),
         ));
     }
     deltas
+}
+
+fn add(object: &mut Value, fields: &Map<String, Value>) {
+    for (name, value) in fields {
+        object[name.as_str()] = value.clone();
+    }
+}
+
+/// A text in pieces, and the numbered items of a list with their texts in pieces.
+fn pieces(reply: &FilledReply, name: &str, value: &Value) -> Vec<Value> {
+    match value {
+        Value::String(text) => reply.chunks(text).map(|chunk| json!({name: chunk})).collect(),
+        Value::Array(items) => items
+            .iter()
+            .flat_map(|item| {
+                let texts: Vec<&str> =
+                    item["text"].as_str().map_or(vec![], |text| reply.chunks(text).collect());
+                if texts.is_empty() {
+                    return vec![json!({name: [item]})];
+                }
+                let piece = |text: &&str| {
+                    let mut piece = item.clone();
+                    piece["text"] = (*text).into();
+                    json!({name: [piece]})
+                };
+                texts.iter().map(piece).collect()
+            })
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            vec![json!({name: value})]
+        }
+    }
 }
 
 const FINGERPRINT: &str = "fp_script";

@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use crate::filled_reply::FilledReply;
 use crate::model_request::{ModelRequest, Wire};
 use crate::recorded_request::{
     Conversation, End, Keep, OnEnd, Outline, RecordedRequest, RequestCounts, TurnCount,
 };
 use crate::response_plan::ResponsePlan;
+use crate::returned_fields::IssuedFields;
 use crate::rule_selection::{Chosen, Progress};
 use crate::script::Script;
 
@@ -30,6 +32,7 @@ struct State {
     conversations: HashMap<u64, Arc<Conversation>>,
     turns: HashMap<TurnKey, TurnCount>,
     progress: Progress,
+    issued: IssuedFields,
 }
 
 /// The conversation, the turn, and the hash of the user messages since the turn before.
@@ -52,6 +55,11 @@ impl Recorder {
         let request_id = format!("req_script{number:08}");
         request.number = number;
         let mut turn = None;
+        let lost = request.body.as_ref().and_then(|body| state.issued.missing(body));
+        let parsed = parsed.and_then(|parsed| match lost {
+            Some(why) => Err(InvalidRequest { wire: Some(parsed.wire), status: 400, why }),
+            None => Ok(parsed),
+        });
         let (plan, end) = match parsed {
             Err(invalid) => {
                 let InvalidRequest { wire, status, why } = invalid;
@@ -64,6 +72,10 @@ impl Recorder {
                 match state.choose(&self.script, &parsed, key) {
                     Ok(chosen) => {
                         request.rule = Some(chosen.rule.to_owned());
+                        if chosen.answer.reply.has_reasoning() {
+                            let reply = FilledReply::new(&chosen.answer.reply, &parsed, None);
+                            state.issued.issue(parsed.wire, &reply);
+                        }
                         state.count(&request, key);
                         (ResponsePlan::new(chosen.answer, &parsed, &request_id), None)
                     }

@@ -9,7 +9,7 @@ use serde::de::{
     Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer,
 };
 use serde::{Deserialize, de};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::answer::{
     Answer, Answers, CallArguments, ErrorText, Fault, Headers, Pace, Reply, ToolCall, Usage, text,
@@ -168,11 +168,13 @@ impl<'de> Deserialize<'de> for Answer {
 struct AnswerForm {
     text: Option<String>,
     thinking: Option<String>,
+    fields: Map<String, Value>,
     refusal: Option<String>,
     call: Option<String>,
     arguments: Option<Value>,
     raw_arguments: Option<String>,
     id: Option<String>,
+    call_fields: Map<String, Value>,
     calls: Vec<CallForm>,
     stop: Option<String>,
     usage: Option<Usage>,
@@ -201,6 +203,8 @@ struct CallForm {
     raw_arguments: Option<String>,
     #[serde(default)]
     id: Option<String>,
+    #[serde(default)]
+    fields: Map<String, Value>,
 }
 
 impl AnswerForm {
@@ -220,6 +224,7 @@ impl AnswerForm {
                 arguments: self.arguments,
                 raw_arguments: self.raw_arguments,
                 id: self.id,
+                fields: self.call_fields,
             });
         }
         let calls = calls.into_iter().map(CallForm::into_call).collect::<Result<_, _>>()?;
@@ -234,6 +239,7 @@ impl AnswerForm {
         Ok(Answer {
             reply: Reply {
                 thinking: self.thinking,
+                fields: self.fields,
                 text: self.text,
                 refusal: self.refusal,
                 calls,
@@ -257,9 +263,13 @@ impl AnswerForm {
         let says = self.text.is_some() || self.refusal.is_some() || self.thinking.is_some();
         let calls = self.call.is_some() || !self.calls.is_empty();
         if self.call.is_none()
-            && (self.arguments.is_some() || self.raw_arguments.is_some() || self.id.is_some())
+            && (self.arguments.is_some()
+                || self.raw_arguments.is_some()
+                || self.id.is_some()
+                || !self.call_fields.is_empty())
         {
-            return Err("`arguments`, `raw_arguments` and `id` belong to a `call`".to_owned());
+            let names = "`arguments`, `raw_arguments`, `id` and `call_fields`";
+            return Err(format!("{names} belong to a `call`"));
         }
         if self.call.is_some() && !self.calls.is_empty() {
             return Err("`call` is one call and `calls` are several: write one of them".to_owned());
@@ -315,6 +325,6 @@ impl CallForm {
             (Some(json), None) => CallArguments::Json(json),
             (None, None) => CallArguments::Json(Value::Object(serde_json::Map::new())),
         };
-        Ok(ToolCall { name: self.name, id: self.id, arguments })
+        Ok(ToolCall { name: self.name, id: self.id, arguments, fields: self.fields })
     }
 }

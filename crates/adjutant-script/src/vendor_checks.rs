@@ -56,6 +56,11 @@ fn openai(body: &Value, messages: &[Value]) -> Option<String> {
                     "messages[{at}]: a tool call has an id, and its arguments are a text"
                 ));
             }
+            // Many servers parse them for the template of their model.
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+            if serde_json::from_str::<serde_json::Map<String, Value>>(arguments).is_err() {
+                return Some(format!("messages[{at}]: the arguments of a call are not an object"));
+            }
             open.insert(id);
         }
     }

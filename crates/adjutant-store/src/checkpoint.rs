@@ -1,4 +1,4 @@
-use adjutant_agent::{Budget, Turn};
+use adjutant_agent::{Budget, Turn, TurnKind};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 
@@ -42,10 +42,12 @@ impl Lease {
 
 fn body(turn: &Turn) -> Value {
     let Turn { kind, answer, model, usage, duration_ms } = turn;
+    // The text of a compaction is for the model only, never the partial result of a task.
+    let text = if *kind == TurnKind::Compaction { None } else { answer.text() };
     storable_json(json!({
         "kind": kind,
         "message": answer,
-        "text": answer.text(),
+        "text": text,
         "model": model,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

@@ -172,7 +172,7 @@ fn calls(answer: &Answer) -> Vec<CallRecord> {
         name: call.name.clone(),
         arguments: match &call.arguments {
             Arguments::Json(arguments) => arguments.clone(),
-            Arguments::Malformed(text) => Value::String(text.clone()),
+            Arguments::Malformed(text) | Arguments::CutOff(text) => Value::String(text.clone()),
         },
         result: None,
     };

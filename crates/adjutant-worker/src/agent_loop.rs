@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{
-    AgentConfig, ContextWindow, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn,
-    ToolDefinition, ToolResult, give_up, next, prompts, shared_context_tool, subagent_lines,
+    AgentConfig, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition,
+    ToolResult, give_up, next, prompts, shared_context_tool, subagent_lines,
 };
 use adjutant_dialects::nested::{NestedCalls, waits};
 use serde::Deserialize;
@@ -84,10 +84,19 @@ impl Agents {
         let delegation = self.delegating.of(agent, task.assignment());
         let mut turns = task.turns().await?;
         let mut preflight = None;
+        let mut too_long: Option<String> = None;
         let mut failing = FailingCall::new(self.model_patience);
         loop {
-            let window = window(&chain.current().model);
-            let conversation = Conversation { agent, earlier, assignment, window, waits };
+            let model = &chain.current().model;
+            let conversation = Conversation {
+                agent,
+                earlier,
+                assignment,
+                window: model.context_window(),
+                waits,
+                compaction: agent.compaction.unwrap_or(model.compaction()),
+                too_long: too_long.as_deref(),
+            };
             match next(&conversation, &turns, task.attempt()) {
                 Next::CallModel { kind, request } => {
                     let tools = self.definitions(agent, delegation, tenant);
@@ -95,6 +104,7 @@ impl Agents {
                         ModelCall { agent, kind, request: &request, tools: &tools, turns: &turns };
                     match call_model(task, &chain, call, &mut failing, preflight.take()).await? {
                         CallResult::Answered(turn) => {
+                            too_long = None;
                             let next = task.checkpoint(&turn).await?;
                             // It is of the model that answered.
                             preflight = chain.is_at_start().then_some(next);
@@ -109,6 +119,14 @@ impl Agents {
                             });
                         }
                         CallResult::Ended(end) => return Ok(end),
+                        // The conversation is compacted once; then the task fails.
+                        CallResult::TooLong(error) if too_long.is_some() => {
+                            return Ok(end(give_up(&turns, FailureKind::Model, error)));
+                        }
+                        CallResult::TooLong(error) => {
+                            log_too_long(task, &chain.current().model);
+                            too_long = Some(error);
+                        }
                         CallResult::Unavailable { closed_for, error } => {
                             if let Some(end) =
                                 leave_model(task, &mut chain, closed_for, error, &turns).await
@@ -311,9 +329,14 @@ fn add_results(
     }
 }
 
-fn window(model: &Model) -> Option<ContextWindow> {
-    let context_tokens = model.context_window()?.into();
-    Some(ContextWindow { context_tokens, max_output_tokens: model.max_tokens().into() })
+fn log_too_long(task: &Task, model: &Model) {
+    tracing::info!(
+        task.id = %task.id(),
+        model.name = model.name(),
+        "the conversation of task {} is too long for model {}",
+        task.id(),
+        model.name()
+    );
 }
 
 fn end(outcome: Outcome) -> End {

@@ -35,7 +35,7 @@ mod wire;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use adjutant_agent::{Answer, Message, Request, ToolDefinition, Usage};
+use adjutant_agent::{Answer, Compaction, ContextWindow, Message, Request, ToolDefinition, Usage};
 use adjutant_store::ModelLimits;
 use reqwest::Url;
 
@@ -68,6 +68,7 @@ pub struct Model {
     parameters: Parameters,
     rates: Rates,
     context_window: Option<u32>,
+    compaction: Compaction,
     limits: ModelLimits,
     fallback: Vec<String>,
     fallback_after: Duration,
@@ -121,6 +122,11 @@ impl Model {
         self.url.port_or_known_default()
     }
 
+    /// The context window, if it is configured, with room for an answer.
+    pub fn context_window(&self) -> Option<ContextWindow> {
+        self.context_window.map(|tokens| self.parameters.window(tokens))
+    }
+
     /// The host of the server, with its port if that is not the usual one.
     pub fn address(&self) -> String {
         match self.url.port() {
@@ -139,13 +145,14 @@ impl Model {
         &self.trouble
     }
 
-    pub fn context_window(&self) -> Option<u32> {
-        self.context_window
+    /// Whether conversations that near the context window are summed up.
+    pub fn compaction(&self) -> Compaction {
+        self.compaction
     }
 
-    /// The limit of an answer in tokens.
-    pub fn max_tokens(&self) -> u32 {
-        self.parameters.max_tokens
+    /// The limit of an answer in tokens that requests have.
+    pub fn max_tokens(&self) -> Option<u32> {
+        self.parameters.sent_max_tokens()
     }
 
     /// What all workers together may call.
@@ -167,7 +174,7 @@ impl Model {
     pub(crate) fn estimate_tokens(&self, request: &Request<'_>, tools: &[ToolDefinition]) -> i64 {
         let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
         let prompt = i64::try_from(body.len() / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
-        prompt.saturating_add(self.max_tokens().into())
+        prompt.saturating_add(self.parameters.reserved_tokens())
     }
 
     /// Makes one call and passes the text of the answer to `on_text` as it arrives.

@@ -98,6 +98,6 @@ fn assistant(answer: &Answer) -> Value {
 fn arguments(call: &ToolUse) -> Value {
     match &call.arguments {
         Arguments::Json(arguments) => arguments.clone(),
-        Arguments::Malformed(text) => text.as_str().into(),
+        Arguments::Malformed(text) | Arguments::CutOff(text) => text.as_str().into(),
     }
 }

@@ -18,6 +18,7 @@ over_every_wire! {
     row_g_5_more_turns_than_the_ceiling_become_the_ceiling,
     row_g_20_a_definition_is_replaced_on_request_and_one_of_the_config_never,
     row_0_e3_an_agent_extends_another,
+    row_g_extra_body_a_session_sets_harmless_fields_only,
     row_g_models_a_model_is_one_of_the_config_or_an_alias,
 }
 
@@ -183,4 +184,26 @@ async fn row_g_models_a_model_is_one_of_the_config_or_an_alias(orchestrator: Orc
         orchestrator.raw(SESSION, "subagent", json!({"action": "list_agents"})).await.0,
         200
     );
+}
+
+async fn row_g_extra_body_a_session_sets_harmless_fields_only(orchestrator: Orchestrator) {
+    let body = |body: Value| with(define("analyst"), json!({"extra_body": body}));
+    for (wrong, named) in [
+        (json!({"model": "other"}), "extra_body.model"),
+        (json!({"messages": []}), "extra_body.messages"),
+        (json!({"tools": []}), "extra_body.tools"),
+        (json!({"stream": false}), "extra_body.stream"),
+        (json!({"max_tokens": 1}), "extra_body.max_tokens"),
+        (json!({"store": true}), "extra_body.store"),
+        (json!({"seed": [1]}), "extra_body.seed"),
+        (json!("high"), "extra_body"),
+    ] {
+        let message = orchestrator.refused(body(wrong), ErrorCode::InvalidArgument).await;
+        assert!(message.contains(named), "{message}");
+    }
+    let harmless = json!({"reasoning_effort": "high", "temperature": 0.2});
+    orchestrator.call(with(body(harmless.clone()), json!({"compaction": "off"}))).await;
+    orchestrator.spawn_with(json!({"action": "spawn", "agent": "analyst", "task": "x"})).await;
+    let config = orchestrator.claim().await.assignment.config;
+    assert_has(&config, json!({"extra_body": harmless, "compaction": "off"}));
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_turns::says;
-use crate::{AgentConfig, Conversation, Message, ToolOutput, TurnKind};
+use crate::{AgentConfig, Compaction, Conversation, Message, ToolOutput, TurnKind};
 
 /// A limit of 7000 tokens, a target of 3500.
 const WINDOW: ContextWindow = ContextWindow { context_tokens: 10_000, max_output_tokens: 2_500 };
@@ -26,8 +26,15 @@ fn outputs<'a>(
     agent: &'a AgentConfig,
     turns: &'a [StoredTurn],
 ) -> Vec<ToolOutput<'a>> {
-    let conversation =
-        Conversation { agent, earlier: &[], assignment: "Find it.", window, waits: |_, _| false };
+    let conversation = Conversation {
+        agent,
+        earlier: &[],
+        assignment: "Find it.",
+        window,
+        waits: |_, _| false,
+        compaction: Compaction::Off,
+        too_long: None,
+    };
     let messages = conversation.request(turns, TurnKind::Turn).messages.into_iter();
     let results = messages.filter_map(|message| match message {
         Message::ToolResults(outputs) => Some(outputs),
@@ -86,6 +93,8 @@ fn what_has_left_stays_away_and_the_start_stays_the_same_for_many_turns() {
         assignment: "Find it.",
         window: Some(WINDOW),
         waits: |_, _| false,
+        compaction: Compaction::Off,
+        too_long: None,
     };
     let mut changes = 0;
     for made in 1..turns.len() {
@@ -133,6 +142,8 @@ fn the_latest_are_cut_in_the_middle_when_nothing_else_helps() {
         assignment: "Find it.",
         window: Some(WINDOW),
         waits: |_, _| false,
+        compaction: Compaction::Off,
+        too_long: None,
     };
     let now = conversation.request(&turns, TurnKind::Turn).messages;
     let then = conversation.request(&later, TurnKind::Turn).messages;

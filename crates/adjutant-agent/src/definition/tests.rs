@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn draft() -> AgentDraft {
@@ -221,4 +223,35 @@ fn a_draft_reads_from_the_wire_and_refuses_what_it_does_not_know() {
     let unknown =
         serde_json::from_str::<AgentDraft>(r#"{"name": "a", "max_turn": 3}"#).unwrap_err();
     assert!(unknown.to_string().contains("max_turn"), "{unknown}");
+}
+
+#[test]
+fn a_session_sets_harmless_body_fields_and_the_operator_any_that_is_not_reserved() {
+    let draft = |name: &str, value: Value| AgentDraft {
+        extra_body: [(name.to_owned(), value)].into_iter().collect(),
+        ..draft()
+    };
+    let operators =
+        DefinitionLimits { defined_by: DefinedBy::Operator, ..DefinitionLimits::default() };
+    let sessions = DefinitionLimits::default();
+    for reserved in ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens"]
+    {
+        for limits in [&operators, &sessions] {
+            let refusal = draft(reserved, json!(1)).check(limits).unwrap_err();
+            assert!(refusal.message.contains(&format!("extra_body.{reserved}")), "{refusal:?}");
+        }
+    }
+    for (name, value) in
+        [("store", json!(true)), ("seed", json!({})), ("seed", json!("x".repeat(65)))]
+    {
+        draft(name, value.clone()).check(&operators).unwrap();
+        let refusal = draft(name, value).check(&sessions).unwrap_err();
+        assert!(refusal.message.contains(&format!("extra_body.{name}")), "{refusal:?}");
+    }
+    let effort = draft("reasoning_effort", json!("low")).check(&sessions).unwrap();
+    assert_eq!(effort.config.extra_body["reasoning_effort"], "low");
+
+    let parent = draft("store", json!(true)).check(&operators).unwrap();
+    let child = draft("seed", json!(7)).extending(&parent).check(&sessions).unwrap();
+    assert_eq!(Value::from(child.config.extra_body), json!({"store": true, "seed": 7}));
 }

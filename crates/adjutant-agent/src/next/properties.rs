@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_turns::says;
-use crate::{ContextWindow, Message, ToolResult};
+use crate::{Compaction, ContextWindow, Message, ToolResult};
 
 /// How a loop went: its requests, in order, and how it ended.
 #[derive(Debug, PartialEq)]
@@ -75,13 +75,16 @@ fn run(conversation: &Conversation<'_>, script: &[StoredTurn], mut fate: Fate) -
             attempt += 1;
         }
         let most = usize::try_from(conversation.agent.max_turns).unwrap() + 2;
-        assert!(requests.len() <= most, "{} calls, {most} allowed", requests.len());
+        let counted = requests.iter().filter(|(kind, _)| *kind != TurnKind::Compaction).count();
+        assert!(counted <= most, "{counted} calls, {most} allowed");
+        assert!(requests.len() <= 2 * most, "at most one compaction before each call");
     }
 }
 
 /// What both wires demand of a request.
 fn check_form(conversation: &Conversation<'_>, request: &Request<'_>) {
-    assert_eq!(request.messages[0], Message::User(conversation.assignment.into()));
+    let Message::User(opening) = &request.messages[0] else { panic!("{request:?}") };
+    assert!(opening.starts_with(conversation.assignment));
     assert!(request.system.ends_with(prompts::SUFFIX));
     let mut users_turn = true;
     let mut open: Vec<&str> = Vec::new();
@@ -154,16 +157,17 @@ fn fates() -> impl Strategy<Value = Fate> {
 proptest! {
     #[test]
     fn going_on_elsewhere_is_the_same_as_never_having_stopped(
-        script in answers(), agent in agents(), window in windows(), fate in fates(),
+        script in answers(), agent in agents(), window in windows(), fate in fates(), compacts in any::<bool>(),
     ) {
-        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window, waits: |_, _| false };
+        let compaction = if compacts { Compaction::On } else { Compaction::Off };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window, waits: |_, _| false, compaction, too_long: None };
         let calm = run(&conversation, &script, Fate::kind());
         prop_assert_eq!(run(&conversation, &script, fate), calm);
     }
 
     #[test]
     fn a_loop_asks_for_turns_then_once_more_then_for_a_summary(script in answers(), agent in agents()) {
-        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false };
+        let conversation = Conversation { agent: &agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false, compaction: Compaction::Off, too_long: None };
         let course = run(&conversation, &script, Fate::kind());
         let count = |kind| course.requests.iter().filter(|(requested, _)| *requested == kind).count();
         prop_assert!(count(TurnKind::Turn) <= usize::try_from(agent.max_turns).unwrap());

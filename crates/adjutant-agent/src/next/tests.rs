@@ -1,6 +1,6 @@
 use super::*;
 use crate::test_turns::says;
-use crate::{Answer, Block, MAX_TOOL_CALLS, Message};
+use crate::{Answer, Block, Compaction, MAX_TOOL_CALLS, Message};
 
 fn agent() -> AgentConfig {
     AgentConfig {
@@ -15,7 +15,15 @@ fn with_summary() -> AgentConfig {
 }
 
 fn conversation(agent: &AgentConfig) -> Conversation<'_> {
-    Conversation { agent, earlier: &[], assignment: "Find it.", window: None, waits: |_, _| false }
+    Conversation {
+        agent,
+        earlier: &[],
+        assignment: "Find it.",
+        window: None,
+        waits: |_, _| false,
+        compaction: Compaction::Off,
+        too_long: None,
+    }
 }
 
 fn request_of<'a>(

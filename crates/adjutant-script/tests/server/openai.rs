@@ -108,6 +108,7 @@ async fn tool_calls_stream_by_index_and_fragment() {
             name: "f".to_owned(),
             id: None,
             arguments: adjutant_script::CallArguments::Raw("{\"half".to_owned()),
+            fields: serde_json::Map::new(),
         })
         .chunks(5, Duration::ZERO);
     let (server, client) = play(Script::new().answer(answer)).await;

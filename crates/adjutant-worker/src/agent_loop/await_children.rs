@@ -57,7 +57,7 @@ impl ToolRunner<'_> {
     async fn wait(&self, call: &ToolUse) -> Result<Wait, Stop> {
         let arguments = match &call.arguments {
             Arguments::Json(arguments) => arguments,
-            Arguments::Malformed(_) => &Value::Null,
+            Arguments::Malformed(_) | Arguments::CutOff(_) => &Value::Null,
         };
         match NestedCalls::of(self.agent) {
             NestedCalls::Actions => self.wait_for_some(call, arguments).await,

@@ -27,6 +27,8 @@ const SPREAD: Duration = Duration::from_millis(500);
 pub(super) enum CallResult {
     Answered(Turn),
     Ended(End),
+    /// The request does not fit into the model's context window; with the error.
+    TooLong(String),
     /// The model cannot be called now, and the chain has other models.
     Unavailable {
         /// None if all tries have failed.
@@ -109,6 +111,10 @@ pub(super) async fn call_model(
         };
         drop(grant);
         task.clear_draft();
+        if error.is_too_long() {
+            answered(task, model, is_probe).await?;
+            return Ok(CallResult::TooLong(prompts::model_error(model.says(error.details()))));
+        }
         let failure = Failure { error: &error, took: started.elapsed(), is_probe };
         if let Some(result) = failing.failed(task, chain, &call, failure).await? {
             return Ok(result);
@@ -189,7 +195,13 @@ async fn send(
                 grant.report(remaining(headers));
             }
         };
-        let on_text = |text: &str| task.append_text(text);
+        // A summary for the model is no text of the agent.
+        let is_shown = call.kind != TurnKind::Compaction;
+        let on_text = |text: &str| {
+            if is_shown {
+                task.append_text(text);
+            }
+        };
         let reply = model.call_with_headers(call.request, call.tools, report, on_text).await;
         fault::point("answered");
         if let Ok(reply) = &reply {

@@ -138,6 +138,10 @@ impl ToolRunner<'_> {
 
     /// The arguments of the call, or the error for the model.
     fn arguments<'c>(&self, call: &'c ToolUse) -> Result<&'c Value, String> {
+        // First, because the name may be cut off as well.
+        if matches!(call.arguments, Arguments::CutOff(_)) {
+            return Err(prompts::CALL_CUT_OFF.to_owned());
+        }
         if !self.has(&call.name) {
             let delegates = (self.delegation == Delegation::Allowed).then_some(SUBAGENT);
             let tools: Vec<&str> = self.agent.allowed_tools().chain(delegates).collect();
@@ -152,7 +156,7 @@ impl ToolRunner<'_> {
         }
         match &call.arguments {
             Arguments::Json(arguments) if arguments.is_object() => Ok(arguments),
-            Arguments::Json(_) | Arguments::Malformed(_) => {
+            Arguments::Json(_) | Arguments::Malformed(_) | Arguments::CutOff(_) => {
                 Err("The call was not made: its arguments are not a JSON object, or were cut off."
                     .to_owned())
             }

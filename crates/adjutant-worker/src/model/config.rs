@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use adjutant_agent::Compaction;
 use adjutant_store::ModelLimits;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -14,9 +15,10 @@ use super::price::Rates;
 use super::secret::KeySource;
 use super::{Model, Prices, Secret, Trouble, Wire};
 
-/// Parameters that Adjutant sets itself.
+/// Fields of the body that Adjutant sets itself. A model may set `stream` and `tool_choice`, which
+/// an agent may not: some servers need them.
 const RESERVED: &[&str] =
-    &["model", "messages", "system", "tools", "temperature", "max_tokens", "max_completion_tokens"];
+    &["model", "messages", "system", "tools", "max_tokens", "max_completion_tokens", "n"];
 
 /// A model as the config file describes it, in `[models.NAME]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -32,20 +34,23 @@ pub struct ModelConfig {
     pub api_key_file: Option<PathBuf>,
     /// The model's name in requests. Default: the name of the table.
     pub model: Option<String>,
-    /// The limit of one answer in tokens.
-    #[serde(default = "default_max_tokens")]
-    pub max_tokens: u32,
+    /// The limit of one answer in tokens, reasoning included. Default: that of the server, or 32000
+    /// on the Anthropic wire, which requires one.
+    pub max_tokens: Option<u32>,
     /// The parameter for `max_tokens` on the OpenAI wire. Default: depends on the host.
     pub max_tokens_field: Option<TokenLimit>,
     pub temperature: Option<f64>,
-    /// Further parameters of the request body. `stream = false` is for servers that cannot stream.
+    /// Further fields of the request body. `stream = false` is for servers that cannot stream.
     #[serde(default)]
-    pub parameters: Map<String, Value>,
+    pub extra_body: Map<String, Value>,
     /// Further headers, which override Adjutant's own.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
     /// The size of the context window in tokens.
     pub context_window: Option<u32>,
+    /// Whether conversations that near the context window are summed up.
+    #[serde(default)]
+    pub compaction: Compaction,
     #[serde(default)]
     pub prices: Prices,
     /// The most concurrent calls of all workers together.
@@ -87,10 +92,6 @@ pub struct ConfigError {
     pub problem: String,
 }
 
-fn default_max_tokens() -> u32 {
-    4096
-}
-
 /// Models with extended thinking send nothing for minutes.
 fn default_idle_timeout_s() -> f64 {
     300.0
@@ -127,6 +128,7 @@ impl Model {
                     )
                 })?,
                 context_window: config.context_window,
+                compaction: config.compaction,
                 limits: limits(config)?,
                 fallback: config.fallback.clone(),
                 fallback_after: seconds("fallback_after_s", config.fallback_after_s)?,
@@ -213,11 +215,16 @@ fn headers(config: &ModelConfig) -> Result<HeaderMap, Problem> {
 
 fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters, Problem> {
     if let Some(reserved) =
-        RESERVED.iter().find(|reserved| config.parameters.contains_key(**reserved))
+        RESERVED.iter().find(|reserved| config.extra_body.contains_key(**reserved))
     {
-        return Err(Problem::new(format!("parameters.{reserved}"), "is set by Adjutant"));
+        let setting = format!("extra_body.{reserved}");
+        return Err(Problem::new(setting, "is set by Adjutant; remove it"));
     }
-    if config.max_tokens == 0 {
+    if config.temperature.is_some() && config.extra_body.contains_key("temperature") {
+        let problem = "conflicts with the setting temperature; remove one of them";
+        return Err(Problem::new("extra_body.temperature", problem));
+    }
+    if config.max_tokens == Some(0) {
         return Err(Problem::new("max_tokens", "must be at least 1"));
     }
     if config.context_window == Some(0) {
@@ -231,9 +238,10 @@ fn parameters(name: &str, config: &ModelConfig, url: &Url) -> Result<Parameters,
     Ok(Parameters {
         model: config.model.clone().unwrap_or_else(|| name.to_owned()),
         max_tokens: config.max_tokens,
+        default_max_tokens: config.wire.format().default_max_tokens(),
         token_limit,
         temperature: config.temperature,
-        further: config.parameters.clone(),
+        extra_body: config.extra_body.clone(),
     })
 }
 

@@ -35,14 +35,16 @@ pub enum CallError {
 /// not logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
-    status: Option<u16>,
-    summary: String,
-    server_message: Option<String>,
+    pub(super) status: Option<u16>,
+    pub(super) summary: String,
+    pub(super) server_message: Option<String>,
+    /// The request does not fit into the context window.
+    pub(super) too_long: bool,
 }
 
 impl<T: Into<String>> From<T> for Details {
     fn from(summary: T) -> Self {
-        Self { status: None, summary: summary.into(), server_message: None }
+        Self { summary: summary.into(), ..Self::default() }
     }
 }
 
@@ -112,6 +114,11 @@ impl CallError {
             | Self::OutOfCredit { details }
             | Self::Permanent { details } => details,
         }
+    }
+
+    /// Whether the request does not fit into the model's context window.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::Permanent { details } if details.too_long)
     }
 
     /// What went wrong, without the message of the server: safe to log.
@@ -244,10 +251,32 @@ fn status_of(kind: &str) -> Option<u16> {
     })
 }
 
+/// Types and codes of the error of a request that does not fit into the context window.
+const TOO_LONG_KINDS: &[&str] = &[
+    "context_length_exceeded",
+    "request_too_large",
+    "exceed_context_size_error",
+    "string_above_max_length",
+];
+
+/// Parts of the messages of that error, in small letters.
+const TOO_LONG_WORDS: &[&str] = &[
+    "prompt is too long",
+    "input is too long",
+    "context length",
+    "context window",
+    "context limit",
+    "context size",
+    "maximum prompt length",
+    "maximum number of tokens",
+];
+
 /// The error object of a server, in any of the known forms.
 #[derive(Debug, Default)]
 struct ServerError {
     kind: Option<String>,
+    /// A second word for the type.
+    code_word: Option<String>,
     message: Option<String>,
     code: Option<u16>,
 }
@@ -276,6 +305,7 @@ impl ServerError {
         let credit = words.iter().flatten().find(is_about_credit).cloned();
         let [code, kind] = words;
         Self {
+            code_word: code.clone(),
             kind: credit.or(kind).or(code).filter(|kind| is_word(kind)),
             message: text_of(error).or_else(|| named("message")).or_else(|| named("detail")),
             code: error
@@ -296,6 +326,7 @@ impl ServerError {
             status: Some(status.as_u16()),
             summary: format!("{} {kind}", status.as_u16()),
             server_message: self.message.clone(),
+            too_long: self.is_too_long(),
         }
     }
 
@@ -305,7 +336,20 @@ impl ServerError {
             (None, Some(code)) => format!("error {code}"),
             (None, None) => "an error without a type".to_owned(),
         };
-        Details { status: self.code, summary, server_message: self.message.clone() }
+        Details {
+            status: self.code,
+            summary,
+            server_message: self.message.clone(),
+            too_long: self.is_too_long(),
+        }
+    }
+
+    /// By the type, or by the words that the servers of each wire use.
+    fn is_too_long(&self) -> bool {
+        let is_named = |kind: &String| TOO_LONG_KINDS.contains(&kind.as_str());
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        self.kind.iter().chain(&self.code_word).any(is_named)
+            || TOO_LONG_WORDS.iter().any(|words| message.contains(words))
     }
 }
 

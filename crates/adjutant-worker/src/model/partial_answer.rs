@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use adjutant_agent::{Answer, Arguments, Block, StopReason, ToolUse};
+use adjutant_agent::{Answer, Arguments, Block, StopReason, ToolUse, WireFields};
 use serde_json::{Value, json};
 
 use super::CallError;
@@ -50,6 +50,8 @@ pub(super) struct PartialToolCall {
     pub id: String,
     pub name: String,
     pub arguments: String,
+    /// Fields of the call that Adjutant does not know.
+    pub extra: Option<WireFields>,
 }
 
 impl PartialAnswer {
@@ -82,14 +84,19 @@ impl PartialAnswer {
             (calls_before + 1..).map(|n| format!("call_{n}")).filter(|id| !given.contains(id));
         let mut taken = HashSet::new();
         let mut content = Vec::new();
-        for part in self.parts {
+        let cut_off_at =
+            (self.stop == Some(StopReason::MaxTokens)).then(|| self.parts.len().saturating_sub(1));
+        for (place, part) in self.parts.into_iter().enumerate() {
             content.extend(match part.content {
                 Content::Text(text) => (!text.is_empty()).then_some(Block::Text { text }),
                 Content::ToolCall(mut call) => {
                     if call.id.is_empty() || !taken.insert(call.id.clone()) {
                         call.id = free.next().unwrap_or_default();
                     }
-                    Some(Block::ToolUse(call.into()))
+                    Some(Block::ToolUse(match cut_off_at {
+                        Some(last) if place == last || call.has_no_arguments() => call.cut_off(),
+                        Some(_) | None => call.into(),
+                    }))
                 }
                 Content::Opaque { wire, value, input } => Some(opaque(wire, value, &input)),
             });
@@ -105,8 +112,21 @@ impl PartialAnswer {
     }
 }
 
+impl PartialToolCall {
+    fn has_no_arguments(&self) -> bool {
+        self.arguments.trim().is_empty()
+    }
+
+    /// The last part of an answer that reached its token limit. Its arguments may be incomplete
+    /// even if they are JSON: some servers complete what was cut off.
+    fn cut_off(mut self) -> ToolUse {
+        let text = std::mem::take(&mut self.arguments);
+        ToolUse { arguments: Arguments::CutOff(text), ..self.into() }
+    }
+}
+
 impl From<PartialToolCall> for ToolUse {
-    fn from(PartialToolCall { id, name, arguments }: PartialToolCall) -> Self {
+    fn from(PartialToolCall { id, name, arguments, extra }: PartialToolCall) -> Self {
         let arguments = match serde_json::from_str(&arguments) {
             _ if arguments.trim().is_empty() => Arguments::Json(json!({})),
             Ok(Value::Object(input)) => Arguments::Json(input.into()),
@@ -114,7 +134,7 @@ impl From<PartialToolCall> for ToolUse {
         };
         // Servers reject an empty name when the call is sent back.
         let name = if name.is_empty() { "unnamed".to_owned() } else { name };
-        Self { id, name, arguments }
+        Self { id, name, arguments, extra }
     }
 }
 

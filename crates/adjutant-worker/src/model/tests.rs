@@ -79,12 +79,18 @@ fn call(id: &str, name: &str, input: Value) -> Block {
         id: id.to_owned(),
         name: name.to_owned(),
         arguments: Arguments::Json(input),
+        extra: None,
     })
 }
 
 fn malformed(id: &str, name: &str, arguments: &str) -> Block {
     let arguments = Arguments::Malformed(arguments.to_owned());
-    Block::ToolUse(ToolUse { id: id.to_owned(), name: name.to_owned(), arguments })
+    Block::ToolUse(ToolUse { id: id.to_owned(), name: name.to_owned(), arguments, extra: None })
+}
+
+fn cut_off(id: &str, name: &str, arguments: &str) -> Block {
+    let arguments = Arguments::CutOff(arguments.to_owned());
+    Block::ToolUse(ToolUse { id: id.to_owned(), name: name.to_owned(), arguments, extra: None })
 }
 
 fn tool(name: &str) -> ToolDefinition {
@@ -101,6 +107,7 @@ fn request_with(text: &str) -> Request<'_> {
         system: "You are terse.".to_owned(),
         messages: vec![Message::User(text.into())],
         with_tools: true,
+        extra_body: None,
     }
 }
 

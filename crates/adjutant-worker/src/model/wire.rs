@@ -6,10 +6,11 @@
 
 mod anthropic;
 mod openai;
+mod unknown_fields;
 
-use adjutant_agent::{Request, ToolDefinition};
+use adjutant_agent::{Arguments, Request, ToolDefinition};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::parameters::Parameters;
 use super::partial_answer::PartialAnswer;
@@ -43,6 +44,12 @@ pub(super) trait WireFormat: Sync {
 
     /// The headers of every request, with the API key if there is one.
     fn headers(&self, key: Option<&Secret>) -> Result<HeaderMap, InvalidHeaderValue>;
+
+    /// The limit of an answer in tokens for models without one. Only for a wire that requires it:
+    /// reasoning counts into it, so a small limit ends answers before they begin.
+    fn default_max_tokens(&self) -> Option<u32> {
+        None
+    }
 
     /// The parameter that limits the length of an answer, for a server on this host.
     fn token_limit(&self, configured: Option<TokenLimit>, host: &str) -> TokenLimit;
@@ -85,4 +92,15 @@ pub(super) trait WireFormat: Sync {
 
     /// Removes content that the server would reject when it is sent back.
     fn clean_up(&self, _: &mut PartialAnswer) {}
+}
+
+/// The arguments of a call as an object: servers of both wires reject anything else in the
+/// conversation, some of them with an error for every later request.
+fn arguments_object(arguments: &Arguments) -> Value {
+    match arguments {
+        Arguments::Json(input) if input.is_object() => input.clone(),
+        Arguments::Json(input) => json!({"malformed": input}),
+        Arguments::Malformed(text) => json!({"malformed": text}),
+        Arguments::CutOff(text) => json!({"cut_off": text}),
+    }
 }

@@ -95,7 +95,7 @@ fn convert_value(kind: Kind, value: Value, location: &Location) -> Result<Value,
             number_in_range(kind, integer as f64).map(Value::Number)
         }
         (Kind::Boolean, Value::Boolean(value)) => Ok(Value::Boolean(value)),
-        (Kind::Table, Value::Table(table)) => Ok(Value::Table(table)),
+        (Kind::Table, Value::Table(table)) => Ok(typed(Value::Table(table), location)),
         (Kind::TextTable, Value::Table(table)) => {
             match table.iter().find(|(_, node)| !matches!(node.value, Value::Text(_))) {
                 None => Ok(Value::Table(table)),
@@ -160,6 +160,26 @@ fn parse_raw(kind: Kind, text: String, location: &Location) -> Result<Value, Str
                 })
                 .ok_or_else(|| format!("must be {}", kind.type_name()))
         }
+    }
+}
+
+/// Front matter has strings only. In a table of any names, what looks like a number is one.
+fn typed(value: Value, location: &Location) -> Value {
+    let node = |node: Node| Node { value: typed(node.value, location), ..node };
+    match value {
+        Value::Raw(text) => match read_toml_value(location, text.trim()) {
+            Ok(scalar @ (Value::Integer(_) | Value::Number(_) | Value::Boolean(_))) => scalar,
+            Ok(_) | Err(_) => Value::Text(text),
+        },
+        Value::Table(table) => {
+            Value::Table(table.into_iter().map(|(name, value)| (name, node(value))).collect())
+        }
+        Value::List(items) => Value::List(items.into_iter().map(node).collect()),
+        other @ (Value::Text(_)
+        | Value::Integer(_)
+        | Value::Number(_)
+        | Value::Boolean(_)
+        | Value::Date) => other,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use adjutant_agent::Compaction;
 use adjutant_worker::model::{ModelConfig, Wire};
 
 use super::assemble::{conflict, deserialize_node, entries};
@@ -24,9 +25,10 @@ pub const SETTINGS: &[Setting] = settings! {
     "models.*.max_tokens" => at_least(1),
     "models.*.max_tokens_field" => Kind::OneOf(&["max_tokens", "max_completion_tokens"]),
     "models.*.temperature" => Kind::Number { min: 0.0, max: 2.0 },
-    "models.*.parameters" => Kind::Table,
+    "models.*.extra_body" => Kind::Table,
     "models.*.headers" => Kind::TextTable,
     "models.*.context_window" => at_least(1000),
+    "models.*.compaction" => Kind::OneOf(Compaction::WORDS),
     "models.*.prices.input" => PRICE,
     "models.*.prices.output" => PRICE,
     "models.*.prices.cache_read" => PRICE,

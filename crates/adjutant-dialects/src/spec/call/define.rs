@@ -1,4 +1,5 @@
-use adjutant_agent::{AgentDraft, Fields, OnWorkerLoss, Refusal, check_agent_name};
+use adjutant_agent::{AgentDraft, Compaction, Fields, OnWorkerLoss, Refusal, check_agent_name};
+use serde_json::{Map, Value};
 
 /// `define`: an agent as the caller writes it. Its texts and limits are checked after it has
 /// inherited from the agent that it extends.
@@ -35,10 +36,25 @@ impl DefineCall {
             max_cost_usd: fields.number("max_cost_usd")?,
             on_worker_loss: on_worker_loss(fields)?,
             may_delegate: fields.boolean("may_delegate")?,
+            extra_body: extra_body(fields)?,
+            compaction: compaction(fields)?,
             ..AgentDraft::default()
         };
         Ok(Self { draft, replace: fields.boolean("replace")?.unwrap_or(false) })
     }
+}
+
+fn extra_body(fields: &mut Fields) -> Result<Map<String, Value>, Refusal> {
+    match fields.take("extra_body") {
+        None => Ok(Map::new()),
+        Some(Value::Object(body)) => Ok(body.clone()),
+        Some(_) => Err(Refusal::invalid("extra_body", "must be an object")),
+    }
+}
+
+fn compaction(fields: &mut Fields) -> Result<Option<Compaction>, Refusal> {
+    let Some(word) = fields.optional_text("compaction")? else { return Ok(None) };
+    word.parse().map(Some).map_err(|_| Refusal::invalid("compaction", "must be on or off"))
 }
 
 fn on_worker_loss(fields: &mut Fields) -> Result<Option<OnWorkerLoss>, Refusal> {

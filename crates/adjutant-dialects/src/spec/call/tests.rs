@@ -92,6 +92,8 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("max_output_tokens", Whole),
                 ("max_cost_usd", Number),
                 ("on_worker_loss", Text),
+                ("extra_body", Object),
+                ("compaction", Text),
                 ("may_delegate", Flag),
                 ("replace", Flag),
             ],

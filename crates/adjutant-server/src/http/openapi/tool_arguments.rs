@@ -1,8 +1,8 @@
 //! The arguments of the tools: one schema for each action, made from the schema that models see.
 
 use adjutant_agent::{
-    ActionForm, ContextAction, MAX_SECONDS, MAX_USD, SHARED_CONTEXT, SUBAGENT, ToolDefinition,
-    shared_context_tool,
+    ActionForm, ContextAction, MAX_BODY_WORD, MAX_SECONDS, MAX_USD, SESSION_BODY_FIELDS,
+    SHARED_CONTEXT, SUBAGENT, ToolDefinition, shared_context_tool,
 };
 use adjutant_dialects::spec::{BATCH_ITEM, SubagentAction, subagent_tool};
 use serde_json::{Map, Value, json};
@@ -130,6 +130,13 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
             json!({"pattern": TEXT, "maxLength": 16003})
         }
         (SUBAGENT, "tools") => json!({"items": {"type": "string", "pattern": FILLED}}),
+        (SUBAGENT, "extra_body") => {
+            let field =
+                json!({"type": ["number", "boolean", "string"], "maxLength": MAX_BODY_WORD});
+            let fields = SESSION_BODY_FIELDS.iter().map(|name| ((*name).to_owned(), field.clone()));
+            let fields: Map<String, Value> = fields.collect();
+            json!({"properties": fields, "additionalProperties": false})
+        }
         (SUBAGENT, "task_id") => json!({"pattern": TASK_ID}),
         (SUBAGENT, "task_ids") => {
             json!({"items": {"type": "string", "pattern": TASK_ID}, "minItems": 1, "maxItems": 100})

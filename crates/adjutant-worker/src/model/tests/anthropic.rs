@@ -160,14 +160,14 @@ fn empty_content_is_an_empty_answer() {
 }
 
 #[test]
-fn arguments_that_were_cut_off_are_malformed_and_thinking_that_was_is_left_out() {
+fn arguments_and_thinking_that_were_cut_off_are_marked_and_left_out() {
     let events = [
         start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
         delta(0, json!({"type": "thinking_delta", "thinking": "Hm"})),
         start(1, json!({"type": "tool_use", "id": "toolu_1", "name": "fetch", "input": {}})),
         arguments(1, "{\"url\": \"ht"),
     ];
-    let content = vec![malformed("toolu_1", "fetch", "{\"url\": \"ht")];
+    let content = vec![cut_off("toolu_1", "fetch", "{\"url\": \"ht")];
     assert_eq!(answered(&events, "max_tokens"), Answer { content, stop: StopReason::MaxTokens });
 }
 
@@ -203,4 +203,27 @@ fn bytes_that_are_not_an_answer_are_an_error() {
     for bytes in ["{}", "[]", "{\"content\": null}", "<html>Welcome</html>"] {
         assert!(matches!(fails(bytes), CallError::Permanent { .. }), "{bytes}");
     }
+}
+
+#[test]
+fn a_call_at_the_token_limit_is_cut_off_even_if_its_arguments_are_an_object() {
+    let now = start(0, json!({"type": "tool_use", "id": "toolu_1", "name": "now", "input": {}}));
+    let fetch =
+        start(1, json!({"type": "tool_use", "id": "toolu_2", "name": "fetch", "input": {}}));
+    let events = [fetch.clone(), arguments(1, "{\"n\": 1}"), now.clone()];
+    let content = vec![call("toolu_2", "fetch", json!({"n": 1})), cut_off("toolu_1", "now", "")];
+    assert_eq!(answered(&events, "max_tokens").content, content);
+    let events = [now, fetch, arguments(1, "{\"n\": 1}")];
+    let content = vec![cut_off("toolu_1", "now", ""), cut_off("toolu_2", "fetch", "{\"n\": 1}")];
+    assert_eq!(answered(&events, "max_tokens").content, content);
+}
+
+#[test]
+fn fields_of_a_call_that_are_not_known_are_kept() {
+    let caller = json!({"type": "direct"});
+    let block =
+        json!({"type": "tool_use", "id": "a", "name": "now", "input": {}, "caller": caller});
+    let answer = answered(&[start(0, block)], "tool_use");
+    let extra = answer.tool_uses().next().unwrap().extra.clone().unwrap();
+    assert_eq!((extra.wire.as_str(), &extra.fields["caller"]), ("anthropic", &caller));
 }

@@ -44,8 +44,8 @@ fn a_bad_setting_is_named() {
     }
     let prices = problem(json!({"wire": "openai", "prices": {"output": -1}}));
     assert!(prices.starts_with("models.main.prices.output: "), "{prices}");
-    let reserved = problem(json!({"wire": "openai", "parameters": {"messages": []}}));
-    assert!(reserved.starts_with("models.main.parameters.messages: "), "{reserved}");
+    let reserved = problem(json!({"wire": "openai", "extra_body": {"messages": []}}));
+    assert!(reserved.starts_with("models.main.extra_body.messages: "), "{reserved}");
     let header = problem(json!({"wire": "openai", "headers": {"a b": "c"}}));
     assert!(header.starts_with("models.main.headers.a b: "), "{header}");
     let both =

@@ -337,3 +337,26 @@ async fn a_call_that_is_dropped_closes_its_connection_at_once() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_request_that_is_too_long_is_known_by_the_words_of_its_server() {
+    let error = |kind: &str, code: &str, message: &str| {
+        json!({"type": "error", "error": {"type": kind, "code": code, "message": message}})
+            .to_string()
+    };
+    let invalid = "invalid_request_error";
+    for (status, body, expected) in [
+        ("400 Bad Request", error(invalid, "context_length_exceeded", "Too much"), true),
+        ("400 Bad Request", error(invalid, "", "prompt is too long: 9 tokens > 8 maximum"), true),
+        ("400 Bad Request", error(invalid, "", "This model's maximum context length is 8"), true),
+        ("400 Bad Request", error("exceed_context_size_error", "", "the request"), true),
+        ("413 Payload Too Large", error("request_too_large", "", "Request too large"), true),
+        ("400 Bad Request", error(invalid, "", "tool_use ids must be unique"), false),
+        ("429 Too Many Requests", error("tokens", "", "Your context window is used up"), false),
+        ("500 Internal Server Error", error("api_error", "", "context length"), false),
+    ] {
+        let answer = whole(status, "", &body);
+        let error = failure(Wire::OpenAi, answer, Then::KeepAlive).await;
+        assert_eq!(error.is_too_long(), expected, "{body}");
+    }
+}

@@ -134,14 +134,12 @@ fn a_refusal_is_one_with_its_text() {
 
 #[test]
 fn empty_content_is_an_empty_answer_and_thoughts_are_not_text() {
-    for delta in [
-        json!({"content": null}),
-        json!({"content": ""}),
-        json!({"reasoning_content": "Hm"}),
-        json!({}),
-    ] {
+    for delta in [json!({"content": null}), json!({"content": ""}), json!({})] {
         assert_eq!(answered(&[chunk(delta, Some("stop"))]), answer(vec![]));
     }
+    let thought = answered(&[chunk(json!({"reasoning_content": "Hm"}), Some("stop"))]);
+    let value = json!({"reasoning_content": "Hm"});
+    assert_eq!(thought, answer(vec![Block::Opaque { wire: "openai".to_owned(), value }]));
 }
 
 #[test]
@@ -264,4 +262,52 @@ fn an_answer_without_an_end_is_rejected_before_it_fills_the_memory() {
     let (reply, text) = read(Wire::OpenAi, std::iter::repeat_n(event.as_bytes(), 100));
     assert_eq!(reply.unwrap_err().details().to_string(), "the answer is longer than 16 MiB");
     assert_eq!(text.len(), 16 << 20);
+}
+
+#[test]
+fn a_call_at_the_token_limit_is_cut_off_even_if_its_arguments_are_an_object() {
+    let piece = |index: u64, arguments: &str| json!({"index": index, "id": format!("c{index}"), "function": {"name": "now", "arguments": arguments}});
+    for (arguments, streamed) in [("", true), ("{\"n\"", true), ("{\"n\": 1}", true), ("", false)] {
+        let pieces = json!([piece(0, "{\"n\": 0}"), piece(1, arguments)]);
+        let bytes = if streamed {
+            stream(&[calls(pieces), chunk(json!({}), Some("length"))])
+        } else {
+            let message = json!({"role": "assistant", "content": null, "tool_calls": pieces});
+            json!({"choices": [{"message": message, "finish_reason": "length"}]}).to_string()
+        };
+        let answer = read(Wire::OpenAi, [bytes.as_bytes()]).0.unwrap().answer;
+        let expected = vec![call("c0", "now", json!({"n": 0})), cut_off("c1", "now", arguments)];
+        assert_eq!((answer.content, answer.stop), (expected, StopReason::MaxTokens));
+    }
+}
+
+#[test]
+fn fields_that_are_not_known_are_kept_and_sent_back() {
+    let signed = json!({"google": {"thought_signature": "c2ln"}});
+    let function = json!({"name": "fetch", "arguments": "{}", "strictness": 2});
+    let events = [
+        chunk(json!({"role": "assistant", "content": null, "reasoning_content": ""}), None),
+        chunk(json!({"reasoning_content": "Hm, "}), None),
+        chunk(json!({"content": "I look.", "reasoning_content": "ä."}), None),
+        calls(json!([{"index": 0, "id": "a", "extra_content": signed, "function": function}])),
+        chunk(json!({}), Some("tool_calls")),
+    ];
+    let answer = answered(&events);
+    let thought =
+        Block::Opaque { wire: "openai".to_owned(), value: json!({"reasoning_content": "Hm, ä."}) };
+    assert_eq!(answer.content[..2], [thought, text("I look.")]);
+    let mut request = request_with("Hi");
+    request.messages.push(Message::Assistant(&answer));
+    let sent_by = |wire: &str| {
+        let model = model(json!({"wire": wire}));
+        let body = model.wire.format().request_body(&model.parameters, &request, &[]);
+        body["messages"].as_array().unwrap().last().unwrap().clone()
+    };
+    let sent = json!({
+        "role": "assistant", "content": "I look.", "reasoning_content": "Hm, ä.",
+        "tool_calls": [{"id": "a", "type": "function", "extra_content": signed, "function": function}],
+    });
+    assert_eq!(sent_by("openai"), sent);
+    let other = sent_by("anthropic").to_string();
+    assert!(!other.contains("Hm") && !other.contains("c2ln"), "only to the wire that it came from");
 }

@@ -101,7 +101,7 @@ fn openai_gets_the_conversation() {
                 {"role": "user", "content": "Look it up."},
                 {"role": "assistant", "content": "I look. \n", "tool_calls": [
                     {"id": "a", "type": "function", "function": function("fetch", "{\"q\":\"x\"}")},
-                    {"id": "b", "type": "function", "function": function("fetch", "{\"q\":")},
+                    {"id": "b", "type": "function", "function": function("fetch", "{\"malformed\":\"{\\\"q\\\":\"}")},
                 ]},
                 {"role": "tool", "tool_call_id": "a", "content": "found"},
                 {"role": "tool", "tool_call_id": "b", "content": "Error: not an object"},
@@ -195,25 +195,23 @@ fn an_empty_answer_is_sent_in_a_form_that_the_wire_accepts() {
 
 #[test]
 fn further_parameters_are_sent_unless_the_server_would_reject_them() {
-    let parameters =
+    let extra_body =
         json!({"top_p": 0.9, "tool_choice": "auto", "stream": false, "stream_options": {}});
     let model =
-        model(json!({"wire": "openai", "base_url": "http://x/v1", "parameters": parameters}));
+        model(json!({"wire": "openai", "base_url": "http://x/v1", "extra_body": extra_body}));
     let sent = body(&model, &request_with("Hi"), &[]);
     let messages = [
         json!({"role": "system", "content": "You are terse."}),
         json!({"role": "user", "content": "Hi"}),
     ];
-    assert_eq!(
-        sent,
-        json!({"model": "main", "max_tokens": 4096, "top_p": 0.9, "stream": false, "messages": messages})
-    );
+    assert_eq!(sent, json!({"model": "main", "top_p": 0.9, "stream": false, "messages": messages}));
     assert_eq!(body(&model, &request_with("Hi"), &[tool("fetch")])["tool_choice"], "auto");
 }
 
 #[test]
 fn the_token_limit_has_the_name_that_the_server_accepts() {
-    let limit = |config: Value| {
+    let limit = |mut config: Value| {
+        config["max_tokens"] = 100.into();
         let sent = body(&model(config), &request_with("Hi"), &[]);
         ["max_tokens", "max_completion_tokens"]
             .into_iter()
@@ -224,4 +222,41 @@ fn the_token_limit_has_the_name_that_the_server_accepts() {
     assert_eq!(limit(json!({"wire": "openai", "max_tokens_field": "max_tokens"})), "max_tokens");
     assert_eq!(limit(json!({"wire": "openai", "base_url": "http://x/v1"})), "max_tokens");
     assert_eq!(limit(json!({"wire": "anthropic"})), "max_tokens");
+}
+
+#[test]
+fn without_a_limit_the_server_decides_or_the_wire_has_a_high_one() {
+    let sent = |wire: &str| {
+        let model = model(json!({"wire": wire, "context_window": 100_000}));
+        let window = model.context_window().unwrap();
+        let reserved = model.estimate_tokens(&request_with("Hi"), &[]);
+        assert!((4096..4300).contains(&reserved), "{reserved}");
+        let body = body(&model, &request_with("Hi"), &[]);
+        let limits = ["max_tokens", "max_completion_tokens"].map(|name| body[name].as_u64());
+        (limits, window.max_output_tokens)
+    };
+    assert_eq!(sent("openai"), ([None, None], 25_000));
+    assert_eq!(sent("anthropic"), ([Some(32_000), None], 25_000));
+}
+
+#[test]
+fn the_agents_fields_replace_the_models_and_never_those_of_adjutant() {
+    let extra = json!({"reasoning_effort": "low", "top_p": 0.9});
+    let model = model(json!({"wire": "openai", "temperature": 0.5, "extra_body": extra}));
+    let of_agent = json!({
+        "reasoning_effort": "high", "temperature": 1, "model": "other", "messages": [], "tools": [],
+        "stream": false, "max_tokens": 9, "max_completion_tokens": 9,
+    });
+    let Value::Object(of_agent) = of_agent else { panic!() };
+    let request = Request { extra_body: Some(&of_agent), ..request_with("Hi") };
+    let messages = [
+        json!({"role": "system", "content": "You are terse."}),
+        json!({"role": "user", "content": "Hi"}),
+    ];
+    let expected = json!({
+        "model": "main", "messages": messages, "stream": true,
+        "stream_options": {"include_usage": true}, "top_p": 0.9, "reasoning_effort": "high",
+        "temperature": 1,
+    });
+    assert_eq!(body(&model, &request, &[]), expected);
 }

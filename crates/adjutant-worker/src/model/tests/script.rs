@@ -18,7 +18,7 @@ fn model_of(server: &ScriptServer, wire: Wire, stream: Value) -> Model {
         Wire::OpenAi => server.openai_base_url(),
     };
     let config = config(json!({
-        "wire": wire.as_str(), "base_url": base, "parameters": {"stream": stream}, "idle_timeout_s": 5,
+        "wire": wire.as_str(), "base_url": base, "extra_body": {"stream": stream}, "idle_timeout_s": 5,
         "prices": {"input": 1.0},
     }));
     Model::new("main", &config, http_client().unwrap()).unwrap()

@@ -35,6 +35,11 @@ impl WireFormat for Anthropic {
         Ok(headers)
     }
 
+    /// The most that all current models of the vendor accept.
+    fn default_max_tokens(&self) -> Option<u32> {
+        Some(32_000)
+    }
+
     fn token_limit(&self, _: Option<TokenLimit>, _: &str) -> TokenLimit {
         TokenLimit::MaxTokens
     }

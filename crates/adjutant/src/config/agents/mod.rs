@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use adjutant_agent::{AgentDefinition, DEFAULT_MAX_DEPTH, Skill};
+use adjutant_agent::{AgentDefinition, Compaction, DEFAULT_MAX_DEPTH, Skill};
 
 use super::assemble::entries;
 use super::check::split_list;
@@ -30,6 +30,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.model" => Kind::Text,
     "agents.*.max_turns" => at_least(1),
     "agents.*.summary_prompt" => Kind::Text,
+    "agents.*.extra_body" => Kind::Table,
+    "agents.*.compaction" => Kind::OneOf(Compaction::WORDS),
     "agents.*.timeout_s" => Kind::PositiveNumber,
     "agents.*.max_input_tokens" => Kind::Integer { min: 0, max: i64::MAX },
     "agents.*.max_output_tokens" => Kind::Integer { min: 0, max: i64::MAX },

@@ -1,7 +1,9 @@
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss, Skill,
-    check_agent_name, estimate_tokens,
+    AgentDefinition, AgentDraft, DefinedBy, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss,
+    Skill, check_agent_name, estimate_tokens,
 };
+
+use serde_json::{Map, Value};
 
 use super::super::inheritance;
 use super::super::problem::{Findings, Location};
@@ -75,12 +77,21 @@ impl AgentReader<'_> {
         self.settings.get(setting).and_then(Node::as_number)
     }
 
+    fn object(&self, setting: &str) -> Map<String, Value> {
+        match self.settings.get(setting).map(Node::to_json) {
+            Some(Value::Object(fields)) => fields,
+            Some(_) | None => Map::new(),
+        }
+    }
+
     /// The settings that need no lookup.
     pub fn draft(&self) -> AgentDraft {
         AgentDraft {
             description: self.text("description").map(|(_, text)| one_line(text)),
             max_turns: self.integer("max_turns"),
             summary_prompt: self.text("summary_prompt").map(|(_, text)| text.to_owned()),
+            extra_body: self.object("extra_body"),
+            compaction: self.text("compaction").and_then(|(_, word)| word.parse().ok()),
             timeout_s: self.number("timeout_s"),
             max_input_tokens: self.integer("max_input_tokens"),
             max_output_tokens: self.integer("max_output_tokens"),
@@ -112,8 +123,12 @@ impl AgentReader<'_> {
             self.warning(&source, "system_prompt", text);
         }
         // The prompt limit is for agents that sessions define. The operator's may be longer.
-        let limits =
-            DefinitionLimits { max_turns: ceiling, max_prompt_tokens: None, may_delegate: true };
+        let limits = DefinitionLimits {
+            max_turns: ceiling,
+            max_prompt_tokens: None,
+            may_delegate: true,
+            defined_by: DefinedBy::Operator,
+        };
         match draft.check(&limits) {
             Ok(definition) => Some(AgentDefinition { tenants: self.tenants(), ..definition }),
             Err(refusal) => {

@@ -45,7 +45,7 @@ fn a_variable_overrides_the_file() {
     assert_eq!(main.base_url.as_ref().map(Secret::expose), Some("http://127.0.0.1:9/v1"));
     assert_eq!(
         (main.max_tokens, main.prices.cache_read, main.temperature),
-        (77, Some(0.5), Some(1.0))
+        (Some(77), Some(0.5), Some(1.0))
     );
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);
     let scout = &config.agents["scout"].definition;

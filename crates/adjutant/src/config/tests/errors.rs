@@ -50,8 +50,8 @@ fn an_invalid_value_is_an_error_with_its_line_and_what_is_allowed() {
         ("[lease]\nseconds = 1\n", "adjutant.toml:2:11: lease.seconds: must be at least 2, not 1"),
         ("[limits]\ncap = -1\n", "adjutant.toml:2:7: limits.cap: must be at least 0, not -1"),
         (
-            "[limits]\nmax_turns_ceiling = 101\n",
-            "adjutant.toml:2:21: limits.max_turns_ceiling: must be at most 100, not 101",
+            "[limits]\nmax_turns_ceiling = 1001\n",
+            "adjutant.toml:2:21: limits.max_turns_ceiling: must be at most 1000, not 1001",
         ),
         (
             "[limits]\ncap = '5'\n",

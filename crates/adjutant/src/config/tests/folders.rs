@@ -263,3 +263,15 @@ fn a_single_model_is_the_default_and_several_have_none() {
     assert_eq!(default(&format!("{MODEL}[models.b]\nwire = 'openai'\n")), None);
     assert_eq!(default(""), None);
 }
+
+#[test]
+fn a_file_sets_body_fields_and_compaction() {
+    let front = "name: a\ndescription: Works\ntools: []\ncompaction: off\nextra_body:\n  temperature: 0.2\n  reasoning_effort: high\n  thinking: {type: enabled, budget_tokens: 2000}";
+    let agent = only(&with(&agent(front))).config;
+    let expected = serde_json::json!({
+        "temperature": 0.2, "reasoning_effort": "high",
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    });
+    assert_eq!(serde_json::Value::from(agent.extra_body), expected);
+    assert_eq!(agent.compaction, Some(adjutant_agent::Compaction::Off));
+}

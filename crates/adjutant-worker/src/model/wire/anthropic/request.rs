@@ -1,8 +1,8 @@
-use adjutant_agent::{
-    Answer, Arguments, Block, Message, Request, ToolDefinition, ToolOutput, ToolUse,
-};
+use adjutant_agent::{Answer, Block, Message, Request, ToolDefinition, ToolOutput, ToolUse};
 use serde_json::{Value, json};
 
+use super::super::arguments_object;
+use super::super::unknown_fields::send_back;
 use crate::model::Wire;
 use crate::model::parameters::{Parameters, ToolOffer};
 
@@ -17,7 +17,7 @@ pub(super) fn body(
     tools: &[ToolDefinition],
 ) -> Value {
     let offer = ToolOffer::of(request, tools);
-    let mut body = parameters.body(&offer);
+    let mut body = parameters.body(request, &offer);
     if has_text(&request.system) {
         let mut system = text(&request.system);
         set_cache_breakpoint(&mut system);
@@ -102,13 +102,13 @@ fn block(block: &Block) -> Option<Value> {
 }
 
 fn tool_use(call: &ToolUse) -> Value {
-    let input = match &call.arguments {
-        Arguments::Json(input) if input.is_object() => input.clone(),
-        // The API accepts only objects.
-        Arguments::Json(input) => json!({"malformed": input}),
-        Arguments::Malformed(text) => json!({"malformed": text}),
-    };
-    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+    let input = arguments_object(&call.arguments);
+    let mut sent = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input});
+    let is_own = |wire: &str| wire == Wire::Anthropic.as_str();
+    if let Some(extra) = call.extra.as_ref().filter(|extra| is_own(&extra.wire)) {
+        send_back(&mut sent, &extra.fields);
+    }
+    sent
 }
 
 fn result(output: &ToolOutput<'_>) -> Value {

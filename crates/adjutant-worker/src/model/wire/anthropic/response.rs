@@ -1,6 +1,7 @@
 use adjutant_agent::StopReason;
 use serde_json::Value;
 
+use super::super::unknown_fields::{add_to_call, unknown_fields};
 use crate::model::error::from_body;
 use crate::model::partial_answer::{Content, Part, PartialAnswer, PartialToolCall};
 use crate::model::price::TokenCounts;
@@ -82,11 +83,11 @@ fn start(
             } else {
                 block["input"].to_string()
             };
-            Content::ToolCall(PartialToolCall {
-                id: text_of("id"),
-                name: text_of("name"),
-                arguments,
-            })
+            let (id, name) = (text_of("id"), text_of("name"));
+            let mut call = PartialToolCall { id, name, arguments, extra: None };
+            let extra = unknown_fields(block, &["type", "id", "name", "input"]);
+            add_to_call(&mut call.extra, Wire::Anthropic, extra);
+            Content::ToolCall(call)
         }
         Some(_) => Content::Opaque {
             wire: Wire::Anthropic.as_str(),

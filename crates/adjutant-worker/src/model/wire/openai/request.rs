@@ -1,6 +1,9 @@
-use adjutant_agent::{Answer, Arguments, Message, Request, ToolDefinition, ToolOutput, ToolUse};
+use adjutant_agent::{Answer, Block, Message, Request, ToolDefinition, ToolOutput, ToolUse};
 use serde_json::{Value, json};
 
+use super::super::arguments_object;
+use super::super::unknown_fields::send_back;
+use crate::model::Wire;
 use crate::model::parameters::{Parameters, ToolOffer};
 
 /// The body of a request to `/chat/completions`.
@@ -11,7 +14,7 @@ pub(super) fn body(
 ) -> Value {
     // This wire accepts tool calls in the conversation without definitions of their tools.
     let offer = if tools.is_empty() { ToolOffer::None } else { ToolOffer::of(request, tools) };
-    let mut body = parameters.body(&offer);
+    let mut body = parameters.body(request, &offer);
     if body.get("stream") == Some(&Value::Bool(true)) {
         body.entry("stream_options").or_insert(json!({"include_usage": true}));
     } else {
@@ -50,20 +53,30 @@ fn messages(message: &Message<'_>) -> Vec<Value> {
 /// An empty answer is kept: many chat templates require alternating roles.
 fn assistant_message(answer: &Answer) -> Value {
     let calls: Vec<Value> = answer.tool_uses().map(tool_call).collect();
-    match answer.text() {
+    let mut message = match answer.text() {
         Some(text) if calls.is_empty() => json!({"role": "assistant", "content": text}),
         None if calls.is_empty() => json!({"role": "assistant", "content": ""}),
         content => json!({"role": "assistant", "content": content, "tool_calls": calls}),
+    };
+    for block in &answer.content {
+        if let Block::Opaque { wire, value: Value::Object(fields) } = block
+            && wire == Wire::OpenAi.as_str()
+        {
+            send_back(&mut message, fields);
+        }
     }
+    message
 }
 
-/// Malformed arguments are sent back unchanged.
 fn tool_call(call: &ToolUse) -> Value {
-    let arguments = match &call.arguments {
-        Arguments::Json(input) => input.to_string(),
-        Arguments::Malformed(text) => text.clone(),
-    };
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+    let arguments = arguments_object(&call.arguments).to_string();
+    let mut sent = json!({
+        "id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments},
+    });
+    if let Some(extra) = call.extra.as_ref().filter(|extra| extra.wire == Wire::OpenAi.as_str()) {
+        send_back(&mut sent, &extra.fields);
+    }
+    sent
 }
 
 /// This wire has no field for an error, so the text says so.

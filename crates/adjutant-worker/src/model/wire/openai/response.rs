@@ -1,10 +1,15 @@
 use adjutant_agent::StopReason;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::model::CallError;
+use super::super::unknown_fields::{add_to_call, merge_fields, unknown_fields};
 use crate::model::error::from_body;
 use crate::model::partial_answer::{Content, Part, PartialAnswer, PartialToolCall};
 use crate::model::price::TokenCounts;
+use crate::model::{CallError, Wire};
+
+/// Fields of a message that are stored in another form, and those that no server needs back.
+const KNOWN: &[&str] =
+    &["role", "content", "refusal", "tool_calls", "function_call", "annotations", "audio"];
 
 /// Adds one event of a stream.
 pub(super) fn add_event(
@@ -62,6 +67,7 @@ fn add(
     for piece in message["tool_calls"].as_array().into_iter().flatten() {
         tool_call(answer, piece)?;
     }
+    keep(answer, unknown_fields(message, KNOWN))?;
     match choice["finish_reason"].as_str() {
         None | Some("") => {}
         Some("length") => answer.stop = Some(StopReason::MaxTokens),
@@ -89,6 +95,35 @@ fn text(
     Ok(())
 }
 
+/// Keeps fields of the message that Adjutant does not know, before its other parts.
+fn keep(answer: &mut PartialAnswer, fields: Map<String, Value>) -> Result<(), CallError> {
+    if fields.is_empty() {
+        return Ok(());
+    }
+    answer.reserve(fields.values().map(|value| value.to_string().len()).sum())?;
+    match answer.parts.first_mut() {
+        Some(Part { content: Content::Opaque { value: Value::Object(so_far), .. }, .. }) => {
+            merge_fields(so_far, fields);
+        }
+        Some(_) | None => {
+            let (wire, input) = (Wire::OpenAi.as_str(), String::new());
+            let content = Content::Opaque { wire, value: fields.into(), input };
+            answer.parts.insert(0, Part { index: None, content });
+        }
+    }
+    Ok(())
+}
+
+/// The fields of a call that Adjutant does not know.
+fn unknown_of_call(piece: &Value) -> Map<String, Value> {
+    let mut fields = unknown_fields(piece, &["index", "id", "type", "function"]);
+    let function = unknown_fields(&piece["function"], &["name", "arguments"]);
+    if !function.is_empty() {
+        fields.insert("function".to_owned(), function.into());
+    }
+    fields
+}
+
 fn tool_call(answer: &mut PartialAnswer, piece: &Value) -> Result<(), CallError> {
     let function = &piece["function"];
     let index = piece["index"].as_u64();
@@ -102,7 +137,9 @@ fn tool_call(answer: &mut PartialAnswer, piece: &Value) -> Result<(), CallError>
             other.to_string()
         }
     };
-    answer.reserve(id.len() + name.len() + arguments.len())?;
+    let extra = unknown_of_call(piece);
+    let extra_bytes: usize = extra.values().map(|value| value.to_string().len()).sum();
+    answer.reserve(id.len() + name.len() + arguments.len() + extra_bytes)?;
     if let Some(call) = continued_call(answer, index, id, name) {
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
@@ -111,8 +148,11 @@ fn tool_call(answer: &mut PartialAnswer, piece: &Value) -> Result<(), CallError>
             name.clone_into(&mut call.name);
         }
         call.arguments.push_str(&arguments);
+        add_to_call(&mut call.extra, Wire::OpenAi, extra);
     } else {
-        let call = PartialToolCall { id: id.to_owned(), name: name.to_owned(), arguments };
+        let (id, name) = (id.to_owned(), name.to_owned());
+        let mut call = PartialToolCall { id, name, arguments, extra: None };
+        add_to_call(&mut call.extra, Wire::OpenAi, extra);
         answer.parts.push(Part { index, content: Content::ToolCall(call) });
     }
     Ok(())
