@@ -19,6 +19,7 @@ pub mod model_failures;
 pub mod model_limits;
 pub mod permissions;
 pub mod rate_limits;
+pub mod requirements;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod webhooks;

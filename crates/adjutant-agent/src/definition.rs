@@ -4,7 +4,7 @@ use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::word_enum::word_enum;
 use crate::{
     AgentConfig, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
-    check_agent_name,
+    check_agent_name, check_pool,
 };
 
 word_enum! {
@@ -15,6 +15,25 @@ word_enum! {
         #[default]
         Resume = "resume",
         Fail = "fail",
+    }
+}
+
+word_enum! {
+    /// What happens to a task whose agent names a tool that no worker has.
+    #[derive(Default)]
+    MissingTools {
+        /// It waits for a while, and then fails.
+        #[default]
+        Wait = "wait",
+        /// It runs without the tool.
+        Ignore = "ignore",
+    }
+}
+
+impl MissingTools {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -51,6 +70,9 @@ pub struct AgentDraft {
     pub skills: Vec<Skill>,
     pub inheritance: Option<InheritancePolicy>,
     pub may_delegate: Option<bool>,
+    pub missing_tools: Option<MissingTools>,
+    /// The pool of its tasks, where their spawn names none.
+    pub pool: Option<String>,
 }
 
 /// A checked agent, which tasks can be delegated to.
@@ -120,6 +142,8 @@ impl AgentDraft {
             inheritance: self.inheritance.or_else(|| config.inheritance.clone()),
             // Not inherited: it has to be set for each agent.
             may_delegate: self.may_delegate,
+            missing_tools: self.missing_tools.or(Some(config.missing_tools)),
+            pool: self.pool.or_else(|| config.pool.clone()),
         }
     }
 
@@ -165,6 +189,8 @@ impl AgentDraft {
             skills: self.skills,
             inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,
+            missing_tools: self.missing_tools.unwrap_or_default(),
+            pool: self.pool.map(pool).transpose()?,
             ..AgentConfig::default()
         };
         Ok(AgentDefinition {
@@ -222,6 +248,11 @@ fn may_delegate(requested: Option<bool>, limits: &DefinitionLimits) -> Result<bo
         )),
         requested => Ok(requested.unwrap_or(false)),
     }
+}
+
+fn pool(name: String) -> Result<String, Refusal> {
+    check_pool("pool", &name)?;
+    Ok(name)
 }
 
 /// The names without duplicates and without `subagent`, in the given order.

@@ -2,6 +2,7 @@
 
 use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
 use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
+use adjutant_worker::DEFAULT_TOOL_PATIENCE;
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{deserialize, section};
@@ -21,6 +22,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.context_versions" => Kind::Integer { min: 1, max: 10_000 },
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
+    "limits.tool_patience_s" => Kind::Number { min: 0.0, max: 86_400.0 },
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +44,8 @@ pub struct Limits {
     /// The timeout of tasks for which neither the spawn nor the agent sets one.
     pub task_timeout_s: Option<f64>,
     pub task_timeout_max_s: Option<f64>,
+    /// How long tasks wait for tools that no worker has, before they fail.
+    pub tool_patience_s: f64,
 }
 
 impl Default for Limits {
@@ -57,6 +61,7 @@ impl Default for Limits {
             context_versions: DEFAULT_CONTEXT_VERSIONS,
             task_timeout_s: None,
             task_timeout_max_s: None,
+            tool_patience_s: DEFAULT_TOOL_PATIENCE.as_secs_f64(),
         }
     }
 }

@@ -1,4 +1,4 @@
-use adjutant_agent::{AgentDraft, Fields, OnWorkerLoss, Refusal, check_agent_name};
+use adjutant_agent::{AgentDraft, Fields, MissingTools, OnWorkerLoss, Refusal, check_agent_name};
 
 /// `define`: an agent as the caller writes it. Its texts and limits are checked after it has
 /// inherited from the agent that it extends.
@@ -35,10 +35,16 @@ impl DefineCall {
             max_cost_usd: fields.number("max_cost_usd")?,
             on_worker_loss: on_worker_loss(fields)?,
             may_delegate: fields.boolean("may_delegate")?,
+            missing_tools: missing_tools(fields)?,
             ..AgentDraft::default()
         };
         Ok(Self { draft, replace: fields.boolean("replace")?.unwrap_or(false) })
     }
+}
+
+fn missing_tools(fields: &mut Fields) -> Result<Option<MissingTools>, Refusal> {
+    let Some(word) = fields.optional_text("missing_tools")? else { return Ok(None) };
+    word.parse().map(Some).map_err(|_| Refusal::invalid("missing_tools", "must be wait or ignore"))
 }
 
 fn on_worker_loss(fields: &mut Fields) -> Result<Option<OnWorkerLoss>, Refusal> {

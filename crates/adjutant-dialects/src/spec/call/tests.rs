@@ -93,6 +93,7 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("max_cost_usd", Number),
                 ("on_worker_loss", Text),
                 ("may_delegate", Flag),
+                ("missing_tools", Text),
                 ("replace", Flag),
             ],
         ),
