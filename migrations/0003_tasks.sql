@@ -19,6 +19,7 @@ create table task (
     assignment text not null,
     pool text not null default 'default',
     priority smallint not null default 0,
+    needs integer,
     not_before timestamptz,
     on_worker_loss loss_rule not null default 'resume',
     max_failures smallint not null default 3,
@@ -80,6 +81,9 @@ comment on column task.config is
     'that this one repeats or whose conversation it continues.';
 comment on column task.model is
     'The model in its configuration, which can be long and compressed.';
+comment on column task.needs is
+    'The requirement that a worker has to satisfy to run it: its model and tools. Null: every '
+    'worker can run it.';
 comment on column task.not_before is
     'Set only while the task is delayed. For a task that waits for children: when it stops '
     'waiting.';

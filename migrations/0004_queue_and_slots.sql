@@ -9,6 +9,7 @@ create table queue (
     tenant text not null,
     pool text not null,
     priority smallint not null,
+    needs integer,
     entry bigint not null,
     primary key (session, task)
 )
@@ -25,6 +26,8 @@ create unique index queue_order on queue (pool, tenant, priority desc, entry);
 comment on table queue is
     'Tasks that may be claimed now. Delayed tasks and those outside their session''s window are '
     'not in it.';
+comment on column queue.needs is
+    'The requirement of the task: only workers that can run it claim it. Null: every worker can.';
 comment on column queue.entry is
     'Order of entry inside pool, tenant and priority; entries at the front are negative.';
 
@@ -100,11 +103,22 @@ create table worker (
     started_at timestamptz not null default now(),
     renewed_at timestamptz not null default now(),
     renewals integer not null default 0 check (renewals >= 0),
-    stopped_at timestamptz
+    stopped_at timestamptz,
+    models text[],
+    tools text[],
+    servers_down jsonb not null default '{}',
+    can integer[] not null default '{}'
 ) with (fillfactor = 50);
 
 comment on table worker is
     'One process start of a worker. Rows of workers that stopped more than 7 days ago are deleted.';
+comment on column worker.models is
+    'The names of models that it can call; * stands for every name. Null: it runs tasks of every '
+    'model.';
+comment on column worker.tools is 'The names of its tools. Null: it runs tasks with any tools.';
+comment on column worker.servers_down is
+    'The MCP servers of its config that have not started, each with the reason.';
+comment on column worker.can is 'The requirements that it satisfies, by id: it claims their tasks.';
 comment on column worker.renewals is
     'Renewals in a row, each at most one lease after the one before. A sweep needs two: right '
     'after a database outage every lease looks expired.';

@@ -298,9 +298,10 @@ begin
 end $$;
 
 -- The tenants whose turn it is to start p_want tasks of a pool, at most p_most, in the order of
--- their names: first those behind p_after. Of each tenant that it looks at it reads one queue row.
--- It looks at no more than it needs, and at 16 at the most, so its cost does not grow with the
--- number of tenants. Tenants at their caps and those in p_done are passed over.
+-- their names: first those behind p_after. Only tasks that the worker can run count. Of each tenant
+-- that it looks at it reads one queue row. It looks at no more than it needs, and at 16 at the most,
+-- so its cost does not grow with the number of tenants. Tenants at their caps and those in p_done
+-- are passed over.
 --
 -- A tenant is due if it holds less than its share of the slots, and with the probability of the
 -- rest if that is less than one slot. p_known are the tenants that hold slots, or did last; the
@@ -309,7 +310,7 @@ end $$;
 -- turns. If none is due,
 -- the answer is all tenants that were looked at.
 create function due_tenants_1(
-    p_pool text, p_after text, p_want integer, p_most integer, p_done text[],
+    p_pool text, p_can integer[], p_after text, p_want integer, p_most integer, p_done text[],
     p_known text[], p_weights integer[], p_held integer[],
     out tenants text[], out weights integer[], out held integer[], out room integer[]
 ) language plpgsql as $$
@@ -324,18 +325,25 @@ declare
 begin
     loop
         with recursive behind as (
-            (select q.tenant from queue q where q.pool = p_pool and q.tenant > p_after order by q.tenant limit 1)
+            (select q.tenant from queue q where q.pool = p_pool and q.tenant > p_after and (q.needs is null or q.needs = any(p_can)) order by q.tenant limit 1)
             union all
-            select (select q.tenant from queue q where q.pool = p_pool and q.tenant > w.tenant order by q.tenant limit 1)
+            select (
+                select q.tenant
+                from queue q
+                where q.pool = p_pool and q.tenant > w.tenant and (q.needs is null or q.needs = any(p_can))
+                order by q.tenant
+                limit 1
+            )
             from behind w
             where w.tenant is not null
         ), before as (
-            (select q.tenant from queue q where q.pool = p_pool and q.tenant <= p_after order by q.tenant limit 1)
+            (select q.tenant from queue q where q.pool = p_pool and q.tenant <= p_after and (q.needs is null or q.needs = any(p_can)) order by q.tenant limit 1)
             union all
             select (
                 select q.tenant
                 from queue q
                 where q.pool = p_pool and q.tenant > w.tenant and q.tenant <= p_after
+                    and (q.needs is null or q.needs = any(p_can))
                 order by q.tenant
                 limit 1
             )
@@ -399,9 +407,18 @@ begin
             from slot x
             where x.pool = w.pool and x.task is not null and x.n <> all(p_kept)
         ) h
+        -- The workers of a pool are mostly equal.
+        cross join lateral (
+            select array(
+                select unnest(e.can) from (select distinct l.can from living_worker l where l.pool = w.pool) e
+            ) as can
+        ) c
         cross join lateral (
             select least(w.places - h.held, (
-                select count(*)::integer from (select from queue q where q.pool = w.pool limit p_free) q
+                select count(*)::integer
+                from (
+                    select from queue q where q.pool = w.pool and (q.needs is null or q.needs = any(c.can)) limit p_free
+                ) q
             )) as room
         ) r
     ) p

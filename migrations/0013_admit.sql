@@ -5,9 +5,9 @@
 -- be free yet. Needs the sessions' locks.
 create function admit_1(p_sessions bigint[], p_left uuid[] default '{}') returns void language plpgsql as $$
 begin
-    insert into queue (task, session, tenant, pool, priority, entry)
+    insert into queue (task, session, tenant, pool, priority, needs, entry)
     select
-        next.id, next.session, next.tenant, next.pool, next.priority,
+        next.id, next.session, next.tenant, next.pool, next.priority, next.needs,
         nextval('queue_entry') - case when next.attempt > 0 then 1::bigint << 62 else 0 end
     from (
         select outside.*, s.tenant
@@ -25,7 +25,7 @@ begin
             offset 0
         ) hot
         cross join lateral (
-            select t.id, t.session, t.pool, t.priority, t.attempt, t.number
+            select t.id, t.session, t.pool, t.priority, t.needs, t.attempt, t.number
             from task t
             where t.session = s.id and t.state = 'queued' and t.not_before is null and t.id <> all(hot.tasks)
             order by (t.attempt = 0), t.number

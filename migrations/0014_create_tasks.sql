@@ -87,6 +87,26 @@ begin
     from (select r.* from resolved r cross join unnest(r.places) p (place) order by p.place) o;
 end $$;
 
+-- The pools of tasks whose spawn names none, in place of '': the agent's, or else the parent's. The
+-- caller has notified "default"; the workers of other pools are notified here.
+create function default_pools_1(t new_tasks, p_of_parent text) returns text[] language plpgsql as $$
+declare
+    pools text[];
+begin
+    if '' <> all(t.pools) then
+        return t.pools;
+    end if;
+    pools := array(
+        select coalesce(nullif(e.pool, ''), t.configs[e.place] ->> 'pool', p_of_parent, 'default')
+        from unnest(t.pools) with ordinality e (pool, place)
+        order by e.place
+    );
+    perform pg_notify('adjutant_queue', '=' || p.pool)
+    from (select distinct unnest(pools) as pool) p
+    where p.pool <> 'default' and p.pool <> all(t.pools);
+    return pools;
+end $$;
+
 -- Refuses tasks whose agent, model or pool their spawner is not granted. Their tools are limited
 -- when they run: see AgentConfig::allowed_tools in adjutant-agent.
 create function check_grants_1(p_grants jsonb, t new_tasks) returns void language plpgsql as $$
@@ -127,24 +147,28 @@ begin
     with given as materialized (
         -- Without configurations and assignments, which every step would copy.
         select
-            e.*, t.configs[e.place] ->> 'model' as model, s.tenant, s.parent as inherited, s.permissions, s.next_event,
+            e.*, c.config ->> 'model' as model, s.tenant,
+            coalesce(r.id, case when d.digest is not null then add_requirement_1(d.digest, c.config, s.permissions, p_grants) end) as needs, s.parent as inherited, s.permissions, s.next_event,
             row_number() over sessions as k,
             (s.next_number + row_number() over sessions - 1)::integer as number
         from unnest(t.sessions, t.ids, t.agents, t.pools, t.priorities, t.options, t.agent_versions, t.loss_rules)
             with ordinality e (session, id, agent, pool, priority, options, agent_version, loss_rule, place)
         join session s on s.id = e.session
+        cross join lateral (select t.configs[e.place] as config offset 0) c
+        cross join lateral (select requirement_digest_1(c.config, s.permissions, p_grants) as digest offset 0) d
+        left join requirement r on r.digest = d.digest
         window sessions as (partition by e.session order by e.place)
     ), created as (
         insert into task (
             id, session, number, parent, root, depth, label, metadata, agent, agent_version, config, model, assignment,
-            pool, priority, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state,
+            pool, priority, needs, not_before, on_worker_loss, max_failures, traceparent, call, webhook, state,
             waiting_for, context
         )
         select
             g.id, g.session, g.number, p_parent.id, coalesce(p_parent.root, g.id), coalesce(p_parent.depth + 1, 1),
             g.options ->> 'label', coalesce(g.options -> 'metadata', '{}'), g.agent, g.agent_version,
             add_session_settings_1(t.configs[g.place], g.inherited, g.permissions, p_grants), g.model, t.assignments[g.place],
-            g.pool, g.priority, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,
+            g.pool, g.priority, g.needs, now() + (g.options ->> 'delay_s')::double precision * interval '1 second', g.loss_rule,
             coalesce((g.options ->> 'max_failures')::smallint, 3::smallint), g.options ->> 'traceparent', p_call,
             g.options -> 'webhook',
             case when g.options ? 'depends_on' then 'waiting' else 'queued' end,
@@ -167,8 +191,8 @@ begin
         from given g
         group by 1, 2, 3
     ), queued as (
-        insert into queue (task, session, tenant, pool, priority, entry)
-        select g.id, g.session, g.tenant, g.pool, g.priority, nextval('queue_entry')
+        insert into queue (task, session, tenant, pool, priority, needs, entry)
+        select g.id, g.session, g.tenant, g.pool, g.priority, g.needs, nextval('queue_entry')
         from (select * from given order by place offset 0) g
         where g.k <= p_room
     )

@@ -145,9 +145,9 @@ begin
     order by c.number;
 end $$;
 
--- Gives tasks of one session their configurations, and refuses unknown agents, and what p_grants do
--- not allow.
-create function configure_1(s session, t new_tasks, p_operator jsonb, p_grants jsonb) returns new_tasks language plpgsql as $$
+-- Gives tasks of one session their configurations and pools, and refuses unknown agents, and what
+-- p_grants do not allow.
+create function configure_1(s session, t new_tasks, p_parent task, p_operator jsonb, p_grants jsonb) returns new_tasks language plpgsql as $$
 declare
     places integer[] := array[cardinality(t.ids)];
     unknown integer;
@@ -162,6 +162,7 @@ begin
             perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
         end if;
     end if;
+    t.pools := default_pools_1(t, p_parent.pool);
     if p_grants is not null then
         perform check_grants_1(p_grants, t);
     end if;
@@ -298,7 +299,7 @@ begin
         into can_wait, is_special
         from unnest(t.options) o (options);
         room := check_spawn_1(s, above, t.options[1], cardinality(t.ids), can_wait, p_operator);
-        t := configure_1(s, t, p_operator, p_grants);
+        t := configure_1(s, t, above, p_operator, p_grants);
         if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
             return;
         end if;
@@ -428,6 +429,7 @@ begin
         fit.places := array(select fit.places[k] from unnest(known) k);
         fit.tenants := array(select fit.tenants[k] from unnest(known) k);
     end if;
+    t.pools := default_pools_1(t, null);
     positions := positions_at_back_1(fit.tenants, t.pools, t.priorities);
     numbers := create_tasks_1(t, null, null, cardinality(t.ids), null);
     if cardinality(p_notices) > 0 then

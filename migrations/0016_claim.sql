@@ -1,10 +1,11 @@
 -- What workers do to get and keep work: claim, renew, poll.
 
 -- Locks the first queued tasks of each of these tenants, as many as the counts say, as far as they
--- are not locked and the tenant's cap allows. The answer has the first task of each, then the
--- second of each: its end may have to be left, if other claims took the slots.
+-- are not locked, the worker can run them and the tenant's cap allows. p_taken are tasks that the
+-- same claim has locked already, which SKIP LOCKED does not skip. The answer has the first task of
+-- each, then the second of each: its end may have to be left, if other claims took the slots.
 create function lock_queued_1(
-    p_pool text, p_tenants text[], p_counts integer[], p_kept integer[],
+    p_pool text, p_can integer[], p_tenants text[], p_counts integer[], p_kept integer[], p_taken uuid[],
     out tasks uuid[], out places tid[], out tenants text[]
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -21,7 +22,7 @@ begin
         from (
             select queue.task, queue.ctid
             from queue
-            where pool = p_pool and tenant = p_tenants[1]
+            where pool = p_pool and tenant = p_tenants[1] and (needs is null or needs = any(p_can)) and task <> all(p_taken)
             order by priority desc, entry
             limit counts[1]
             for update skip locked
@@ -39,7 +40,7 @@ begin
         cross join lateral (
             select queue.task, queue.ctid as at, priority, entry
             from queue
-            where pool = p_pool and tenant = e.tenant
+            where pool = p_pool and tenant = e.tenant and (needs is null or needs = any(p_can)) and task <> all(p_taken)
             order by priority desc, entry
             limit e.slots
             for update skip locked
@@ -51,7 +52,7 @@ end $$;
 -- tenants that hold slots, or did last, with their weights and the number of slots. newest is the
 -- tenant behind which the next choice begins.
 create function choose_tasks_1(
-    p_pool text, p_want integer, p_after text, p_known text[], p_weights integer[], p_held integer[], p_kept integer[],
+    p_pool text, p_can integer[], p_want integer, p_after text, p_known text[], p_weights integer[], p_held integer[], p_kept integer[],
     out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text
 ) language plpgsql as $$
 declare
@@ -66,10 +67,10 @@ declare
 begin
     tasks := '{}';
     while want > 0 loop
-        due := due_tenants_1(p_pool, after, want, least(16, 1 + want / 4), done, p_known, p_weights, p_held);
+        due := due_tenants_1(p_pool, p_can, after, want, least(16, 1 + want / 4), done, p_known, p_weights, p_held);
         exit when cardinality(due.tenants) = 0;
         share := share_out_1(due.weights, due.held, due.room, want);
-        taken := lock_queued_1(p_pool, due.tenants, share.counts, p_kept);
+        taken := lock_queued_1(p_pool, p_can, due.tenants, share.counts, p_kept, tasks);
         for i in 1..cardinality(due.tenants) loop
             given := cardinality(array_positions(taken.tenants, due.tenants[i]));
             known := coalesce(array_position(p_known, due.tenants[i]), cardinality(p_known) + 1);
@@ -100,7 +101,7 @@ end $$;
 -- number of tasks in closed slots. Most fleets have one tenant and one pool, which the two ends of
 -- the index show: then no more is read.
 create function choose_1(
-    p_pool text, p_want integer, p_kept integer[],
+    p_pool text, p_can integer[], p_want integer, p_kept integer[],
     out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text, out turn bigint, out closing integer
 ) language plpgsql as $$
 declare
@@ -127,7 +128,7 @@ begin
         want := least(p_want, cardinality(p_kept) + free - closing);
         if want > 0 then
             select t.tasks, t.places, t.tenants into tasks, places, tenants
-            from lock_queued_1(p_pool, array[ends.first_tenant], array[want], p_kept) t;
+            from lock_queued_1(p_pool, p_can, array[ends.first_tenant], array[want], p_kept, '{}') t;
         end if;
         return;
     end if;
@@ -160,7 +161,7 @@ begin
     if want > 0 then
         select t.tasks, t.places, t.tenants, t.weights, t.newest into tasks, places, tenants, weights, newest
         from choose_tasks_1(
-            p_pool, want, used.newest, coalesce(used.known, '{}'), coalesce(used.weights, '{}'), coalesce(used.held, '{}'),
+            p_pool, p_can, want, used.newest, coalesce(used.known, '{}'), coalesce(used.weights, '{}'), coalesce(used.held, '{}'),
             p_kept
         ) t;
     end if;
@@ -197,7 +198,7 @@ begin
     if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
     end if;
-    chosen := choose_1(w.pool, p_want, p_kept);
+    chosen := choose_1(w.pool, w.can, p_want, p_kept);
     tasks := chosen.tasks;
     closing := chosen.closing;
     -- Only as many slots as there are tasks: a claim that locks more hides them from others.
@@ -293,7 +294,8 @@ select plan_by_index('renew_1');
 create function poll_1(p_worker uuid, p_leases uuid[], p_grace interval)
 returns table (
     queued boolean, expired boolean, due boolean, next_s double precision, peers uuid[], other_pools boolean,
-    delivers boolean, deletes boolean, lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
+    delivers boolean, deletes boolean, is_outdated boolean, lacks_tools boolean,
+    lost uuid[], stray_slots integer[], stray_tasks uuid[], stray_leases uuid[]
 ) language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -319,7 +321,7 @@ begin
     where d.state = 'pending' and d.next_try_at > now();
     return query
     select
-        exists (select from queue q where q.pool = w.pool),
+        exists (select from queue q where q.pool = w.pool and (q.needs is null or q.needs = any(w.can))),
         coalesce(first_to_expire < now(), false),
         coalesce(first_due <= now(), false),
         extract(epoch from least(first_to_expire, first_due, next_delivery) - now())::double precision,
@@ -327,6 +329,9 @@ begin
         exists (select from living_worker other where other.pool <> w.pool),
         exists (select from webhook_delivery d where d.state = 'pending' and d.next_try_at <= now()),
         exists (select from deleted_session),
+        w.can <> requirements_of_1(w),
+        exists (select from requirement r where r.id <> all(w.can) and not r.tools <@ w.tools)
+            or exists (select from tool_shortage s where s.pool = w.pool),
         array(select l from unnest(p_leases) l where not exists (select from slot x where x.lease = l)),
         array(select x.n from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),
         array(select x.task from slot x where x.worker = p_worker and x.lease <> all(p_leases) order by x.n),

@@ -11,6 +11,7 @@ mod ends;
 mod grants;
 mod leases;
 mod model_limits;
+mod requirements;
 mod run;
 mod shared_context;
 mod shares;
@@ -56,6 +57,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     usage::MUTANTS,
     webhooks::MUTANTS,
     model_limits::MUTANTS,
+    requirements::MUTANTS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {

@@ -30,6 +30,7 @@ pub mod pools;
 pub mod preflight;
 pub mod queue_order;
 pub mod reports;
+pub mod requirements;
 pub mod retry;
 pub mod scale;
 pub mod schema;

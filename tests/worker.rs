@@ -22,6 +22,7 @@ pub mod model_limits;
 pub mod permissions;
 pub mod rate_limits;
 pub mod reasoning;
+pub mod requirements;
 pub mod telemetry;
 pub mod tool_calls;
 pub mod webhooks;

@@ -4,6 +4,11 @@ use super::Mutant;
 
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "task_claimed_twice",
+        caught_by: &["store::fairness::what_one_tenant_cannot_use_another_gets"],
+        edits: &[("lock_queued_1", " and task <> all(p_taken)", "")],
+    },
+    Mutant {
         name: "tenants_share_nothing",
         caught_by: &[
             "store::fairness::a_tenant_whose_tasks_take_long_keeps_to_its_share_of_the_slots",

@@ -103,6 +103,8 @@ async fn what_one_tenant_cannot_use_another_gets() {
     assert_eq!(world.worker().await.claim(50).await.unwrap().len(), 50, "no slot stays empty");
     let running = running(&world).await;
     assert_eq!((running["a"], running["b"], running["c"]), (40, 3, 7));
+    let tasks = world.count("select count(distinct task) from slot").await;
+    assert_eq!(tasks, 50, "no task is claimed twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,15 @@
 //! Pools share the slots of the fleet.
 
-use adjutant_store::{Claim, NewTask, NewWorker, Worker};
+use std::sync::Arc;
+
+use adjutant_agent::{AgentConfig, AgentDefinition, ErrorCode, Grants, OnWorkerLoss};
+use adjutant_store::{
+    Actor, Claim, NewDelegation, NewTask, NewWorker, Operator, Redefinition, Worker,
+};
+use sqlx::postgres::PgListener;
 
 use crate::store::fairness::{flood, limit, replace, session_of};
-use crate::support::world::{World, queued};
+use crate::support::world::{World, assert_refused, queued, turn};
 
 async fn worker_of(world: &World, pool: &str, concurrency: i32) -> Worker {
     let new = NewWorker { pool: pool.to_owned(), concurrency, ..NewWorker::default() };
@@ -100,4 +106,80 @@ async fn every_task_of_many_tenants_and_pools_runs_and_no_slot_idles() {
     }
     assert_eq!(world.count("select count(*) from task where finished_at is null").await, 0);
     world.assert_sound().await;
+}
+
+/// An agent whose tasks run in this pool.
+fn agent(name: &str, pool: Option<&str>) -> AgentDefinition {
+    let config = AgentConfig {
+        system_prompt: "You work.".to_owned(),
+        pool: pool.map(str::to_owned),
+        ..AgentConfig::default()
+    };
+    let (name, description) = (name.to_owned(), "Works".to_owned());
+    AgentDefinition {
+        name,
+        description,
+        on_worker_loss: OnWorkerLoss::Resume,
+        tenants: None,
+        config,
+    }
+}
+
+fn to(agent: &str, pool: &str) -> NewDelegation {
+    let task = NewTask { agent: agent.to_owned(), pool: pool.to_owned(), ..queued() };
+    NewDelegation { task, ..NewDelegation::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_runs_in_the_pool_of_its_agent_unless_its_spawn_names_one() {
+    let world = World::new().await;
+    let session = session_of(&world, "a").await;
+    for agent in [agent("painter", Some("gpu")), agent("clerk", None)] {
+        world.store.define(session, &agent, Redefinition::Refuse).await.unwrap();
+    }
+    let operator = Operator::default();
+    let mut notices = PgListener::connect(world.url()).await.unwrap();
+    notices.listen("adjutant_queue").await.unwrap();
+    let painted = world.store.delegate(session, &to("painter", ""), &operator, None).await.unwrap();
+    assert_eq!(painted.queue_position, Some(0));
+    while notices.recv().await.unwrap().payload() != "=gpu" {}
+    let batch = [to("clerk", ""), to("painter", "default"), to("painter", ""), to("clerk", "gpu")];
+    world.store.delegate_all(session, &batch, &operator, None).await.unwrap();
+    let pools: Vec<String> = sqlx::query_scalar("select pool from task order by number")
+        .fetch_all(&world.sql)
+        .await
+        .unwrap();
+    assert_eq!(pools, ["gpu", "default", "default", "gpu", "gpu"]);
+
+    // Children run in the pool of their agent, or else in that of their parent.
+    let worker = worker_of(&world, "gpu", 1).await;
+    let mut parent = world.claim_one(&worker).await.lease;
+    parent.checkpoint(&turn("I delegate.")).await.unwrap();
+    world.store.define(session, &agent("filer", Some("disk")), Redefinition::Refuse).await.unwrap();
+    parent.delegate("call", &[to("clerk", ""), to("filer", "")], &operator).await.unwrap();
+    let pools: Vec<String> =
+        sqlx::query_scalar("select pool from task where parent is not null order by number")
+            .fetch_all(&world.sql)
+            .await
+            .unwrap();
+    assert_eq!(pools, ["gpu", "disk"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_of_an_agent_has_to_be_granted() {
+    let world = World::new().await;
+    let session = session_of(&world, "a").await;
+    world
+        .store
+        .define(session, &agent("painter", Some("gpu")), Redefinition::Refuse)
+        .await
+        .unwrap();
+    let grants = Grants { pools: Some(vec!["default".to_owned()]), ..Grants::default() };
+    let actor = Actor { grants: Arc::new(grants), ..Actor::default() };
+    let store = world.store.acting_for(Arc::new(actor));
+    let operator = Operator::default();
+    let refused = store.delegate(session, &to("painter", ""), &operator, None).await;
+    let message = assert_refused(refused, ErrorCode::InvalidArgument);
+    assert_eq!(message, "pool: there is no pool \"gpu\" for this caller");
+    store.delegate(session, &to("painter", "default"), &operator, None).await.unwrap();
 }

@@ -2,7 +2,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Budget, Compaction, Grants, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill,
+    Budget, Compaction, Grants, InheritancePolicy, MissingTools, OrchestratorConfig, Permissions,
+    SUBAGENT, Skill,
 };
 
 /// The default number of turns of an agent.
@@ -14,8 +15,14 @@ pub const DEFAULT_MAX_TURNS: i32 = 10;
 pub struct AgentConfig {
     /// As its author wrote it, without the parts that are added when the task runs.
     pub system_prompt: String,
-    /// By name. Tools that no longer exist are ignored.
+    /// By name. A worker that has all of them runs the task. Tools that vanish later are ignored.
     pub tools: Vec<String>,
+    /// What happens to a task if no worker has all of them. `required_tools_1` reads it.
+    #[serde(skip_serializing_if = "MissingTools::is_default")]
+    pub missing_tools: MissingTools,
+    /// The pool of its tasks, where their spawn names none. `default_pools_1` reads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// The name of a model in the config.
     pub model: String,
     pub max_turns: i32,
@@ -77,6 +84,8 @@ impl Default for AgentConfig {
         Self {
             system_prompt: String::new(),
             tools: Vec::new(),
+            missing_tools: MissingTools::default(),
+            pool: None,
             model: String::new(),
             max_turns: DEFAULT_MAX_TURNS,
             summary_prompt: None,

@@ -6,7 +6,7 @@ use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::word_enum::word_enum;
 use crate::{
     AgentConfig, Budget, Compaction, DEFAULT_MAX_TURNS, DefinedBy, ErrorCode, InheritancePolicy,
-    Refusal, SUBAGENT, Skill, check_agent_name,
+    Refusal, SUBAGENT, Skill, check_agent_name, check_pool,
 };
 
 word_enum! {
@@ -17,6 +17,25 @@ word_enum! {
         #[default]
         Resume = "resume",
         Fail = "fail",
+    }
+}
+
+word_enum! {
+    /// What happens to a task whose agent names a tool that no worker has.
+    #[derive(Default)]
+    MissingTools {
+        /// It waits for a while, and then fails.
+        #[default]
+        Wait = "wait",
+        /// It runs without the tool.
+        Ignore = "ignore",
+    }
+}
+
+impl MissingTools {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -59,6 +78,9 @@ pub struct AgentDraft {
     #[serde(skip)]
     pub inherited_body: Map<String, Value>,
     pub compaction: Option<Compaction>,
+    pub missing_tools: Option<MissingTools>,
+    /// The pool of its tasks, where their spawn names none.
+    pub pool: Option<String>,
 }
 
 /// A checked agent, which tasks can be delegated to.
@@ -133,6 +155,8 @@ impl AgentDraft {
             extra_body: self.extra_body,
             inherited_body: config.extra_body.clone(),
             compaction: self.compaction.or(config.compaction),
+            missing_tools: self.missing_tools.or(Some(config.missing_tools)),
+            pool: self.pool.or_else(|| config.pool.clone()),
         }
     }
 
@@ -183,6 +207,8 @@ impl AgentDraft {
             may_delegate: may_delegate(self.may_delegate, limits)?,
             extra_body,
             compaction: self.compaction,
+            missing_tools: self.missing_tools.unwrap_or_default(),
+            pool: self.pool.map(pool).transpose()?,
             ..AgentConfig::default()
         };
         Ok(AgentDefinition {
@@ -240,6 +266,11 @@ fn may_delegate(requested: Option<bool>, limits: &DefinitionLimits) -> Result<bo
         )),
         requested => Ok(requested.unwrap_or(false)),
     }
+}
+
+fn pool(name: String) -> Result<String, Refusal> {
+    check_pool("pool", &name)?;
+    Ok(name)
 }
 
 /// The names without duplicates and without `subagent`, in the given order.

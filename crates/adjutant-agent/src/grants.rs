@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use crate::names::{MAX_NAME_CHARS, is_agent_part, is_pool_part, is_tool_part, quoted};
 use crate::permissions::{check_patterns, matches_any};
 use crate::{AgentDefinition, ErrorCode, Refusal, SHARED_CONTEXT};
 
@@ -28,7 +29,7 @@ impl Grants {
         *self == Self::EVERYTHING
     }
 
-    /// Refuses patterns that are empty, too long or too many.
+    /// Refuses patterns that are empty, too long or too many, and those that can match no name.
     pub fn check(&self) -> Result<(), Refusal> {
         let Self { tools, models, agents, pools } = self;
         for (field, list) in
@@ -36,7 +37,10 @@ impl Grants {
         {
             check_patterns(field, list.as_deref().unwrap_or_default())?;
         }
-        Ok(())
+        check_matchable("tools", tools.as_deref(), Form::TOOL)?;
+        check_matchable("models", models.as_deref(), Form::MODEL)?;
+        check_matchable("agents", agents.as_deref(), Form::AGENT)?;
+        check_matchable("pools", pools.as_deref(), Form::POOL)
     }
 
     /// These grants, and those of `other` where these have no list.
@@ -110,6 +114,57 @@ pub fn no_tool(field: &str, tool: &str) -> Refusal {
     Refusal::new(ErrorCode::InvalidTool, format!("{field}: there is no tool {start:?}"))
 }
 
+/// What names of a kind look like.
+struct Form {
+    what: &'static str,
+    most: usize,
+    characters: &'static str,
+    is_part: fn(char) -> bool,
+}
+
+impl Form {
+    const TOOL: Self = Self {
+        what: "a tool",
+        most: MAX_NAME_CHARS,
+        characters: "characters of a-z, A-Z, 0-9, _ and -",
+        is_part: is_tool_part,
+    };
+    const MODEL: Self = Self {
+        what: "a model",
+        most: 128,
+        characters: "characters without spaces",
+        is_part: |character| !character.is_whitespace(),
+    };
+    const AGENT: Self = Self {
+        what: "an agent",
+        most: MAX_NAME_CHARS,
+        characters: "characters of a-z, 0-9, _ and -",
+        is_part: is_agent_part,
+    };
+    const POOL: Self = Self {
+        what: "a pool",
+        most: MAX_NAME_CHARS,
+        characters: "characters of a-z, A-Z, 0-9, _, - and .",
+        is_part: is_pool_part,
+    };
+}
+
+/// Refuses patterns that match nothing: each would need a longer name, or other characters.
+fn check_matchable(field: &str, patterns: Option<&[String]>, form: Form) -> Result<(), Refusal> {
+    let Form { what, most, characters, is_part } = form;
+    for (place, pattern) in patterns.unwrap_or_default().iter().enumerate() {
+        let parts = pattern.chars().filter(|c| *c != '*');
+        if parts.clone().count() > most || !parts.clone().all(is_part) {
+            let why = format_args!(
+                "{} matches nothing: {what} has 1 to {most} {characters}",
+                quoted(pattern)
+            );
+            return Err(Refusal::invalid(&format!("{field}[{place}]"), why));
+        }
+    }
+    Ok(())
+}
+
 fn allows(patterns: Option<&[String]>, name: &str) -> bool {
     patterns.is_none_or(|patterns| matches_any(patterns, name))
 }
@@ -178,6 +233,24 @@ mod tests {
         let many = Grants { pools: Some(vec!["x".to_owned(); 101]), ..Grants::default() };
         assert_eq!(many.check().unwrap_err().message, "pools: must have at most 100 patterns");
         assert_eq!(grants(json!({"tools": ["*"]})).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_pattern_that_can_match_nothing_is_refused_with_what_names_look_like() {
+        for (field, wrong, rule) in [
+            ("pools", "a b", "a pool has 1 to 64 characters of a-z, A-Z, 0-9, _, - and ."),
+            ("tools", "files.*", "a tool has 1 to 64 characters of a-z, A-Z, 0-9, _ and -"),
+            ("models", "big one", "a model has 1 to 128 characters without spaces"),
+            ("agents", "Research*", "an agent has 1 to 64 characters of a-z, 0-9, _ and -"),
+        ] {
+            let refusal = grants(json!({field: ["*", wrong]})).check().unwrap_err();
+            let expected = format!("{field}[1]: {wrong:?} matches nothing: {rule}");
+            assert_eq!(refusal.message, expected);
+            let long = "x".repeat(129);
+            assert!(grants(json!({field: [long]})).check().is_err(), "{field}");
+            assert_eq!(grants(json!({field: ["a-*_b*", "*"]})).check(), Ok(()));
+        }
+        assert_eq!(grants(json!({"pools": ["GPU.*"], "models": ["org/Big-3:*"]})).check(), Ok(()));
     }
 
     #[test]

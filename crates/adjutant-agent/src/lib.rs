@@ -75,7 +75,7 @@ pub use context_window::ContextWindow;
 pub use conversation::Conversation;
 pub use definition::{
     AgentDefinition, AgentDraft, DEFAULT_MAX_TURNS_CEILING, DefinitionLimits, MAX_SECONDS, MAX_USD,
-    OnWorkerLoss, nanousd, not_negative, time_limit, usd,
+    MissingTools, OnWorkerLoss, nanousd, not_negative, time_limit, usd,
 };
 pub use delegation::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS, Delegation};
 pub use depth::Depth;

@@ -1,6 +1,9 @@
 use crate::{ErrorCode, Refusal};
 
-const MAX_CHARS: usize = 64;
+const MAX_CHARS: usize = MAX_NAME_CHARS;
+
+/// The longest name of an agent, a pool or a tool.
+pub(crate) const MAX_NAME_CHARS: usize = 64;
 
 /// Refuses an invalid key of the shared context. Unlike an agent's name, a key has no hyphens.
 pub fn check_key(key: &str) -> Result<(), Refusal> {
@@ -29,8 +32,7 @@ pub fn check_agent_name(name: &str) -> Result<(), Refusal> {
 
 /// Refuses an invalid name of a pool; `field` is named in the message.
 pub fn check_pool(field: &str, name: &str) -> Result<(), Refusal> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if (1..=MAX_CHARS).contains(&name.len()) && name.chars().all(is_part) {
+    if (1..=MAX_CHARS).contains(&name.len()) && name.chars().all(is_pool_part) {
         return Ok(());
     }
     let form = format_args!(
@@ -40,6 +42,21 @@ pub fn check_pool(field: &str, name: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(field, form))
 }
 
+/// Whether a pool's name may have this character.
+pub(crate) fn is_pool_part(character: char) -> bool {
+    is_tool_part(character) || character == '.'
+}
+
+/// Whether a tool's name may have this character: those that every vendor accepts.
+pub(crate) fn is_tool_part(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-".contains(character)
+}
+
+/// Whether an agent's name may have this character.
+pub(crate) fn is_agent_part(character: char) -> bool {
+    is_tool_part(character) && !character.is_ascii_uppercase()
+}
+
 /// Checks the whole text, including a newline at its end.
 fn is_name(text: &str, signs: &str) -> bool {
     (1..=MAX_CHARS).contains(&text.len())
@@ -47,7 +64,7 @@ fn is_name(text: &str, signs: &str) -> bool {
 }
 
 /// A prefix of the text, in quotes and on one line.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut start: String = text.chars().take(MAX_CHARS + 1).collect();
     if start.len() < text.len() {
         start.push('…');

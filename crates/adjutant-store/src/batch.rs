@@ -29,7 +29,9 @@ fn check_task(task: &NewTask, batch: usize) -> Result<(), Refusal> {
     if task.agent.is_empty() {
         return Err(Refusal::invalid("agent", "must not be empty"));
     }
-    check_pool("pool", &task.pool)?;
+    if !task.pool.is_empty() {
+        check_pool("pool", &task.pool)?;
+    }
     for (field, number) in
         [("agent_version", task.agent_version), ("max_failures", task.max_failures.into())]
     {

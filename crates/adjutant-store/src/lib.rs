@@ -53,6 +53,7 @@
 //! writes through them. The method that ends an attempt consumes the lease and returns an
 //! [`Ending`], which can be written repeatedly until the database has answered.
 
+mod abilities;
 mod actor;
 mod agents;
 mod audit;
@@ -126,6 +127,7 @@ mod webhook_secrets;
 mod worker;
 mod worker_notifier;
 
+pub use abilities::{Abilities, LACKING_BATCH};
 pub use actor::{Actor, ActorSource};
 pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use agents::{Agent, Redefinition};

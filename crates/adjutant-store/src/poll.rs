@@ -10,7 +10,7 @@ use crate::{Ending, Result, Worker};
 /// that have no notice.
 #[derive(Debug)]
 pub struct PollResult {
-    /// Tasks of its pool are in the queue.
+    /// Tasks of its pool that it can run are in the queue.
     pub queued: bool,
     /// Leases expired more than the grace period ago: a [sweep](Worker::sweep) is due.
     pub expired: bool,
@@ -20,6 +20,11 @@ pub struct PollResult {
     pub delivers: bool,
     /// Deleted sessions have rows left: [`delete_batch`](crate::Store::delete_batch).
     pub deletes: bool,
+    /// It can run other tasks than it says: [`update_can`](Worker::update_can) is due.
+    pub is_outdated: bool,
+    /// Some tasks need tools that it does not have:
+    /// [`fail_without_tools`](Worker::fail_without_tools) is due from time to time.
+    pub lacks_tools: bool,
     /// The time until tasks, leases or deliveries will be due.
     pub next: Option<Duration>,
     /// The live workers of its pool, including itself.
@@ -42,7 +47,7 @@ impl Worker {
                 sqlx::query!(
                     r#"select
                         queued as "queued!", expired as "expired!", due as "due!", next_s, peers as "peers!", other_pools as "other_pools!",
-                        delivers as "delivers!", deletes as "deletes!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
+                        delivers as "delivers!", deletes as "deletes!", is_outdated as "is_outdated!", lacks_tools as "lacks_tools!", lost as "lost!", stray_slots as "stray_slots!", stray_tasks as "stray_tasks!", stray_leases as "stray_leases!"
                        from poll_1($1, $2, make_interval(secs => $3))"#,
                     self.id.0,
                     &known,
@@ -59,6 +64,8 @@ impl Worker {
             due: row.due,
             delivers: row.delivers,
             deletes: row.deletes,
+            is_outdated: row.is_outdated,
+            lacks_tools: row.lacks_tools,
             next: row
                 .next_s
                 .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default()),

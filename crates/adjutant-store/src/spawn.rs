@@ -23,6 +23,7 @@ pub struct NewTask {
     pub assignment: String,
     pub label: Option<String>,
     pub metadata: Map<String, Value>,
+    /// Empty: the agent's pool, or else for a child its parent's, or else `default`.
     pub pool: String,
     /// Higher is sooner.
     pub priority: i16,
@@ -68,7 +69,7 @@ impl Default for NewTask {
             assignment: String::new(),
             label: None,
             metadata: Map::new(),
-            pool: "default".to_owned(),
+            pool: String::new(),
             priority: 0,
             delay: None,
             depends_on: Vec::new(),
@@ -150,11 +151,16 @@ impl Store {
 
     fn notices_of(&self, tasks: &[&NewTask]) -> CommitNotices {
         let delays = tasks.iter().any(|task| task.delay.is_some()).then_some(NotifyTarget::Delayed);
-        let pools: BTreeSet<_> =
-            tasks.iter().filter(|task| task.delay.is_none()).map(|task| &task.pool).collect();
-        self.worker_notifier
-            .for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool).chain(delays))
+        let now = tasks.iter().filter(|task| task.delay.is_none());
+        let pools: BTreeSet<_> = now.map(|task| notified_pool(&task.pool)).collect();
+        self.worker_notifier.for_commit(pools.into_iter().map(NotifyTarget::Pool).chain(delays))
     }
+}
+
+/// The pool that is notified of a new task. If its agent or its parent chooses another pool, the
+/// spawn itself notifies that one.
+pub(crate) fn notified_pool(pool: &str) -> String {
+    if pool.is_empty() { "default".to_owned() } else { pool.to_owned() }
 }
 
 impl Lease {

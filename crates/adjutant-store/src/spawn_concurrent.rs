@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::json::to_json;
 use crate::new_tasks::NewTasks;
+use crate::spawn::notified_pool;
 use crate::{NewDelegation, NewTask, NotifyTarget, Operator, Result, Spawned, Store};
 
 /// A single task that can be created together with tasks of other sessions.
@@ -70,9 +71,8 @@ impl Store {
             }
         }
         let operator = to_json(&operator)?;
-        let pools: BTreeSet<&String> = tasks.pools.iter().collect();
-        let notices =
-            self.worker_notifier.for_commit(pools.into_iter().cloned().map(NotifyTarget::Pool));
+        let pools: BTreeSet<_> = tasks.pools.iter().map(|pool| notified_pool(pool)).collect();
+        let notices = self.worker_notifier.for_commit(pools.into_iter().map(NotifyTarget::Pool));
         let created = self
             .call(async |connection| {
                 sqlx::query!(

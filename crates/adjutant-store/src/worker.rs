@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use adjutant_agent::{Refusal, WorkerId, check_pool};
 
-use crate::{Result, Store};
+use crate::{Abilities, Result, Store};
 
 /// The shortest lease. A shorter one would expire in an ordinary scheduling pause.
 const MIN_LEASE: Duration = Duration::from_secs(2);
@@ -16,6 +16,7 @@ pub struct NewWorker {
     pub concurrency: i32,
     pub version: String,
     pub lease: Duration,
+    pub abilities: Abilities,
 }
 
 impl Default for NewWorker {
@@ -26,6 +27,7 @@ impl Default for NewWorker {
             concurrency: 5,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             lease: Duration::from_secs(30),
+            abilities: Abilities::default(),
         }
     }
 }
@@ -66,7 +68,9 @@ impl Store {
             .await
         })
         .await?;
-        Ok(Worker { store: self.clone(), calls: self.clone(), id })
+        let worker = Worker { store: self.clone(), calls: self.clone(), id };
+        worker.set_abilities(&new.abilities).await?;
+        Ok(worker)
     }
 }
 

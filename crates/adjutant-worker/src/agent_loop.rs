@@ -27,6 +27,7 @@ use adjutant_agent::{
     ToolResult, give_up, next, prompts, shared_context_tool, subagent_lines,
 };
 use adjutant_dialects::nested::{NestedCalls, waits};
+use adjutant_store::Abilities;
 use serde::Deserialize;
 use tracing::Span;
 
@@ -265,6 +266,14 @@ impl Handler for Agents {
         span.record("gen_ai.provider.name", model.wire().as_str());
         span.record("gen_ai.request.model", model.model_id());
         self.run_turns(task, &agent, chain, tenant.as_deref()).await
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.toolbox.abilities(self.models.names())
+    }
+
+    async fn abilities_changed(&self, from: &Abilities) {
+        self.toolbox.changed_until(|| self.abilities() != *from).await;
     }
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{FailureKind, TaskId, WaitMode};
-use adjutant_store::{Ending, Error, Lease};
+use adjutant_store::{Abilities, Ending, Error, Lease};
 
 use crate::Task;
 
@@ -13,6 +13,17 @@ pub trait Handler: Send + Sync + 'static {
     /// Runs one attempt and returns how it ends; the worker stores that. The future may be dropped
     /// at any `.await`, when the task is cancelled or the process ends.
     fn run(&self, task: &mut Task) -> impl Future<Output = Result<End, Stop>> + Send;
+
+    /// What it can run: the worker claims nothing else. By default everything.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Resolves when [`Handler::abilities`] are others than these. By default never.
+    fn abilities_changed(&self, from: &Abilities) -> impl Future<Output = ()> + Send {
+        let _ = from;
+        std::future::pending()
+    }
 }
 
 /// How an attempt ends.

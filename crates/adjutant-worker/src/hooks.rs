@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{Depth, FailureKind, SessionId, TaskId, TaskNumber};
+use adjutant_store::Abilities;
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -109,6 +110,14 @@ impl<H: Handler, K: Hooks> Handler for Hooked<H, K> {
                 .await;
         }
         end
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.handler.abilities()
+    }
+
+    fn abilities_changed(&self, from: &Abilities) -> impl Future<Output = ()> + Send {
+        self.handler.abilities_changed(from)
     }
 }
 

@@ -34,6 +34,7 @@
 //! Start reading at `worker.rs`, then `end_and_claim.rs` and `attempt.rs`; for agents, at
 //! `agent_loop.rs`.
 
+mod abilities;
 mod agent_loop;
 mod answer_draft;
 mod attempt;
@@ -58,6 +59,7 @@ mod store_drafts;
 mod subagent_events;
 mod task;
 mod telemetry;
+mod tool_patience;
 pub mod tools;
 pub mod trace;
 mod webhooks;
@@ -67,7 +69,7 @@ mod worker_state;
 pub use agent_loop::{Agents, DEFAULT_MODEL_PATIENCE, Delegating, Models};
 pub use handler::{End, Handler, Stop};
 pub use hooks::{AttemptInfo, Hooked, Hooks, Stopped};
-pub use settings::Settings;
+pub use settings::{DEFAULT_TOOL_PATIENCE, Settings};
 pub use task::{PreflightResult, Task};
 pub use webhooks::WebhookSettings;
 pub use worker::{Drained, Worker};

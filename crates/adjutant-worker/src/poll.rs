@@ -11,6 +11,7 @@ use rand::RngExt;
 use crate::fault;
 use crate::lease_table::lock;
 use crate::subagent_events;
+use crate::tool_patience::ToolPatience;
 use crate::worker_state::WorkerState;
 
 const TIDY_EVERY: Duration = Duration::from_secs(3600);
@@ -20,10 +21,12 @@ const FOLD_EVERY: Duration = Duration::from_secs(5);
 pub(crate) async fn run(state: Arc<WorkerState>) {
     let mut tidied_at = Instant::now();
     let mut folded_at = Instant::now();
+    let mut tool_patience = ToolPatience::default();
     loop {
         let next = match poll(&state).await {
             Ok(found) => {
                 let next = found.next;
+                tool_patience.enforce(&state, found.lacks_tools).await;
                 act_on(&state, found).await;
                 next
             }
@@ -88,7 +91,12 @@ async fn act_on(state: &Arc<WorkerState>, found: PollResult) {
     {
         tracing::warn!("admission of delayed tasks failed: {error}");
     }
-    if found.queued || found.expired || found.due {
+    if found.is_outdated
+        && let Err(error) = state.worker.update_can().await
+    {
+        tracing::warn!("update of what this worker can run failed: {error}");
+    }
+    if found.queued || found.expired || found.due || found.is_outdated {
         state.wake.notify_one();
     }
 }

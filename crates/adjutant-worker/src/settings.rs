@@ -4,6 +4,9 @@ use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
 
 use crate::WebhookSettings;
 
+/// The default of [`Settings::tool_patience`].
+pub const DEFAULT_TOOL_PATIENCE: Duration = Duration::from_secs(120);
+
 /// The settings of a worker.
 #[derive(Clone)]
 pub struct Settings {
@@ -21,6 +24,8 @@ pub struct Settings {
     pub time_limit: Option<Duration>,
     /// How many changes of each key of a shared context are kept.
     pub context_versions: i32,
+    /// How long queued tasks wait for tools that no living worker has, before they fail.
+    pub tool_patience: Duration,
     pub webhooks: WebhookSettings,
 }
 
@@ -36,6 +41,7 @@ impl Settings {
             lease: Duration::from_secs(30),
             time_limit: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
+            tool_patience: DEFAULT_TOOL_PATIENCE,
             webhooks: WebhookSettings::default(),
         }
     }

@@ -15,8 +15,8 @@ use crate::end_and_claim::{Calls, EndAndClaim};
 use crate::lease_table::LeaseTable;
 use crate::worker_state::WorkerState;
 use crate::{
-    Handler, Settings, backend, delete_rows, listen, poll, renew, start_events, store_drafts,
-    webhooks,
+    Handler, Settings, abilities, backend, delete_rows, listen, poll, renew, start_events,
+    store_drafts, webhooks,
 };
 
 /// Timeout of a database call. A lease has to be longer.
@@ -59,6 +59,7 @@ impl Worker {
             pool: settings.pool.clone(),
             concurrency: i32::from(settings.concurrency),
             lease: settings.lease,
+            abilities: handler.abilities(),
             ..NewWorker::default()
         };
         let worker = store.register(&new).await?;
@@ -89,7 +90,9 @@ impl Worker {
             claims: Some(claims),
             endings: to_write,
         };
+        let handler = Arc::new(handler);
         let loops = vec![
+            spawn(abilities::publish(state.clone(), handler.clone(), new.abilities)),
             spawn(end_and_claim.run()),
             spawn(renew::run(state.clone(), renewals)),
             spawn(poll::run(state.clone())),
@@ -98,7 +101,7 @@ impl Worker {
             spawn(start_events::run(state.clone())),
             spawn(delete_rows::run(state.clone())),
         ];
-        let running = tokio::spawn(backend::run_claims(state.clone(), Arc::new(handler), to_run));
+        let running = tokio::spawn(backend::run_claims(state.clone(), handler, to_run));
         let delivering = spawn(webhooks::deliver(state.clone()));
         Ok(Self { state, running, loops, delivering })
     }

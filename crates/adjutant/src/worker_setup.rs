@@ -15,7 +15,8 @@ use crate::config::Config;
 use crate::config::agents::Agents as AgentFiles;
 use crate::config::reload::{AgentReloader, INTERVAL};
 
-/// How long the start waits for MCP servers. Slower ones are added later.
+/// How long a worker that has started waits for MCP servers before it publishes its tools and says
+/// that it is ready. It claims tasks meanwhile. Slower servers are added later.
 const MCP_START_WAIT: Duration = Duration::from_secs(5);
 
 /// The database forgets tools that have not been published for a day.
@@ -31,8 +32,8 @@ pub struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Reads the API keys and connects to the MCP servers.
-    pub async fn from_config(config: &Config) -> anyhow::Result<Self> {
+    /// Reads the API keys and begins to connect to the MCP servers.
+    pub fn from_config(config: &Config) -> anyhow::Result<Self> {
         let client = http_client().context("cannot create an HTTP client")?;
         let models = config
             .models
@@ -40,7 +41,6 @@ impl WorkerSetup {
             .map(|(name, model)| Model::new(name, model, client.clone()))
             .collect::<Result<Vec<_>, _>>()?;
         let toolbox = Arc::new(Toolbox::start(&config.tools, Vec::new())?);
-        toolbox.settled(MCP_START_WAIT).await;
         Ok(Self { models: Models::new(models, config.model_names.aliases.clone()), toolbox })
     }
 
@@ -75,6 +75,9 @@ impl Publisher {
 
     /// Publishes once. From then on the agents accept tasks.
     pub async fn publish(&self, store: &Store) -> Result<(), Error> {
+        if let Some(toolbox) = &self.toolbox {
+            toolbox.settled(MCP_START_WAIT).await;
+        }
         self.publish_tools(store).await?;
         if self.has_agents() {
             store.publish_agents(&definitions(&self.config.agents)).await?;

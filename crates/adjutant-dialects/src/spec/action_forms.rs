@@ -8,8 +8,9 @@ use super::SubagentAction;
 macro_rules! agent_fields {
     ($($more:literal),*) => {
         &[
-            "tools", "model", "max_turns", "replace", "on_worker_loss", "may_delegate", "timeout_s", "max_input_tokens",
-            "max_output_tokens", "max_cost_usd", "summary_prompt", "extra_body", "compaction", $($more),*
+            "tools", "model", "max_turns", "replace", "on_worker_loss", "may_delegate", "missing_tools", "timeout_s",
+            "max_input_tokens", "max_output_tokens", "max_cost_usd", "summary_prompt", "extra_body", "compaction",
+            $($more),*
         ]
     };
 }

@@ -31,6 +31,7 @@ pub fn subagent_tool() -> ToolDefinition {
             "system_prompt_append": text("For define with extends: what is added to its instructions."),
             "replace": { "type": "boolean", "description": "For define: replace the agent of this name that you defined before." },
             "on_worker_loss": words(&["resume", "fail"], "For define: what becomes of a task whose machine dies; it is resumed elsewhere if you say nothing."),
+            "missing_tools": words(&["wait", "ignore"], "For define: what becomes of a task while no machine has one of the agent's tools; it waits if you say nothing, and fails after a while."),
             "may_delegate": { "type": "boolean", "description": "For define: whether the agent may delegate parts of its task, where the operator allows it." },
             "extra_body": { "type": "object", "description": "For define: how the model answers: temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, seed, reasoning_effort or verbosity, as its API takes them." },
             "compaction": words(&["on", "off"], "For define: whether a conversation that gets too long is summed up; on if you say nothing."),

@@ -52,7 +52,6 @@ impl BlockingTool for NestedTool {
             assignment: new.task_prompt.clone(),
             label: Some(new.label.clone()),
             metadata: new.metadata(),
-            pool: parent.pool.to_owned(),
             quota: settings.quota.if_any(),
             ..NewTask::default()
         };

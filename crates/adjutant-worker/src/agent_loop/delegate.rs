@@ -110,7 +110,7 @@ impl ToolRunner<'_> {
     }
 
     async fn spawn(&self, call: &ToolUse, items: &[BatchItem]) -> Result<Vec<Value>, Stop> {
-        let new = items.iter().map(|item| delegation(item, self.task.pool())).collect();
+        let new = items.iter().map(delegation).collect();
         fault::point("delegating");
         let spawned = self.task.delegate(&call.id, new, &self.delegating.operator).await?;
         fault::point("delegated");
@@ -187,9 +187,10 @@ fn not_found(number: TaskNumber) -> Stop {
     Stop::Store(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")).into())
 }
 
-/// A child runs in the pool of its parent, whose workers have what its tree needs.
-fn delegation(item: &BatchItem, pool: &str) -> NewDelegation {
+/// A child runs in the pool of its agent, or else of its parent, whose workers have what its tree
+/// needs; it chooses none.
+fn delegation(item: &BatchItem) -> NewDelegation {
     let mut new = NewDelegation::from(item);
-    new.task.pool = pool.to_owned();
+    new.task.pool.clear();
     new
 }

@@ -38,6 +38,13 @@ impl Models {
         self.limited(name).map(|limited| limited.model.clone())
     }
 
+    /// Every name that finds a model; `*` finds one for every name.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let aliases = self.aliases.iter();
+        let aliases = aliases.filter(|(_, model)| self.models.contains_key(*model));
+        self.models.keys().chain(aliases.map(|(alias, _)| alias)).cloned().collect()
+    }
+
     fn limited(&self, name: &str) -> Option<&LimitedModel> {
         let alias = || self.aliases.get(name).or_else(|| self.aliases.get(ANY));
         self.models.get(name).or_else(|| self.models.get(alias()?))

@@ -52,6 +52,11 @@ impl Catalogue {
         self.find(name).map(|entry| entry.tool.clone())
     }
 
+    /// Every name that finds a tool.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.tools.keys().chain(self.by_server.keys())
+    }
+
     fn find(&self, name: &str) -> Option<&Entry> {
         self.tools.get(name).or_else(|| self.tools.get(self.by_server.get(name)?))
     }
@@ -95,12 +100,54 @@ pub(super) struct ToolRegistry {
     fixed: Vec<Arc<dyn Tool>>,
     served: Mutex<BTreeMap<String, Vec<Arc<dyn Tool>>>>,
     catalogue: watch::Sender<Arc<Catalogue>>,
+    /// The MCP servers that are not connected, with the reason.
+    servers_down: watch::Sender<BTreeMap<String, String>>,
 }
 
 impl ToolRegistry {
-    pub(super) fn new(fixed: Vec<Arc<dyn Tool>>) -> Self {
+    /// None of the servers has started.
+    pub(super) fn new<'s>(
+        fixed: Vec<Arc<dyn Tool>>,
+        servers: impl IntoIterator<Item = &'s String>,
+    ) -> Self {
         let catalogue = Catalogue::of(&fixed, &BTreeMap::new());
-        Self { fixed, served: Mutex::default(), catalogue: watch::Sender::new(Arc::new(catalogue)) }
+        let starting = |server: &String| (server.clone(), "it is starting".to_owned());
+        Self {
+            fixed,
+            served: Mutex::default(),
+            catalogue: watch::Sender::new(Arc::new(catalogue)),
+            servers_down: watch::Sender::new(servers.into_iter().map(starting).collect()),
+        }
+    }
+
+    /// Says why a server is not connected. The reason may quote the server, so it is made short and
+    /// printable.
+    pub(super) fn set_server_down(&self, server: &str, why: &str) {
+        let why = short_reason(why);
+        self.servers_down.send_if_modified(|down| {
+            down.insert(server.to_owned(), why.clone()).as_ref() != Some(&why)
+        });
+    }
+
+    pub(super) fn set_server_up(&self, server: &str) {
+        self.servers_down.send_if_modified(|down| down.remove(server).is_some());
+    }
+
+    /// The names of all tools, and the servers that are not connected.
+    pub(super) fn state(&self) -> (BTreeSet<String>, BTreeMap<String, String>) {
+        (self.current().names().cloned().collect(), self.servers_down.borrow().clone())
+    }
+
+    /// Resolves when a tool or a server has changed and `is_wanted` holds, at once if it does now.
+    pub(super) async fn changed_until(&self, is_wanted: impl Fn() -> bool) {
+        let (mut tools, mut servers) = (self.catalogue.subscribe(), self.servers_down.subscribe());
+        while !is_wanted() {
+            // Cannot fail: `self` owns the senders.
+            tokio::select! {
+                _ = tools.changed() => {}
+                _ = servers.changed() => {}
+            }
+        }
     }
 
     /// Replaces the tools of an MCP server. Watchers are notified if a definition changed.
@@ -122,5 +169,36 @@ impl ToolRegistry {
 
     pub(super) fn watch(&self) -> watch::Receiver<Arc<Catalogue>> {
         self.catalogue.subscribe()
+    }
+}
+
+/// The longest reason that is published.
+const MAX_REASON_CHARS: usize = 200;
+
+/// One short line without control characters.
+fn short_reason(why: &str) -> String {
+    let printable: String =
+        why.chars().map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c }).collect();
+    let line = printable.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_REASON_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+/// Characters that change the direction of text around them.
+fn is_bidi(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_short_printable_line() {
+        assert_eq!(short_reason("no\n\tfile \u{1b}[2J\u{202e}x"), "no file [2J x");
+        let long = short_reason(&"é".repeat(500));
+        assert_eq!(long.chars().count(), MAX_REASON_CHARS + 3);
     }
 }

@@ -3,8 +3,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Replay, ToolDefinition, shared_context_tool};
-use adjutant_store::PublishedTool;
+use adjutant_agent::{Replay, SHARED_CONTEXT, ToolDefinition, shared_context_tool};
+use adjutant_dialects::Dialect;
+use adjutant_store::{Abilities, PublishedTool};
 use futures::FutureExt;
 use futures::future::join_all;
 use tokio::sync::watch;
@@ -54,7 +55,7 @@ impl Toolbox {
             .iter()
             .map(|(name, config)| Server::new(name, config, &http).map(Arc::new))
             .collect::<Result<_, _>>()?;
-        let registry = Arc::new(ToolRegistry::new(fixed));
+        let registry = Arc::new(ToolRegistry::new(fixed, config.mcp.keys()));
         let connect = |server: &Arc<Server>| {
             AbortOnDropHandle::new(tokio::spawn(server.clone().run(registry.clone())))
         };
@@ -111,6 +112,20 @@ impl Toolbox {
 
     pub fn all_definitions(&self) -> Vec<ToolDefinition> {
         self.registry.current().definitions().cloned().collect()
+    }
+
+    /// What a worker with these tools and models can run. The tools of Adjutant itself are there,
+    /// too.
+    pub(crate) fn abilities(&self, models: Vec<String>) -> Abilities {
+        let (mut tools, servers_down) = self.registry.state();
+        let own = Dialect::ALL.iter().flat_map(|dialect| dialect.delegation_tools());
+        tools.extend(own.chain([&SHARED_CONTEXT]).map(|name| (*name).to_owned()));
+        Abilities { models: Some(models), tools: Some(tools.into_iter().collect()), servers_down }
+    }
+
+    /// Resolves when a tool or a server has changed and `is_wanted` holds, at once if it does now.
+    pub(crate) async fn changed_until(&self, is_wanted: impl Fn() -> bool) {
+        self.registry.changed_until(is_wanted).await;
     }
 
     /// Receives every change of the catalogue.

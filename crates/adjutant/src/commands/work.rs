@@ -113,6 +113,7 @@ impl WorkerArgs {
             lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
             context_versions: config.limits.context_versions,
             time_limit: self.time_limit_seconds.map(Duration::from_secs).or(max_task_time(config)),
+            tool_patience: Duration::from_secs_f64(config.limits.tool_patience_s),
             webhooks: config.webhooks,
         }
     }
@@ -138,7 +139,7 @@ impl WorkerArgs {
                 "the config has no models, so every task will fail; start with `adjutant config example > adjutant.toml`"
             );
         }
-        let (agents, publisher) = WorkerSetup::from_config(config).await?.into_parts(config);
+        let (agents, publisher) = WorkerSetup::from_config(config)?.into_parts(config);
         let worker =
             Worker::start(settings.clone(), agents).await.context("cannot start the worker")?;
         let store = Store::open(database_url, 1).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
 use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
-use adjutant_worker::DEFAULT_MODEL_PATIENCE;
+use adjutant_worker::{DEFAULT_MODEL_PATIENCE, DEFAULT_TOOL_PATIENCE};
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{deserialize, section};
@@ -25,6 +25,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
     "limits.model_patience_s" => Kind::PositiveNumber,
+    "limits.tool_patience_s" => Kind::Number { min: 0.0, max: 86_400.0 },
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,8 @@ pub struct Limits {
     pub task_timeout_max_s: Option<f64>,
     /// How long a task waits for a model whose provider refuses the key.
     pub model_patience_s: f64,
+    /// How long tasks wait for tools that no worker has, before they fail.
+    pub tool_patience_s: f64,
 }
 
 impl Limits {
@@ -70,6 +73,7 @@ impl Default for Limits {
             task_timeout_s: None,
             task_timeout_max_s: None,
             model_patience_s: DEFAULT_MODEL_PATIENCE.as_secs_f64(),
+            tool_patience_s: DEFAULT_TOOL_PATIENCE.as_secs_f64(),
         }
     }
 }

@@ -1,4 +1,6 @@
-use adjutant_agent::{AgentDraft, Compaction, Fields, OnWorkerLoss, Refusal, check_agent_name};
+use adjutant_agent::{
+    AgentDraft, Compaction, Fields, MissingTools, OnWorkerLoss, Refusal, check_agent_name,
+};
 use serde_json::{Map, Value};
 
 /// `define`: an agent as the caller writes it. Its texts and limits are checked after it has
@@ -38,6 +40,7 @@ impl DefineCall {
             may_delegate: fields.boolean("may_delegate")?,
             extra_body: extra_body(fields)?,
             compaction: compaction(fields)?,
+            missing_tools: missing_tools(fields)?,
             ..AgentDraft::default()
         };
         Ok(Self { draft, replace: fields.boolean("replace")?.unwrap_or(false) })
@@ -55,6 +58,11 @@ fn extra_body(fields: &mut Fields) -> Result<Map<String, Value>, Refusal> {
 fn compaction(fields: &mut Fields) -> Result<Option<Compaction>, Refusal> {
     let Some(word) = fields.optional_text("compaction")? else { return Ok(None) };
     word.parse().map(Some).map_err(|_| Refusal::invalid("compaction", "must be on or off"))
+}
+
+fn missing_tools(fields: &mut Fields) -> Result<Option<MissingTools>, Refusal> {
+    let Some(word) = fields.optional_text("missing_tools")? else { return Ok(None) };
+    word.parse().map(Some).map_err(|_| Refusal::invalid("missing_tools", "must be wait or ignore"))
 }
 
 fn on_worker_loss(fields: &mut Fields) -> Result<Option<OnWorkerLoss>, Refusal> {

@@ -35,7 +35,7 @@ pub struct TaskOptions {
     pub metadata: Map<String, Value>,
     /// Gets the end of the task instead of the session's webhook.
     pub webhook: Option<Webhook>,
-    /// The workers that run it: the default pool if it names none, or for `continue` that of the
+    /// The workers that run it: the agent's pool if it names none, or for `continue` that of the
     /// earlier task.
     pub pool: Option<String>,
 }
@@ -116,7 +116,7 @@ pub fn new_delegation(agent: &str, assignment: &str, options: &TaskOptions) -> N
             delay,
             queue,
             webhook,
-            pool: pool.unwrap_or_else(|| NewTask::default().pool),
+            pool: pool.unwrap_or_default(),
             ..NewTask::default()
         },
         timeout_s,

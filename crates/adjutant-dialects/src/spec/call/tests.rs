@@ -95,6 +95,7 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("extra_body", Object),
                 ("compaction", Text),
                 ("may_delegate", Flag),
+                ("missing_tools", Text),
                 ("replace", Flag),
             ],
         ),

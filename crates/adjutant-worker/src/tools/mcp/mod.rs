@@ -73,6 +73,7 @@ impl Server {
                 Err(why) => why,
             };
             self.status.send_replace(Status::Disconnected);
+            registry.set_server_down(&self.name, &why);
             if started.elapsed() > LONGEST_PAUSE {
                 pauses = backoff();
             }
@@ -108,6 +109,7 @@ impl Server {
             return why;
         }
         tracing::info!(mcp.server = self.name, "MCP server {} connected", self.name);
+        registry.set_server_up(&self.name);
         self.status.send_replace(Status::Connected(peer.clone()));
         let closed = connection.closed();
         tokio::pin!(closed);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use adjutant_agent::{AgentDefinition, Compaction, DEFAULT_MAX_DEPTH, Skill};
+use adjutant_agent::{AgentDefinition, Compaction, DEFAULT_MAX_DEPTH, MissingTools, Skill};
 
 use super::assemble::entries;
 use super::check::split_list;
@@ -38,6 +38,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_cost_usd" => Kind::Number { min: 0.0, max: 1e9 },
     "agents.*.on_worker_loss" => Kind::OneOf(&["resume", "fail"]),
     "agents.*.may_delegate" => Kind::Boolean,
+    "agents.*.missing_tools" => Kind::OneOf(MissingTools::WORDS),
+    "agents.*.pool" => Kind::Text,
     "agents.*.skills" => Kind::TextList,
     "agents.*.tenants" => Kind::TextList,
 };

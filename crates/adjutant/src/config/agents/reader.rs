@@ -103,6 +103,8 @@ impl AgentReader<'_> {
             }),
             inheritance: self.settings.get("inheritance").and_then(inheritance::read),
             may_delegate: self.settings.get("may_delegate").map(Node::is_true),
+            missing_tools: self.text("missing_tools").and_then(|(_, word)| word.parse().ok()),
+            pool: self.text("pool").map(|(_, pool)| pool.trim().to_owned()),
             ..AgentDraft::default()
         }
     }
