@@ -113,6 +113,17 @@ begin
 end $$;
 select plan_by_index('forget_versions_1');
 
+-- The agents of configs that are there, in their newest versions.
+create view published_agent as
+select newest.*
+from (
+    select distinct on (a.name) a.name, a.version, a.publisher, a.gone_at
+    from agent a
+    where a.session is null
+    order by a.name, a.version desc
+) newest
+where newest.gone_at is null;
+
 -- Whether a process that was last seen then counts: it reports every 15 s.
 create function is_publishing_1(p_seen_at timestamptz, p_stopped_at timestamptz) returns boolean language sql stable as $$
     select p_stopped_at is null and p_seen_at > now() - interval '2 minutes'
@@ -155,7 +166,7 @@ begin
     names := array(
         select n.name
         from unnest(names) n (name)
-        where exists (select from agent a where a.session is null and a.name = n.name and a.publisher = p_config and a.gone_at is null)
+        where n.name in (select a.name from published_agent a where a.publisher = p_config)
             or not exists (select from published_elsewhere_1(p_config, array[n.name]))
     );
     update agent a

@@ -125,9 +125,8 @@ impl Store {
                         order by d ->> 'name'
                     ) as "differing!"
                 from (
-                    select a.publisher as name, array_agg(distinct a.name order by a.name) as agents
-                    from agent a
-                    where a.session is null and a.gone_at is null
+                    select a.publisher as name, array_agg(a.name order by a.name) as agents
+                    from published_agent a
                     group by a.publisher
                 ) published
                 left join lateral (

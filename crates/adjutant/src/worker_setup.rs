@@ -153,6 +153,7 @@ impl Publisher {
         let watching = AgentReloader::new(&self.config).run(INTERVAL, sender);
         let mut kept = interval(KEEP_INTERVAL);
         kept.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        kept.reset();
         let mut republished = interval(REPUBLISH_INTERVAL);
         republished.reset();
         let publishing = async {

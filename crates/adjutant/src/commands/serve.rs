@@ -133,7 +133,7 @@ async fn holder_of(address: SocketAddr) -> String {
     let client = Client::new(&url, None, OutputFormat::Text);
     match client {
         Ok(client) if is_adjutant(&client, PROBE_TIMEOUT).await => {
-            format!("another Adjutant at {url}, which this user has not started")
+            format!("another Adjutant at {url}, which is not one of this user's servers")
         }
         Ok(_) | Err(_) => "another program".to_owned(),
     }
