@@ -70,8 +70,8 @@ begin
         raise exception 'task % has no turn % to store a tool result for', p_task, p_turn;
     end if;
     -- A stored result stays: the model has seen it, or will.
-    insert into tool_result (task, turn, call, attempt, content, is_error, duration_ms)
-    select p_task, p_turn, given.call, held.attempt, given.content, given.is_error, given.duration_ms
+    insert into tool_result (task, turn, call, tool, attempt, content, is_error, duration_ms)
+    select p_task, p_turn, given.call, p_tool, held.attempt, given.content, given.is_error, given.duration_ms
     from jsonb_to_record(p_result) given (call text, content text, is_error boolean, duration_ms bigint)
     where not exists (
         select
@@ -91,7 +91,7 @@ create function checkpoint_and_preflight_1(
     p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb, p_session bigint, p_model text
 )
 returns table (
-    closed_ms bigint,
+    closed_ms bigint, is_circuit boolean,
     session_budget jsonb, session_input_tokens bigint, session_output_tokens bigint, session_cost_nanousd bigint,
     tree_budget jsonb, tree_input_tokens bigint, tree_output_tokens bigint, tree_cost_nanousd bigint
 ) language plpgsql as $$

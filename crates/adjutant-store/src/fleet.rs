@@ -3,7 +3,8 @@
 
 use adjutant_agent::{TaskId, WorkerId};
 
-use crate::{Result, Store};
+use crate::gate;
+use crate::{ClosedGate, Result, Store};
 
 /// The fleet at one moment, all tenants together.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Fleet {
     pub unfinished: i64,
     /// Webhook deliveries that are pending.
     pub undelivered: i64,
+    /// Models that no worker may call now.
+    pub closed_gates: Vec<ClosedGate>,
     /// Pools that have live workers or queued tasks, by name.
     pub pools: Vec<PoolStats>,
 }
@@ -66,9 +69,15 @@ impl Store {
                            select count(*) from webhook_delivery d join session s on s.id = d.session where d.state = 'pending'
                        ) as "undelivered!""#
             )
-            .fetch_one(connection)
+            .fetch_one(&mut *connection)
             .await?;
-            Ok(Fleet { cap: sums.cap, unfinished: sums.unfinished, undelivered: sums.undelivered, pools })
+            Ok(Fleet {
+                cap: sums.cap,
+                unfinished: sums.unfinished,
+                undelivered: sums.undelivered,
+                closed_gates: gate::closed(connection).await?,
+                pools,
+            })
         })
         .await
     }

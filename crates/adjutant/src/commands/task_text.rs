@@ -9,6 +9,9 @@ use crate::table::{Column, OutputStyle, count_noun, table, text, truncate};
 /// The most characters of a label or an error in a table.
 const SHORT: usize = 60;
 
+/// The most characters with the reason why a model call is tried again.
+const WITH_REASON: usize = 120;
+
 /// An unfinished task, on one line.
 pub fn progress_line(task: &Value) -> String {
     let (id, agent) = (text(task, "task_id"), text(task, "agent"));
@@ -21,7 +24,10 @@ pub fn progress_line(task: &Value) -> String {
             turns => format!("{state}, {}", count_noun(turns, "turn")),
         },
     };
-    format!("{id} {agent}: {how}")
+    match retrying(task) {
+        why if why.is_empty() => format!("{id} {agent}: {how}"),
+        why => format!("{id} {agent}: {how}; {why}"),
+    }
 }
 
 /// An ended task, on one line.
@@ -79,12 +85,18 @@ pub fn state_with_reason(task: &Value) -> String {
     }
 }
 
-/// The label and the error.
+/// The label and the error, or why the model call is tried again.
 pub fn about(task: &Value) -> String {
-    let (label, error) = (text(task, "label"), text(task, "error"));
-    let both: Vec<&str> =
-        [label.as_str(), error.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
-    truncate(&both.join(": "), SHORT)
+    let parts = [text(task, "label"), text(task, "error"), retrying(task)];
+    let width = if parts[2].is_empty() { SHORT } else { WITH_REASON };
+    let parts: Vec<&str> =
+        parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    truncate(&parts.join(": "), width)
+}
+
+/// Why the model call of a task is tried again; empty if it is not.
+pub fn retrying(task: &Value) -> String {
+    task.get("retrying").map(|retrying| text(retrying, "text")).unwrap_or_default()
 }
 
 pub fn turns(task: &Value) -> u64 {
@@ -115,6 +127,10 @@ mod tests {
             (json!({"phase": "running", "turns_used": 1}), "t_03 researcher: running, 1 turn"),
             (json!({"phase": "waiting", "turns_used": 4}), "t_03 researcher: waiting, 4 turns"),
             (json!({}), "t_03 researcher: running"),
+            (
+                json!({"phase": "running", "retrying": {"text": "model `main` at host: 503, try 2 of 8, next in 1 s"}}),
+                "t_03 researcher: running; model `main` at host: 503, try 2 of 8, next in 1 s",
+            ),
         ] {
             assert_eq!(progress_line(&task(more)), expected);
         }

@@ -1,5 +1,6 @@
 //! Waits for tasks, across restarts of the server.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
@@ -105,9 +106,7 @@ impl TaskWait<'_> {
 
     /// Polls the tasks and updates the progress line.
     async fn show(&self, ids: &[String], bar: &ProgressBar) -> Infallible {
-        if bar.is_hidden() {
-            return std::future::pending().await;
-        }
+        let mut printed = HashMap::new();
         loop {
             let (mut lines, mut next) = (Vec::new(), PROGRESS_INTERVAL);
             for id in ids {
@@ -116,6 +115,9 @@ impl TaskWait<'_> {
                     let hint = answer.value.get("poll_after_ms").and_then(Value::as_u64);
                     next = next.max(hint.map_or(PROGRESS_INTERVAL, Duration::from_millis));
                     lines.push(task_text::progress_line(&answer.value));
+                    if bar.is_hidden() {
+                        print_retries(&mut printed, id, &answer.value);
+                    }
                 }
             }
             if !lines.is_empty() {
@@ -123,6 +125,15 @@ impl TaskWait<'_> {
             }
             tokio::time::sleep(next).await;
         }
+    }
+}
+
+/// Without a terminal only trouble is printed: each error of a task's model calls once.
+fn print_retries(printed: &mut HashMap<String, String>, id: &str, task: &Value) {
+    let error = task.get("retrying").map(|retrying| text(retrying, "error")).unwrap_or_default();
+    let before = printed.insert(id.to_owned(), error.clone());
+    if !error.is_empty() && before.as_ref() != Some(&error) {
+        eprintln!("adjutant: {}", task_text::progress_line(task));
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use adjutant_agent::{FailureKind, SHARED_CONTEXT, SUBAGENT, TaskState};
+use adjutant_agent::{FailureKind, Retrying, SHARED_CONTEXT, SUBAGENT, TaskState};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
@@ -236,6 +236,9 @@ struct TaskShown {
     /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
+    /// While its model call is tried again, or waits until the model accepts calls.
+    #[schema(nullable = false)]
+    retrying: Option<Retrying>,
     /// Why it failed.
     #[schema(nullable = false)]
     error: Option<String>,

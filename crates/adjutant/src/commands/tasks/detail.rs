@@ -15,8 +15,11 @@ pub fn task(task: &Value) -> String {
         let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
         !nothing && !BLOCKS.contains(&name.as_str()) && name.as_str() != DELIVERIES
     });
-    let mut lines: Vec<String> =
-        facts.map(|(name, _)| format!("{name:<18} {}", text(task, name))).collect();
+    let fact = |(name, value): (&String, &Value)| match name.as_str() {
+        "retrying" => format!("{name:<18} {}", text(value, "text")),
+        _ => format!("{name:<18} {}", text(task, name)),
+    };
+    let mut lines: Vec<String> = facts.map(fact).collect();
     for name in BLOCKS {
         let text = text(task, name);
         if !text.is_empty() {
