@@ -93,6 +93,15 @@ comment on column slot.turns_used is
 
 insert into slot (n) select generate_series(1, 5);
 
+create table cap_choice (
+    one boolean primary key default true check (one),
+    chosen_at timestamptz not null default now()
+);
+
+comment on table cap_choice is
+    'One row as soon as somebody has chosen the cap: the first config with limits.cap, or a person. '
+    'Until then it is that of a new database.';
+
 create table worker (
     id uuid primary key,
     name text not null,
@@ -192,6 +201,22 @@ begin
     perform from slot order by n for update;
     update slot set open = (n <= p_cap) where open <> (n <= p_cap);
     insert into slot (n) select generate_series(1, p_cap) on conflict do nothing;
+    insert into cap_choice default values on conflict do nothing;
+end $$;
+
+-- Sets the cap, unless somebody has chosen it. Looks again under the lock: processes that start
+-- together may have different configs, and the first one's counts.
+create function adopt_cap_1(p_cap integer, out adopted boolean, out cap bigint) language plpgsql as $$
+begin
+    adopted := false;
+    if not exists (select from cap_choice) then
+        perform pg_advisory_xact_lock(hashtext('adjutant set_cap'));
+        adopted := not exists (select from cap_choice);
+        if adopted then
+            perform set_cap_1(p_cap);
+        end if;
+    end if;
+    select count(*) into cap from slot where open;
 end $$;
 
 -- Whether this connection counted this queue to 1000 within the last 100 ms (see queue_length_1).

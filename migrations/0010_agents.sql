@@ -8,7 +8,9 @@ create table agent (
     definition jsonb not null,
     defined_at timestamptz not null default now(),
     gone_at timestamptz,
-    unique nulls not distinct (session, name, version)
+    publisher text,
+    unique nulls not distinct (session, name, version),
+    constraint published_or_of_a_session check (num_nonnulls(session, publisher) = 1)
 );
 
 comment on table agent is
@@ -16,7 +18,30 @@ comment on table agent is
     'have copies of their configurations.';
 comment on column agent.session is 'Null: an agent of the config file, visible to every session.';
 comment on column agent.definition is 'The whole definition. A task takes a copy of what it needs.';
-comment on column agent.gone_at is 'When the config file lost it.';
+comment on column agent.gone_at is 'When no process published it any more.';
+comment on column agent.publisher is 'The name of the config that has it. Null: of a session.';
+
+create table publisher (
+    process uuid primary key,
+    config text not null,
+    name text not null,
+    definitions jsonb not null,
+    digest text not null,
+    changed_at timestamptz not null,
+    seen_at timestamptz not null default now(),
+    stopped_at timestamptz
+)
+with (fillfactor = 50);
+
+comment on table publisher is
+    'The processes that publish agents, each with its list: those that run, and those of the last '
+    '7 days.';
+comment on column publisher.config is 'The name of the config. Agents belong to it.';
+comment on column publisher.name is 'A name for people: host and process.';
+comment on column publisher.digest is 'Of the definitions: equal lists have equal digests.';
+comment on column publisher.changed_at is
+    'When this list was new. A process that starts with a list that its config had before inherits '
+    'the time, so that a restart of the previous release does not count as a change.';
 
 -- Whether an agent of the config file is for this tenant: its "tenants" are missing, or name it.
 create function is_for_tenant_1(p_definition jsonb, p_tenant text) returns boolean language sql immutable as $$
@@ -88,36 +113,157 @@ begin
 end $$;
 select plan_by_index('forget_versions_1');
 
--- Replaces the agents of the config file: changed definitions become new versions, missing ones are
--- marked. One process at a time, so that a version has one content.
-create function publish_agents_1(p_definitions jsonb) returns void language plpgsql as $$
-declare
-    names text[] := array(select d ->> 'name' from jsonb_array_elements(p_definitions) d);
+-- The agents of configs that are there, in their newest versions.
+create view published_agent as
+select newest.*
+from (
+    select distinct on (a.name) a.name, a.version, a.publisher, a.gone_at
+    from agent a
+    where a.session is null
+    order by a.name, a.version desc
+) newest
+where newest.gone_at is null;
+
+-- Whether a process that was last seen then counts: it reports every 15 s.
+create function is_publishing_1(p_seen_at timestamptz, p_stopped_at timestamptz) returns boolean language sql stable as $$
+    select p_stopped_at is null and p_seen_at > now() - interval '2 minutes'
+$$;
+
+-- The agents of a config: all that its running processes publish, each as the newest list has it.
+create function current_agents_1(p_config text) returns table (name text, definition jsonb) language plpgsql stable as $$
 begin
-    perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
-    update agent set gone_at = now() where session is null and gone_at is null and name <> all(names);
+    return query
+    select distinct on (d ->> 'name') d ->> 'name', d
+    from publisher p
+    cross join jsonb_array_elements(p.definitions) d
+    where p.config = p_config and is_publishing_1(p.seen_at, p.stopped_at)
+    order by d ->> 'name', p.changed_at desc, p.process;
+end $$;
+
+-- An agent among these names that a running process of another config publishes, if there is one.
+create function published_elsewhere_1(p_config text, p_names text[])
+returns table (agent text, config text, process text) language plpgsql stable as $$
+begin
+    return query
+    select d ->> 'name', p.config, p.name
+    from publisher p
+    cross join jsonb_array_elements(p.definitions) d
+    where p.config <> p_config and is_publishing_1(p.seen_at, p.stopped_at) and d ->> 'name' = any(p_names)
+    order by d ->> 'name', p.seen_at desc
+    limit 1;
+end $$;
+
+-- Makes the table of agents fit what the processes of a config publish: changed definitions become
+-- new versions, missing agents are marked. Needs the lock of publish_agents_1. Agents of other
+-- configs stay. Of an agent that a running process of another config has, that one's stays.
+create function settle_agents_1(p_config text) returns void language plpgsql as $$
+declare
+    names text[] := array(select c.name from current_agents_1(p_config) c);
+begin
+    update agent
+    set gone_at = now()
+    where session is null and gone_at is null and publisher = p_config and name <> all(names);
+    names := array(
+        select n.name
+        from unnest(names) n (name)
+        where n.name in (select a.name from published_agent a where a.publisher = p_config)
+            or not exists (select from published_elsewhere_1(p_config, array[n.name]))
+    );
     update agent a
-    set gone_at = null
-    from jsonb_array_elements(p_definitions) d
-    where a.session is null and a.name = d ->> 'name' and a.definition = d and a.gone_at is not null
+    set gone_at = null, publisher = p_config
+    from current_agents_1(p_config) c
+    where a.session is null and a.name = c.name and a.name = any(names) and a.definition = c.definition
+        and (a.gone_at is not null or a.publisher <> p_config)
         and not exists (select from agent b where b.session is null and b.name = a.name and b.version > a.version);
-    insert into agent (name, version, definition)
-    select d ->> 'name', coalesce(newest.version, 0) + 1, d
-    from jsonb_array_elements(p_definitions) d
+    insert into agent (name, version, definition, publisher)
+    select c.name, coalesce(newest.version, 0) + 1, c.definition, p_config
+    from current_agents_1(p_config) c
     left join lateral (
         select a.version, a.definition
         from agent a
-        where a.session is null and a.name = d ->> 'name'
+        where a.session is null and a.name = c.name
         order by a.version desc
         limit 1
     ) newest on true
-    where newest.definition is distinct from d;
+    where c.name = any(names) and newest.definition is distinct from c.definition;
     perform forget_versions_1(null, a.name, max(a.version))
     from agent a
     where a.session is null and a.name = any(names)
     group by a.name;
 end $$;
+select plan_by_index('settle_agents_1');
+
+-- Sets the list of a process. A list that its config had before counts from then. One process at a
+-- time, so that a version has one content.
+create function publish_agents_1(p_process uuid, p_config text, p_name text, p_definitions jsonb) returns void language plpgsql as $$
+declare
+    wanted_digest text := md5(p_definitions::text);
+    other record;
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
+    select * into other
+    from published_elsewhere_1(p_config, array(select d ->> 'name' from jsonb_array_elements(p_definitions) d));
+    if found then
+        perform refuse('AGENT_ALREADY_EXISTS', format(
+            'The agent %s of the config "%s" is also published by the config "%s" (process %s); '
+            'rename one of the agents, or set the same name in both configs',
+            other.agent, p_config, other.config, other.process
+        ));
+    end if;
+    insert into publisher as p (process, config, name, definitions, digest, changed_at)
+    values (
+        p_process, p_config, p_name, p_definitions, wanted_digest,
+        coalesce((select min(x.changed_at) from publisher x where x.config = p_config and x.digest = wanted_digest), now())
+    )
+    on conflict (process) do update
+    set config = excluded.config, name = excluded.name, definitions = excluded.definitions, digest = excluded.digest,
+        changed_at = case when p.digest = excluded.digest then p.changed_at else now() end,
+        seen_at = now(), stopped_at = null;
+    perform settle_agents_1(p_config);
+    delete from publisher
+    where process in (
+        select x.process from publisher x where x.seen_at < now() - interval '7 days' limit 1000 for update skip locked
+    );
+end $$;
 select plan_by_index('publish_agents_1');
+
+-- Reports that a process still runs. False: it has to publish again. Where lists differ, one that is
+-- no longer reported loses its effect here; but not in the first report after a pause, when those of
+-- others may have paused too, as in an outage of the database.
+create function keep_published_1(p_process uuid) returns boolean language plpgsql as $$
+declare
+    mine publisher;
+begin
+    select * into mine from publisher where process = p_process and stopped_at is null;
+    if not found then
+        return false;
+    end if;
+    update publisher set seen_at = now() where process = p_process;
+    if is_publishing_1(mine.seen_at, null) and (
+        select count(distinct p.digest) > 1
+        from publisher p
+        where p.config = mine.config and p.stopped_at is null and p.seen_at > now() - interval '1 hour'
+    ) then
+        perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
+        perform settle_agents_1(mine.config);
+    end if;
+    return true;
+end $$;
+select plan_by_index('keep_published_1');
+
+-- Ends the publishing of a process that stops. Agents that the others of its config do not publish
+-- are gone; if it is the last one, all stay, and their tasks wait for the next.
+create function stop_publishing_1(p_process uuid) returns void language plpgsql as $$
+declare
+    stopped text;
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
+    update publisher set stopped_at = now() where process = p_process and stopped_at is null returning config into stopped;
+    if exists (select from publisher p where p.config = stopped and is_publishing_1(p.seen_at, p.stopped_at)) then
+        perform settle_agents_1(stopped);
+    end if;
+end $$;
+select plan_by_index('stop_publishing_1');
 
 -- Defines an agent for one session and returns its version. A session's own agent may be replaced,
 -- one of the config file may not.

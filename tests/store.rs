@@ -28,6 +28,7 @@ pub mod locks;
 pub mod model_limits;
 pub mod pools;
 pub mod preflight;
+pub mod publishers;
 pub mod queue_order;
 pub mod reports;
 pub mod requirements;

@@ -61,6 +61,7 @@ async fn doctor_reports_each_problem_with_advice() -> Result<()> {
         "pools ok",
         "clock ok",
         "deletions ok",
+        "agents ok",
         "server ok",
         "key ok",
     ];

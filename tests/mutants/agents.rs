@@ -18,6 +18,65 @@ pub const MUTANTS: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "agents_of_other_configs_removed",
+        caught_by: &[
+            "store::publishers::a_process_takes_away_only_the_agents_that_it_published_itself",
+        ],
+        edits: &[("settle_agents_1", "and publisher = p_config and name", "and name")],
+    },
+    Mutant {
+        name: "agents_of_other_processes_removed",
+        caught_by: &[
+            "store::publishers::a_process_takes_away_only_the_agents_that_it_published_itself",
+        ],
+        edits: &[(
+            "current_agents_1",
+            "where p.config = p_config",
+            "where p.seen_at = (select max(x.seen_at) from publisher x) and p.config = p_config",
+        )],
+    },
+    Mutant {
+        name: "restart_of_a_release_is_a_change",
+        caught_by: &[
+            "store::publishers::two_releases_of_a_config_run_side_by_side_and_the_newer_list_is_in_effect",
+        ],
+        edits: &[("publish_agents_1", "x.digest = wanted_digest)", "false)")],
+    },
+    Mutant {
+        name: "agent_names_of_other_configs_taken",
+        caught_by: &[
+            "store::publishers::two_configs_cannot_have_an_agent_of_one_name_while_both_run",
+        ],
+        edits: &[("publish_agents_1", "if found then", "if false then")],
+    },
+    Mutant {
+        name: "agent_names_taken_back",
+        caught_by: &[
+            "store::publishers::two_configs_cannot_have_an_agent_of_one_name_while_both_run",
+        ],
+        edits: &[(
+            "settle_agents_1",
+            "or not exists (select from published_elsewhere_1(p_config, array[n.name]))",
+            "or true",
+        )],
+    },
+    Mutant {
+        name: "agents_lost_in_an_outage",
+        caught_by: &[
+            "store::publishers::a_process_that_died_loses_its_agents_to_those_that_report_but_not_after_an_outage",
+        ],
+        edits: &[("keep_published_1", "is_publishing_1(mine.seen_at, null) and (", "(")],
+    },
+    Mutant {
+        name: "cap_of_two_configs_adopted",
+        caught_by: &["store::cap::of_two_configs_that_start_together_the_first_one_sets_the_cap"],
+        edits: &[(
+            "adopt_cap_1",
+            "adopted := not exists (select from cap_choice);",
+            "adopted := true;",
+        )],
+    },
+    Mutant {
         name: "gate_opened_early",
         caught_by: &[
             "store::preflight::a_closed_gate_holds_everybody_back_and_is_never_opened_early",

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::world::{World, assert_refused, tool};
 
-fn agent(name: &str, prompt: &str) -> AgentDefinition {
+pub fn agent(name: &str, prompt: &str) -> AgentDefinition {
     let draft = AgentDraft {
         name: name.to_owned(),
         description: Some(format!("What {name} is for")),
@@ -20,12 +20,12 @@ fn agent(name: &str, prompt: &str) -> AgentDefinition {
     draft.check(&DefinitionLimits::default()).unwrap()
 }
 
-async fn names(world: &World, session: adjutant_agent::SessionId) -> Vec<(String, i32)> {
+pub async fn names(world: &World, session: adjutant_agent::SessionId) -> Vec<(String, i32)> {
     let agents = world.store.agents(session).await.unwrap();
     agents.into_iter().map(|agent| (agent.definition.name, agent.version)).collect()
 }
 
-fn named(names: &[(&str, i32)]) -> Vec<(String, i32)> {
+pub fn named(names: &[(&str, i32)]) -> Vec<(String, i32)> {
     names.iter().map(|(name, version)| ((*name).to_owned(), *version)).collect()
 }
 
@@ -64,7 +64,9 @@ async fn processes_that_start_together_publish_one_version() {
     let world = World::new().await;
     let session = world.session().await;
     let definitions = json!([agent("a", "one"), agent("b", "one")]);
-    let first = world.hold(&format!("select publish_agents_1('{definitions}')")).await;
+    let publish =
+        format!("select publish_agents_1(gen_random_uuid(), 'default', 'first', '{definitions}')");
+    let first = world.hold(&publish).await;
     let store = world.store.clone();
     let second =
         tokio::spawn(

@@ -1,6 +1,7 @@
 //! The fleet-wide cap, changed while tasks run.
 
 use adjutant_agent::ErrorCode;
+use adjutant_store::AdoptedCap;
 
 use crate::support::world::{World, assert_refused};
 
@@ -148,4 +149,18 @@ async fn a_cap_out_of_range_is_refused() {
     }
     world.store.set_cap(10_000).await.unwrap();
     assert_eq!(world.store.slots().await.unwrap().cap, 10_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_configs_that_start_together_the_first_one_sets_the_cap() {
+    let world = World::new().await;
+    let first = world.hold("select adopt_cap_1(7)").await;
+    let store = world.store.clone();
+    let second = tokio::spawn(async move { store.adopt_cap(9).await });
+    world.until_blocked(1).await;
+    first.commit().await.unwrap();
+    assert_eq!(second.await.unwrap().unwrap(), AdoptedCap { adopted: false, cap: 7 });
+    assert_eq!(world.store.adopt_cap(7).await.unwrap(), AdoptedCap { adopted: false, cap: 7 });
+    world.store.set_cap(2).await.unwrap();
+    assert_eq!(world.store.adopt_cap(7).await.unwrap(), AdoptedCap { adopted: false, cap: 2 });
 }

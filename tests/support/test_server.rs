@@ -60,6 +60,11 @@ impl TestServer {
         Self { process, address, _folder: folder }
     }
 
+    /// Stops it as a service manager does.
+    pub fn stop(self) -> anyhow::Result<()> {
+        self.process.stop()
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[], "").await
     }

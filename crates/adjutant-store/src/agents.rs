@@ -24,20 +24,6 @@ pub enum Redefinition {
 }
 
 impl Store {
-    /// Replaces the agents of the config, which all sessions have: a changed agent gets a new
-    /// version, a missing one is removed. Of processes with different configs the last to start
-    /// wins.
-    pub async fn publish_agents(&self, agents: &[AgentDefinition]) -> Result<()> {
-        let definitions = agents.iter().map(storable).collect::<Result<Vec<_>>>()?;
-        self.call(async |connection| {
-            sqlx::query!("select publish_agents_1($1)", Value::Array(definitions))
-                .execute(connection)
-                .await
-        })
-        .await?;
-        Ok(())
-    }
-
     /// Defines an agent for one session and returns its version. An agent of the config is never
     /// replaced.
     pub async fn define(
@@ -137,7 +123,7 @@ impl Store {
     }
 }
 
-fn storable(agent: &AgentDefinition) -> Result<Value> {
+pub(crate) fn storable(agent: &AgentDefinition) -> Result<Value> {
     let definition = serde_json::to_value(agent)
         .map_err(|error| Error::Unexpected(sqlx::Error::Encode(error.into())))?;
     refuse_nul("", &definition)?;

@@ -15,7 +15,35 @@ pub struct Slots {
     pub used: i64,
 }
 
+/// What became of the cap of a config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdoptedCap {
+    /// Whether it was the first that was chosen for the database, and is the cap now.
+    pub adopted: bool,
+    /// The cap of the fleet.
+    pub cap: i64,
+}
+
 impl Store {
+    /// Sets the cap of a config, if nobody has chosen a cap for the database before.
+    pub async fn adopt_cap(&self, cap: i32) -> Result<AdoptedCap> {
+        let adopted = self
+            .call(async |connection| {
+                sqlx::query_as!(
+                    AdoptedCap,
+                    r#"select adopted as "adopted!", cap as "cap!" from adopt_cap_1($1)"#,
+                    cap
+                )
+                .fetch_one(connection)
+                .await
+            })
+            .await?;
+        if adopted.adopted {
+            self.worker_notifier.notify_queue(NotifyTarget::All);
+        }
+        Ok(adopted)
+    }
+
     /// Sets the fleet-wide cap, for all workers at once. At 0 no task starts.
     pub async fn set_cap(&self, cap: i32) -> Result<()> {
         if !(0..=MAX_CAP).contains(&cap) {

@@ -15,6 +15,7 @@
 //!
 //! `wire.rs` says how to add a wire format.
 
+mod check;
 mod config;
 mod error;
 mod http_call;

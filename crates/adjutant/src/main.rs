@@ -1,5 +1,6 @@
 //! The `adjutant` command.
 
+mod adopt_cap;
 mod cli;
 mod client;
 mod commands;
@@ -11,6 +12,7 @@ mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;
+mod running;
 mod signals;
 mod simulation;
 mod table;
@@ -66,7 +68,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Audit(arguments) => commands::audit::run(arguments).await,
         Command::Tenants(arguments) => commands::tenants::run(arguments).await,
         Command::Doctor(arguments) => commands::doctor::run(arguments).await,
-        Command::Config(arguments) => commands::config::run(&arguments),
+        Command::Config(arguments) => commands::config::run(&arguments).await,
         Command::Migrate(arguments) => commands::migrate::run(arguments).await,
         Command::Postgres(arguments) => commands::postgres::run(arguments).await,
         Command::ScriptModel(arguments) => commands::script_model::run(arguments).await,

@@ -277,7 +277,8 @@ async fn row_g_32_the_same_key_spawns_one_task(orchestrator: Orchestrator) {
     orchestrator.refused(keyed("y"), ErrorCode::IdempotencyConflict).await;
     assert_eq!(orchestrator.world.count("select count(*) from task").await, 1);
     // A later change of the agent has no effect.
-    orchestrator.world.store.publish_agents(&[]).await.unwrap();
+    let gone = "update agent set gone_at = now()";
+    sqlx::query(gone).execute(&orchestrator.world.sql).await.unwrap();
     assert_has(&orchestrator.call(keyed("x")).await, json!({"task_id": "t_01", "agent": "writer"}));
     let age = "update idempotency set created_at = now() - interval '25 hours'";
     sqlx::query(age).execute(&orchestrator.world.sql).await.unwrap();

@@ -7,6 +7,7 @@
 //! bounded length within the tool's time limit.
 
 mod builtin;
+mod check;
 mod config;
 pub(crate) mod http_client;
 mod http_tool;
@@ -22,10 +23,12 @@ mod toolbox;
 mod tests;
 
 pub use builtin::{BUILT_IN_TOOLS, BuiltInTool, Enabled};
+pub use check::check;
 pub use config::{
     FetchConfig, FilesConfig, HttpToolConfig, McpConfig, McpEndpoint, Setting, ToolsConfig,
 };
-pub use names::{check_characters, check_http_tool_name};
+pub use mcp::list_tools;
+pub use names::{agent_names, check_characters, check_http_tool_name, possible_names};
 pub use registry::Catalogue;
 pub use rust_tool::{RustCall, RustTool};
 pub use tool::{Limits, Tool, ToolCall};

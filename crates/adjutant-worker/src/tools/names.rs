@@ -59,6 +59,18 @@ pub(super) fn with_server(server: &str, tool: &str) -> String {
     clean(&format!("{server}__{tool}"))
 }
 
+/// The names that a tool of an MCP server may have for agents, whatever others there are.
+pub fn possible_names(server: &str, tool: &str) -> [String; 2] {
+    [clean(tool), with_server(server, tool)]
+}
+
+/// All names under which agents find these tools of MCP servers, given as server and name, beside
+/// the other tools.
+pub fn agent_names(others: &BTreeSet<&str>, served: &[(&str, &str)]) -> BTreeSet<String> {
+    let prefixed = served.iter().map(|(server, tool)| with_server(server, tool));
+    assign(others, served).into_iter().chain(prefixed).collect()
+}
+
 /// The names of MCP tools, given as server and name, in the same order. A tool keeps its own name
 /// if it is unique. Of several tools with one name none keeps it, so that the meaning of a name
 /// does not depend on which server was connected first.

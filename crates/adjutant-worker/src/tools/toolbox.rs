@@ -179,7 +179,10 @@ pub(super) fn effect_unknown(tool: &dyn Tool) -> &'static str {
     }
 }
 
-fn check_names(tools: &[Arc<dyn Tool>], config: &ToolsConfig) -> Result<(), ToolConfigError> {
+pub(super) fn check_names(
+    tools: &[Arc<dyn Tool>],
+    config: &ToolsConfig,
+) -> Result<(), ToolConfigError> {
     for name in config.http.keys() {
         names::check_http_tool_name(name)
             .map_err(|why| ToolConfigError::new(format!("http.{name}"), why))?;

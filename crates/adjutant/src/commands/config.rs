@@ -1,5 +1,7 @@
 //! `adjutant config`: checks the config, and prints the example.
 
+mod connect;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,8 +9,9 @@ use adjutant_worker::model::ModelConfig;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use self::connect::Connected;
 use crate::config::skills::Skill;
-use crate::config::{Config, EXAMPLE, Loaded, Location, Problem, Server};
+use crate::config::{Config, EXAMPLE, Loaded, Location, Problem, Role, Server};
 use crate::output::print_line;
 
 /// Check the config file, or print a commented example
@@ -27,21 +30,37 @@ enum Action {
 /// Print a summary of the config and all errors in it
 ///
 /// Reads the file, the environment and the agents' files as every other command does, but starts
-/// nothing. The exit code is 1 if there is an error.
+/// nothing. What is not an error of the config but missing on this machine, as the API key of a
+/// model, is a warning.
+///
+/// With --connect it also starts or reaches each MCP server, lists its tools, and checks that there
+/// is every tool that an agent names; what is missing on this machine is an error then. If a
+/// database is known, its cap is compared with limits.cap. --call-models calls each model once, with
+/// a request of a few tokens, which may cost something. The exit code is 1 if there is an error.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   adjutant config check                           ./adjutant.toml, or what ADJUTANT_CONFIG names
   adjutant config check --config /etc/adjutant.toml
   adjutant config check --json | jq '.errors[]'
+  adjutant config check --connect                 also start the MCP servers and list their tools
+  adjutant config check --connect --call-models   also call each model once
+  adjutant config check --for serve               as `adjutant serve` does: workers have the rest
 ")]
 struct Check {
     /// The config file [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print one JSON object: ok, file, models, agents, tools, limits, lease_seconds, errors,
-    /// warnings
+    /// Check it for a process that runs tasks (work, up, mcp), or for one that only accepts them
+    #[arg(long = "for", value_name = "COMMAND", default_value = "work", value_parser = ["work", "up", "mcp", "serve"])]
+    purpose: String,
+
+    #[command(flatten)]
+    connect: connect::ConnectArgs,
+
+    /// Print one JSON object: ok, file, name, models, agents, tools, limits, lease_seconds, errors,
+    /// warnings; with --connect also mcp_servers with their tools, with --call-models also calls
     #[arg(long)]
     json: bool,
 }
@@ -54,9 +73,9 @@ Examples:
 ")]
 struct Example {}
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub async fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Check(check) => run_check(check),
+        Action::Check(check) => run_check(check).await,
         Action::Example(Example {}) => {
             print_line(EXAMPLE.trim_end())?;
             Ok(ExitCode::SUCCESS)
@@ -64,12 +83,26 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
-    let Loaded { config, errors } = Loaded::from_process(check.config.as_deref());
+async fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
+    let role = if check.purpose == "serve" { Role::Server } else { Role::Worker };
+    let Loaded { mut config, mut errors } = Loaded::from_process(check.config.as_deref(), role);
+    let mut connected = Connected::default();
+    if errors.is_empty() && role == Role::Worker {
+        let missing = config.missing_here();
+        if check.connect.is_wanted() { &mut errors } else { &mut config.warnings }.extend(missing);
+    }
+    if errors.is_empty() {
+        connected = connect::connect(&check.connect, &config).await;
+        errors.append(&mut connected.errors);
+        config.warnings.append(&mut connected.warnings);
+    }
     if check.json {
-        print_line(&as_json(&config, &errors).to_string())?;
+        let mut about = as_json(&config, &errors);
+        connected.add_to(&mut about);
+        print_line(&about.to_string())?;
     } else {
         print_line(&as_text(&config))?;
+        connected.lines().iter().try_for_each(|line| print_line(line))?;
         config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         errors.iter().for_each(|error| eprintln!("error: {error}"));
     }
@@ -110,6 +143,7 @@ fn as_json(config: &Config, errors: &[Problem]) -> Value {
     json!({
         "ok": errors.is_empty(),
         "file": config.path,
+        "name": config.name,
         "default_model": config.model_names.default,
         "model_aliases": config.model_names.aliases,
         "models": models,
@@ -162,6 +196,7 @@ fn as_text(config: &Config) -> String {
         Some(path) => format!("file    {}", path.display()),
         None => "file    none: defaults and environment variables".to_owned(),
     }];
+    lines.push(format!("name    {}, to which its agents belong", config.name));
     for (name, model) in &config.models {
         let default =
             if config.model_names.default.as_ref() == Some(name) { ", the default" } else { "" };
@@ -206,7 +241,7 @@ fn as_text(config: &Config) -> String {
     }
     let limits = &config.limits;
     lines.push(format!(
-        "limits  cap {} (at first start), {} active and {} unfinished tasks a session, {} turns",
+        "limits  cap {} (for a database without one), {} active and {} unfinished tasks a session, {} turns",
         limits.cap, limits.session_max_active, limits.session_max_queued, limits.max_turns_ceiling
     ));
     lines.push(format!("lease   {} seconds", config.lease_seconds));

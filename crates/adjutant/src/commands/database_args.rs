@@ -6,11 +6,14 @@ use std::sync::Arc;
 use adjutant_store::{Actor, ActorSource, Store};
 use clap::Args;
 
+use crate::commands::server_args::only_one;
+use crate::exit::CommandError;
 use crate::private_postgres::running_url;
+use crate::running;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct DatabaseArgs {
-    /// The database [default: the one of the `adjutant up` that runs on the data directory]
+    /// The database [default: the one of the `adjutant up` that runs here]
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<String>,
 
@@ -23,8 +26,28 @@ impl DatabaseArgs {
     pub fn url(&self) -> anyhow::Result<String> {
         match self.database_url.as_ref().filter(|url| !url.is_empty()) {
             Some(url) => Ok(url.clone()),
-            None => running_url(self.data_dir.clone()),
+            None => running_url(self.running_dir()?),
         }
+    }
+
+    /// The data directory of the server that runs here; `None` is the default one.
+    fn running_dir(&self) -> anyhow::Result<Option<PathBuf>> {
+        if let Some(dir) = &self.data_dir {
+            return Ok(Some(dir.clone()));
+        }
+        let Some(found) = only_one(running::complete(), "--database-url")? else { return Ok(None) };
+        match &found.data_dir {
+            Some(dir) => Ok(Some(dir.clone())),
+            None => {
+                let text = format!("{found} uses a database of its own; set --database-url");
+                Err(CommandError::usage(text).into())
+            }
+        }
+    }
+
+    /// For a command that has its own `--data-dir`.
+    pub fn new(database_url: Option<String>, data_dir: Option<PathBuf>) -> Self {
+        Self { database_url, data_dir }
     }
 
     /// A store for a command that changes something, which is audited under the name of the user of

@@ -2,6 +2,7 @@
 
 mod check_config;
 mod check_database;
+mod check_published;
 mod check_server;
 mod finding;
 
@@ -41,8 +42,9 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    #[command(flatten)]
-    database: DatabaseArgs,
+    /// The database [default: the one of the `adjutant up` that runs here]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: Option<String>,
 
     /// The URL on which workers LISTEN, if the database URL leads through a pooler in transaction
     /// mode
@@ -55,9 +57,10 @@ pub struct Arguments {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let client = arguments.server.client()?;
-    let mut findings = check_config::check(arguments.config.as_deref());
+    let (config, mut findings) = check_config::check(arguments.config.as_deref());
+    let database = DatabaseArgs::new(arguments.database_url, arguments.server.data_dir.clone());
     let listen_url = arguments.listen_url.as_deref().filter(|url| !url.is_empty());
-    findings.extend(check_database::check(&arguments.database, listen_url).await);
+    findings.extend(check_database::check(&database, listen_url, &config).await);
     findings.extend(check_server::check(&client).await);
     let wrong = findings.iter().any(|finding| finding.verdict == Verdict::Wrong);
     print_line(&match client.format() {

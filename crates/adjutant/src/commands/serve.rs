@@ -1,8 +1,9 @@
 //! `adjutant serve`: runs one HTTP server of the fleet.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use adjutant_agent::DefinitionLimits;
 use adjutant_server::{HttpServer, HttpSettings, Hub, Policy, SessionLimits, ToolService};
@@ -13,10 +14,14 @@ use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::Config;
+use crate::adopt_cap;
+use crate::client::{Client, OutputFormat};
+use crate::commands::work::host_and_process;
+use crate::config::{Config, Role};
 use crate::logs;
 use crate::open_files;
 use crate::output::print_line;
+use crate::running::{self, Running};
 use crate::signals::{Interrupted, Signals};
 use crate::telemetry::{self, Payloads};
 use crate::worker_setup::Publisher;
@@ -24,6 +29,9 @@ use crate::worker_setup::Publisher;
 /// Room for a thousand clients that connect at once. A client that does not fit retries a second
 /// later.
 const BACKLOG: u32 = 4096;
+
+/// How long a program that has the wanted address may take to say that it is Adjutant.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Database connections. More would only wait for each other inside PostgreSQL.
 const CONNECTIONS: u32 = 16;
@@ -82,17 +90,19 @@ impl ListenArgs {
             lookup_host(wanted).await.ok().and_then(|mut found| found.next()).with_context(
                 || format!("--listen: {wanted} is not an address and port, like 127.0.0.1:7433"),
             )?;
-        let listener = listen(address).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::AddrInUse {
-                anyhow::anyhow!(
-                    "{address} is in use by another program; choose another with --listen, or --listen {}:0 for any free port",
+        match listen(address) {
+            Ok(listener) => Ok(BoundListener { address: listener.local_addr()?, listener }),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                let holder = holder_of(address).await;
+                bail!(
+                    "{address} is in use by {holder}; choose another with --listen, or --listen {}:0 for any free port",
                     address.ip()
                 )
-            } else {
-                anyhow::Error::new(error).context(format!("cannot listen on {address}"))
             }
-        })?;
-        Ok(BoundListener { address: listener.local_addr()?, listener })
+            Err(error) => {
+                Err(anyhow::Error::new(error).context(format!("cannot listen on {address}")))
+            }
+        }
     }
 
     /// Like [`ListenArgs::bind`], but takes any free port if no address was given and the default
@@ -110,6 +120,29 @@ impl ListenArgs {
     pub fn is_given(&self) -> bool {
         self.listen.is_some()
     }
+}
+
+/// Who listens at an address, for people.
+async fn holder_of(address: SocketAddr) -> String {
+    if let Some(running) = running::at(address) {
+        return running.to_string();
+    }
+    let host =
+        if address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address.ip() };
+    let url = format!("http://{}", SocketAddr::new(host, address.port()));
+    let client = Client::new(&url, None, OutputFormat::Text);
+    match client {
+        Ok(client) if is_adjutant(&client, PROBE_TIMEOUT).await => {
+            format!("another Adjutant at {url}, which is not one of this user's servers")
+        }
+        Ok(_) | Err(_) => "another program".to_owned(),
+    }
+}
+
+/// Whether the program that listens there is an Adjutant server.
+pub async fn is_adjutant(client: &Client, patience: Duration) -> bool {
+    let healthy = tokio::time::timeout(patience, client.get(&["healthz"], Vec::new())).await;
+    matches!(healthy, Ok(Ok(answer)) if answer.value["status"] == "ok")
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -183,17 +216,18 @@ impl RunningServer {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let config = Config::load(arguments.config.as_deref())?;
+    let config = Config::load(arguments.config.as_deref(), Role::Server)?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
     config.log_warnings();
     let listener = arguments.listen.bind(&config).await?;
     let url = listener.url();
-    let publisher = Publisher::without_tools(&config);
     let store = Store::open(&arguments.database_url, 1).await?;
-    publisher.publish(&store).await.context("cannot publish the agents")?;
-    let _publishing = AbortOnDropHandle::new(tokio::spawn(publisher.publish_changes(store)));
+    adopt_cap::adopt(&store, &config).await?;
+    let publisher = Publisher::without_tools(&config, &host_and_process());
+    let publishing = publisher.start(store).await.context("cannot publish the agents")?;
     let mut serving = listener.serve(&arguments.database_url, &config).await?;
+    let _listed = Running::new("serve", &url, None, &config).list();
     print_line(&if arguments.json {
         serde_json::json!({"url": url}).to_string()
     } else {
@@ -204,8 +238,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         _ = signals.next() => {}
     }
     tracing::info!("draining; send the signal again to exit at once");
+    let draining = async { tokio::join!(serving.drain(), publishing.stop()).0 };
     tokio::select! {
-        drained = serving.drain() => drained?,
+        drained = draining => drained?,
         name = signals.next() => return Err(Interrupted(name).into()),
     }
     tracing::info!("drained");

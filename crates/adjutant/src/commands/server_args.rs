@@ -1,9 +1,14 @@
 //! The arguments of commands that talk to a server.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::client::{Answer, Client, OutputFormat};
+use crate::exit::CommandError;
 use crate::output::print_line;
+use crate::private_postgres::url_on;
+use crate::running::{self, Running};
 
 /// The default address of `adjutant up`.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:7433";
@@ -13,9 +18,14 @@ pub const DEFAULT_SESSION: &str = "default";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerArgs {
-    /// The URL of the server
-    #[arg(long, env = "ADJUTANT_URL", value_name = "URL", default_value = DEFAULT_URL, hide_env_values = true)]
-    url: String,
+    /// The URL of the server [default: the `adjutant up` that runs here, else
+    /// http://127.0.0.1:7433]
+    #[arg(long, env = "ADJUTANT_URL", value_name = "URL", hide_env_values = true)]
+    url: Option<String>,
+
+    /// Use the `adjutant up` that runs on this data directory
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
 
     /// The API key; pass it in the environment to keep it out of process lists
     #[arg(long, env = "ADJUTANT_API_KEY", value_name = "KEY", hide_env_values = true)]
@@ -29,7 +39,20 @@ pub struct ServerArgs {
 impl ServerArgs {
     pub fn client(&self) -> anyhow::Result<Client> {
         let key = self.api_key.as_deref().filter(|key| !key.trim().is_empty());
-        Client::new(&self.url, key, self.format())
+        Client::new(&self.find_url()?, key, self.format())
+    }
+
+    fn find_url(&self) -> anyhow::Result<String> {
+        if let Some(dir) = &self.data_dir {
+            return url_on(dir);
+        }
+        match self.url.as_deref().filter(|url| !url.is_empty()) {
+            Some(url) => Ok(url.to_owned()),
+            None => {
+                let found = only_one(running::complete(), "--url")?;
+                Ok(found.map_or_else(|| DEFAULT_URL.to_owned(), |running| running.url))
+            }
+        }
     }
 
     pub fn format(&self) -> OutputFormat {
@@ -38,8 +61,26 @@ impl ServerArgs {
 
     /// The flags that make another command use the same server.
     pub fn repeat_flags(&self, client: &Client) -> String {
-        if self.url == DEFAULT_URL { String::new() } else { format!(" --url {}", client.url()) }
+        match (&self.data_dir, self.url.as_deref()) {
+            (Some(dir), _) => format!(" --data-dir '{}'", dir.display()),
+            (None, None | Some("" | DEFAULT_URL)) => String::new(),
+            (None, Some(_)) => format!(" --url {}", client.url()),
+        }
     }
+}
+
+/// The server that runs here, if it is only one. `flag` names the one to use.
+pub fn only_one(mut running: Vec<Running>, flag: &str) -> anyhow::Result<Option<Running>> {
+    if running.len() > 1 {
+        let list: Vec<String> = running.iter().map(|running| format!("\n  {running}")).collect();
+        let text = format!(
+            "{} servers run here; say which one with {flag} or --data-dir:{}",
+            running.len(),
+            list.concat()
+        );
+        return Err(CommandError::usage(text).into());
+    }
+    Ok(running.pop())
 }
 
 #[derive(Debug, Args)]

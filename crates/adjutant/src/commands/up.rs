@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use adjutant_store::Store;
 use clap::Args;
 
+use crate::adopt_cap;
 use crate::commands::serve::{BoundListener, ListenArgs, RunningServer};
 use crate::commands::work::{self, RunningWorker, WorkerArgs};
 use crate::config::Config;
 use crate::logs;
 use crate::output::print_line;
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres, default_data_dir};
+use crate::running::Running;
 use crate::signals::{Signals, interruptible};
 use crate::telemetry::{self, Payloads};
 
@@ -59,6 +61,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.work.config()?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     config.log_warnings();
+    arguments.work.check_machine(&config)?;
     // First, so that nothing has to be stopped again if the address is in use.
     let listener = arguments.listen.bind(&config).await?;
     let given = arguments.database_url.clone().filter(|url| !url.is_empty());
@@ -93,6 +96,8 @@ async fn run_on(
     if let Some(postgres) = &private {
         postgres.publish_url(http)?;
     }
+    let data_dir = private.as_ref().map(|postgres| postgres.data_dir());
+    let _listed = Running::new("up", http, data_dir, config).list();
     // A URL that the user gave is not printed, because it may contain a password.
     let shown = private.as_ref().map(|_| url);
     print_line(&if arguments.json {
@@ -125,7 +130,7 @@ async fn run_on(
         error = all.ended() => return Err(error),
         _ = signals.next() => {}
     }
-    let draining = work::drain(all.working.worker, arguments.work.grace(), &mut signals);
+    let draining = work::drain(all.working, arguments.work.grace(), &mut signals);
     let (code, ()) = tokio::try_join!(draining, all.serving.drain())?;
     Ok(code)
 }
@@ -177,10 +182,7 @@ async fn prepare(url: &str, config: &Config) -> anyhow::Result<(i64, i64)> {
     let migrated = Store::migrate(url).await?;
     let store = Store::open(url, 2).await?;
     store.run_maintenance().await?;
-    // Only at the first start; later `adjutant limits` sets it.
-    if migrated.from == 0 {
-        store.set_cap(config.limits.cap).await?;
-    }
+    adopt_cap::adopt(&store, config).await?;
     let cap = store.slots().await?.cap;
     store.close().await;
     Ok((migrated.to, cap))

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use adjutant_store::Store;
-use adjutant_worker::{Settings, Worker};
+use adjutant_worker::{Drained, Settings, Worker};
 use anyhow::{Context, bail};
 use clap::Args;
-use tokio_util::task::AbortOnDropHandle;
 
-use crate::config::Config;
+use crate::adopt_cap;
+use crate::config::{Config, Role};
 use crate::logs;
 use crate::open_files;
 use crate::output::print_line;
 use crate::signals::{Interrupted, Signals};
 use crate::simulation::SimulatedTasks;
 use crate::telemetry::{self, Payloads};
-use crate::worker_setup::WorkerSetup;
+use crate::worker_setup::{Publishing, WorkerSetup};
 
 /// Run a worker, which claims tasks and runs them
 ///
@@ -100,7 +100,12 @@ pub struct WorkerArgs {
 
 impl WorkerArgs {
     pub fn config(&self) -> anyhow::Result<Config> {
-        Ok(Config::load(self.config.as_deref())?)
+        Ok(Config::load(self.config.as_deref(), Role::Worker)?)
+    }
+
+    /// Refuses a config whose keys and folders are not on this machine, before anything starts.
+    pub fn check_machine(&self, config: &Config) -> anyhow::Result<()> {
+        if self.simulate { Ok(()) } else { Ok(config.check_machine()?) }
     }
 
     fn settings(&self, database_url: String, concurrency: u16, config: &Config) -> Settings {
@@ -132,20 +137,21 @@ impl WorkerArgs {
             let worker = Worker::start(settings.clone(), SimulatedTasks)
                 .await
                 .context("cannot start the worker")?;
-            return Ok(RunningWorker { worker, settings, _publishing: None });
+            return Ok(RunningWorker { worker, settings, publishing: None });
         }
         if config.models.is_empty() {
             tracing::warn!(
                 "the config has no models, so every task will fail; start with `adjutant config example > adjutant.toml`"
             );
         }
-        let (agents, publisher) = WorkerSetup::from_config(config)?.into_parts(config);
+        let (agents, publisher) =
+            WorkerSetup::from_config(config)?.into_parts(config, &settings.name);
         let worker =
             Worker::start(settings.clone(), agents).await.context("cannot start the worker")?;
         let store = Store::open(database_url, 1).await?;
-        publisher.publish(&store).await.context("cannot publish the agents and tools")?;
-        let following = tokio::spawn(publisher.publish_changes(store));
-        Ok(RunningWorker { worker, settings, _publishing: Some(AbortOnDropHandle::new(following)) })
+        let publishing =
+            publisher.start(store).await.context("cannot publish the agents and tools")?;
+        Ok(RunningWorker { worker, settings, publishing: Some(publishing) })
     }
 
     pub fn grace(&self) -> Duration {
@@ -153,11 +159,24 @@ impl WorkerArgs {
     }
 }
 
-/// A running worker. Its agents and tools are published until this is dropped.
+/// A running worker. Its agents and tools are published.
 pub struct RunningWorker {
     pub worker: Worker,
     pub settings: Settings,
-    _publishing: Option<AbortOnDropHandle<()>>,
+    publishing: Option<Publishing>,
+}
+
+impl RunningWorker {
+    /// Drains the worker and takes its agents back.
+    pub async fn drain(self, grace: Duration) -> Drained {
+        let Self { worker, publishing, .. } = self;
+        let unpublished = async {
+            if let Some(publishing) = publishing {
+                publishing.stop().await;
+            }
+        };
+        tokio::join!(worker.drain(grace), unpublished).0
+    }
 }
 
 /// The operator's limit for every task.
@@ -170,6 +189,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
     config.log_warnings();
+    arguments.work.check_machine(&config)?;
+    adopt_cap::at(&arguments.database_url, &config).await?;
     let mut working = arguments.work.start(&arguments.database_url, 10, &config).await?;
     let Settings { name, pool, concurrency, .. } = &working.settings;
     print_line(&if arguments.json {
@@ -184,12 +205,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         why = working.worker.stopped() => bail!("the worker stopped unexpectedly: {why}"),
         _ = signals.next() => {}
     }
-    drain(working.worker, arguments.work.grace(), &mut signals).await
+    drain(working, arguments.work.grace(), &mut signals).await
 }
 
 /// Drains the worker, unless a second signal arrives, which exits at once.
 pub async fn drain(
-    worker: Worker,
+    working: RunningWorker,
     grace: Duration,
     signals: &mut Signals,
 ) -> anyhow::Result<ExitCode> {
@@ -198,7 +219,7 @@ pub async fn drain(
         grace.as_secs()
     );
     let drained = tokio::select! {
-        drained = worker.drain(grace) => drained,
+        drained = working.drain(grace) => drained,
         name = signals.next() => return Err(Interrupted(name).into()),
     };
     if drained.left_behind > 0 {
@@ -211,7 +232,8 @@ pub async fn drain(
     Ok(ExitCode::SUCCESS)
 }
 
-fn host_and_process() -> String {
+/// The name of this process for people.
+pub fn host_and_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()
         .or_else(|| std::env::var("HOSTNAME").ok());

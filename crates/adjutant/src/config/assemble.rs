@@ -7,7 +7,9 @@ use super::files::{Files, PathBase};
 use super::problem::Findings;
 use super::schema::{Kind, dotted, kind_of};
 use super::tree::{Node, Table, Value};
-use super::{Config, dialects, free_form, limits, models, server, skills, tools, webhooks};
+use super::{
+    Config, Role, dialects, free_form, limits, models, server, skills, tools, validate, webhooks,
+};
 
 /// As `--lease-seconds` has it.
 const DEFAULT_LEASE_SECONDS: u64 = 30;
@@ -46,8 +48,10 @@ pub fn assemble(
     let agents = agents::read(&table, files, known, &previous, findings);
     agents::warn_of_idle_delegation(&agents, &limits, findings);
     let lease = section(&table, "lease").and_then(|lease| lease.get("seconds")?.as_integer());
-    Config {
+    let config = Config {
         path: None,
+        role: Role::default(),
+        name: super::name(&table, findings),
         models: models::read(&table, &model_names, findings),
         tools: tools::read(&table, findings),
         server: server::read(&table, findings),
@@ -65,7 +69,9 @@ pub fn assemble(
         limits,
         warnings: Vec::new(),
         source,
-    }
+    };
+    validate::validate(&table, &config, findings);
+    config
 }
 
 /// The table at a dotted path.

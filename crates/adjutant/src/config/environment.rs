@@ -14,12 +14,13 @@ use super::tree::{Node, Table, Value};
 const PREFIX: &str = "ADJUTANT_";
 
 /// Variables that Adjutant reads but that are neither settings nor flags.
-const OTHER_VARIABLES: [&str; 5] = [
+const OTHER_VARIABLES: [&str; 6] = [
     "ADJUTANT_CONFIG",
     "ADJUTANT_DRIVER_SECONDS",
     "ADJUTANT_FAULT",
     "ADJUTANT_POSTGRES_BIN",
     "ADJUTANT_POSTGRES_RUN_AS",
+    crate::running::VARIABLE,
 ];
 
 /// The prefix of variables that only the tests read.

@@ -33,6 +33,8 @@ pub const SETTINGS: &[Setting] = settings! {
 pub struct Limits {
     /// The fleet-wide cap of a new database.
     pub cap: i32,
+    #[serde(skip)]
+    cap_is_given: bool,
     pub session_max_active: i32,
     pub session_max_queued: i32,
     pub max_turns_ceiling: i32,
@@ -63,6 +65,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             cap: 5,
+            cap_is_given: false,
             session_max_active: 5,
             session_max_queued: 1000,
             max_turns_ceiling: 25,
@@ -78,12 +81,21 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// The cap, if the config sets it.
+    pub fn given_cap(&self) -> Option<i32> {
+        self.cap_is_given.then_some(self.cap)
+    }
+}
+
 pub fn read(table: &Table, findings: &mut Findings) -> Limits {
     let mut limits: Limits = deserialize(table, "limits", findings).unwrap_or_default();
     let setting = |name: &str| section(table, "limits")?.get(name);
     if let Some(cap) = dialects::cap(table, findings).filter(|_| setting("cap").is_none()) {
         limits.cap = cap;
+        limits.cap_is_given = true;
     }
+    limits.cap_is_given |= setting("cap").is_some();
     if let (Some(usual), Some(most), Some(node)) =
         (limits.task_timeout_s, limits.task_timeout_max_s, setting("task_timeout_s"))
         && usual > most

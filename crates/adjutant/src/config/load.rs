@@ -2,13 +2,13 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
-use super::Config;
 use super::assemble::assemble;
 use super::check::check;
 use super::environment::Environment;
 use super::files::{Files, PathBase, Stamps, read_text};
 use super::problem::{ConfigError, Findings, Problem};
 use super::tree::{Table, read_toml};
+use super::{Config, Role};
 use crate::cli::Cli;
 
 /// The commented example with every setting.
@@ -21,6 +21,7 @@ const DEFAULT_FILE: &str = "adjutant.toml";
 pub struct Origin {
     pub path: Option<PathBuf>,
     pub environment: Environment,
+    pub role: Role,
 }
 
 /// A config without the settings that have errors, and the errors.
@@ -31,13 +32,13 @@ pub struct Loaded {
 }
 
 impl Origin {
-    pub fn from_process(path: Option<&Path>) -> Self {
+    pub fn from_process(path: Option<&Path>, role: Role) -> Self {
         let environment = Environment::from_process(variables_of_flags());
         let path = path
             .map(Path::to_owned)
             .or_else(|| environment.get("ADJUTANT_CONFIG").map(PathBuf::from))
             .or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
-        Self { path, environment }
+        Self { path, environment, role }
     }
 
     fn base(&self) -> PathBase {
@@ -49,7 +50,7 @@ impl Origin {
     /// Loads everything. With a running config, parts that are unreadable or invalid keep the value
     /// that they have there.
     pub fn load(&self, running: Option<&Config>) -> Loaded {
-        let mut findings = Findings::default();
+        let mut findings = Findings::of(self.role);
         let mut table = self.read_file(&mut findings);
         let base = self.base();
         if findings.errors.is_empty() {
@@ -61,7 +62,12 @@ impl Origin {
         let files = Files::gather(&table, &base, &mut findings);
         let config = assemble(table, &files, &base, running, &mut findings);
         findings.sort();
-        let config = Config { path: self.path.clone(), warnings: findings.warnings, ..config };
+        let config = Config {
+            path: self.path.clone(),
+            role: self.role,
+            warnings: findings.warnings,
+            ..config
+        };
         Loaded { config, errors: findings.errors }
     }
 
@@ -84,8 +90,8 @@ impl Origin {
 
 impl Loaded {
     /// Loads as [`Config::load`] does, but keeps a config that has errors.
-    pub fn from_process(path: Option<&Path>) -> Self {
-        Origin::from_process(path).load(None)
+    pub fn from_process(path: Option<&Path>, role: Role) -> Self {
+        Origin::from_process(path, role).load(None)
     }
 
     pub fn into_config(self) -> Result<Config, ConfigError> {

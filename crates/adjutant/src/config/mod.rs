@@ -17,6 +17,7 @@ mod front_matter;
 mod inheritance;
 mod limits;
 mod load;
+mod machine;
 mod models;
 mod problem;
 pub mod reload;
@@ -26,6 +27,7 @@ pub mod skills;
 mod suggest;
 mod tools;
 mod tree;
+mod validate;
 mod webhooks;
 
 #[cfg(test)]
@@ -36,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 use adjutant_agent::AgentDefinition;
 use adjutant_dialects::DialectSettings;
-use adjutant_store::Operator;
+use adjutant_store::{DEFAULT_CONFIG, Operator};
 use adjutant_worker::WebhookSettings;
 use adjutant_worker::model::ModelConfig;
 use adjutant_worker::tools::ToolsConfig;
@@ -54,6 +56,7 @@ use tools::ToolNames;
 use tree::Table;
 
 const GENERAL: &[Setting] = settings! {
+    "name" => Kind::Text,
     "agents_dir" => Kind::PathList,
     "skills_dir" => Kind::PathList,
     "log_payloads" => Kind::Boolean,
@@ -63,11 +66,26 @@ const LEASE: &[Setting] = settings! {
     "lease.seconds" => Kind::Integer { min: 2, max: 3600 },
 };
 
+/// What a process does with a config.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It accepts tasks, and workers with configs of their own may run them: what only workers need
+    /// is not an error.
+    Server,
+    /// It runs tasks, alone or beside a server.
+    #[default]
+    Worker,
+}
+
 /// All settings of the operator, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file that was read, if any.
     pub path: Option<PathBuf>,
+    /// What the process does with it.
+    role: Role,
+    /// The name under which it publishes its agents.
+    pub name: String,
     pub models: BTreeMap<String, ModelConfig>,
     pub model_names: ModelNames,
     pub agents: Agents,
@@ -93,8 +111,8 @@ impl Config {
     /// Loads the file at `path`, else the one that `ADJUTANT_CONFIG` names, else `./adjutant.toml`
     /// if it exists, else the defaults. Environment variables override the file. The error lists
     /// all problems.
-    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
-        Loaded::from_process(path).into_config()
+    pub fn load(path: Option<&Path>, role: Role) -> Result<Self, ConfigError> {
+        Loaded::from_process(path, role).into_config()
     }
 
     /// The operator's defaults and upper limits for spawned tasks.
@@ -124,4 +142,17 @@ impl Config {
             tracing::warn!(warning.location = %warning.location, "{warning}");
         }
     }
+}
+
+/// The name of the config: agents belong to it.
+fn name(table: &Table, findings: &mut problem::Findings) -> String {
+    let Some((node, name)) = table.get("name").and_then(|node| Some((node, node.as_text()?)))
+    else {
+        return DEFAULT_CONFIG.to_owned();
+    };
+    if let Err(refusal) = adjutant_agent::check_pool("name", name) {
+        let text = refusal.message.trim_start_matches("name: ").to_owned();
+        findings.error(&node.location, "name", text);
+    }
+    name.to_owned()
 }

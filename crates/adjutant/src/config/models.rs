@@ -91,9 +91,10 @@ pub fn names(table: &Table, findings: &mut Findings) -> ModelNames {
     {
         Some((node, name)) => {
             if names.resolve(name).is_none() {
-                findings.error(&node.location, "default_model", names.unknown(name));
+                findings.unusable(&node.location, "default_model", names.unknown(name));
             }
-            names.resolve(name).map(str::to_owned)
+            let known = names.resolve(name).map(str::to_owned);
+            known.or_else(|| Some(name.to_owned()).filter(|_| findings.keeps_unknown_names()))
         }
         None => names.models.first().filter(|_| names.models.len() == 1).cloned(),
     };
@@ -134,7 +135,7 @@ fn check_fallbacks(table: &Table, names: &ModelNames, findings: &mut Findings) {
         for (text, item) in fallback_of(node) {
             match names.resolve(text) {
                 Some(known) => fallbacks.entry(model).or_default().push(known),
-                None => findings.error(&item.location, &name, names.unknown(text)),
+                None => findings.unusable(&item.location, &name, names.unknown(text)),
             }
         }
     }

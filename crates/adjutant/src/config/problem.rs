@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Role;
+
 /// Where a setting was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Location {
@@ -54,11 +56,40 @@ impl fmt::Display for Problem {
 /// The problems found while loading: a config with errors is refused, one with warnings is not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
+    role: Role,
     pub errors: Vec<Problem>,
     pub warnings: Vec<Problem>,
 }
 
 impl Findings {
+    pub fn of(role: Role) -> Self {
+        Self { role, ..Self::default() }
+    }
+
+    /// Reports what no worker can run. For a server it is a warning: its workers may have configs
+    /// of their own.
+    pub fn unusable(
+        &mut self,
+        location: &Location,
+        name: impl Into<String>,
+        text: impl Into<String>,
+    ) {
+        match self.role {
+            Role::Worker => self.error(location, name, text),
+            Role::Server => {
+                let text: String = text.into();
+                let text = text.trim_end_matches('.');
+                let text = format!("{text}; tasks need a worker whose config allows it");
+                self.warning(location, name, text);
+            }
+        }
+    }
+
+    /// Whether names that the config does not know may be known to workers.
+    pub fn keeps_unknown_names(&self) -> bool {
+        self.role == Role::Server
+    }
+
     pub fn error(&mut self, location: &Location, name: impl Into<String>, text: impl Into<String>) {
         let (name, text) = (name.into(), text.into());
         self.errors.push(Problem { location: location.clone(), name, text });

@@ -30,7 +30,7 @@ pub struct AgentReloader {
 
 impl AgentReloader {
     pub fn new(config: &Config) -> Self {
-        Self::with_origin(Origin::from_process(config.path.as_deref()), config)
+        Self::with_origin(Origin::from_process(config.path.as_deref(), config.role), config)
     }
 
     pub(super) fn with_origin(origin: Origin, config: &Config) -> Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use adjutant_agent::{SHARED_CONTEXT, SUBAGENT};
 use adjutant_worker::tools::{
-    BUILT_IN_TOOLS, Enabled, ToolsConfig, check_characters, check_http_tool_name,
+    BUILT_IN_TOOLS, Enabled, ToolsConfig, check_characters, check_http_tool_name, possible_names,
 };
 
 use super::assemble::{conflict, deserialize_node, entries, node, section};
@@ -54,6 +54,10 @@ pub struct ToolNames {
     pub tools: BTreeSet<String>,
     /// MCP servers, which may have further tools.
     pub servers: BTreeSet<String>,
+    /// The names of tools that a server may have, of servers whose setting `allow` lists them.
+    allowed: BTreeSet<String>,
+    /// Whether some server may have any tool.
+    any_tool: bool,
 }
 
 /// The result of looking up a tool's name.
@@ -70,10 +74,10 @@ impl ToolNames {
     pub fn find(&self, name: &str) -> ToolLookup {
         if self.tools.contains(name) {
             ToolLookup::Known
-        } else if self.servers.is_empty() {
-            ToolLookup::Unknown(self.why_unknown(name))
-        } else {
+        } else if self.any_tool || self.allowed.contains(name) {
             ToolLookup::Possible
+        } else {
+            ToolLookup::Unknown(self.why_unknown(name))
         }
     }
 
@@ -85,14 +89,15 @@ impl ToolNames {
                 format!("the tool {name} is disabled: {setting} is false")
             }
             Some(Enabled::Always) | None => {
-                let names: Vec<&str> = self.tools.iter().map(String::as_str).collect();
+                let names = self.tools.iter().chain(&self.allowed);
+                let names: Vec<&str> = names.map(String::as_str).collect();
                 format!("unknown tool {name:?}; {}", suggestion(name, names))
             }
         }
     }
 
-    /// The tools that the `tools` setting of a table names, without the unknown ones. `subagent` is
-    /// dropped: `may_delegate` decides about it.
+    /// The tools that the `tools` setting of a table names. Unknown ones are reported, and left out
+    /// unless workers may have them. `subagent` is dropped: `may_delegate` decides about it.
     pub fn in_table(&self, settings: &Table, table: &str, findings: &mut Findings) -> Vec<String> {
         let mut tools = Vec::new();
         for (node, name) in settings.get("tools").into_iter().flat_map(Node::texts) {
@@ -100,7 +105,10 @@ impl ToolNames {
                 _ if name == SUBAGENT => {}
                 ToolLookup::Known | ToolLookup::Possible => tools.push(name.to_owned()),
                 ToolLookup::Unknown(why) => {
-                    findings.error(&node.location, dotted(table, "tools"), why);
+                    findings.unusable(&node.location, dotted(table, "tools"), why);
+                    if findings.keeps_unknown_names() {
+                        tools.push(name.to_owned());
+                    }
                 }
             }
         }
@@ -159,6 +167,11 @@ pub fn names(table: &Table, findings: &mut Findings) -> ToolNames {
             findings.error(&node.key, dotted("tools.mcp", name), why);
         }
         names.servers.insert(name.clone());
+        let allow = node.as_table().and_then(|server| server.get("allow"));
+        names.any_tool |= allow.is_none();
+        for (_, tool) in allow.into_iter().flat_map(Node::texts) {
+            names.allowed.extend(possible_names(name, tool));
+        }
     }
     names
 }

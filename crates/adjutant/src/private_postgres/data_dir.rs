@@ -23,6 +23,7 @@ use tempfile::TempDir;
 use super::DataLocation;
 use super::run_as::RunAs;
 
+const LOCK: &str = "adjutant.lock";
 const URL: &str = "adjutant.url";
 const SOCKET: &str = ".s.PGSQL.5432";
 /// The limit of macOS for a socket's path; Linux allows four more.
@@ -74,7 +75,7 @@ impl DataDir {
         let mode = if matches!(run_as, RunAs::CurrentUser) { 0o700 } else { 0o711 };
         create(path, mode)?;
         let root = path.canonicalize()?;
-        let lock = lock(&root.join("adjutant.lock")).await?;
+        let lock = lock(&root.join(LOCK)).await?;
         // Left by an earlier process; usually it does not exist.
         let _ = fs::remove_file(root.join(URL));
         let socket_dir = root.join("run");
@@ -203,6 +204,12 @@ pub fn published_url(dir: &Path) -> Option<String> {
         .ok()
         .map(|url| url.trim().to_owned())
         .filter(|url| !url.is_empty())
+}
+
+/// Whether a process has the directory locked.
+pub fn is_in_use(dir: &Path) -> bool {
+    let lock = File::open(dir.join(LOCK)).map(|file| file.try_lock_shared());
+    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
 }
 
 /// Locks the directory for this process, or fails with the pid of the process that has it.

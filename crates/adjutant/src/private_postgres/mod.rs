@@ -38,6 +38,7 @@ use self::guard::{Guard, GuardedProgram, Remove};
 use self::log::Log;
 use self::run_as::RunAs;
 
+use self::data_dir::is_in_use;
 pub use self::data_dir::{InUse, published_url};
 
 pub const DATABASE: &str = "adjutant";
@@ -242,6 +243,13 @@ fn percent_encode(bytes: &[u8]) -> String {
         }
     }
     encoded
+}
+
+/// The URL of the HTTP server that another process runs on a data directory.
+pub fn url_on(dir: &Path) -> anyhow::Result<String> {
+    published_url(dir).filter(|_| is_in_use(dir)).with_context(|| {
+        format!("no `adjutant up` runs on {}; start it, or set --url", dir.display())
+    })
 }
 
 /// The database URL of the server that another process runs on a data directory.

@@ -4,6 +4,7 @@
 mod connection;
 mod content;
 mod http;
+mod list_tools;
 mod process_guard;
 mod tool;
 
@@ -22,6 +23,8 @@ use super::registry::ToolRegistry;
 use super::{McpConfig, Tool, ToolConfigError};
 use connection::{Connection, Endpoint};
 use tool::McpTool;
+
+pub use list_tools::list_tools;
 
 /// The longest pause before a reconnect. A connection that lasted longer resets the pauses.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);

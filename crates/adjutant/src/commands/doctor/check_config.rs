@@ -2,10 +2,10 @@ use std::path::Path;
 
 use super::finding::Finding;
 use crate::commands::config::missing_key;
-use crate::config::{Config, Loaded};
+use crate::config::{Config, Loaded, Problem, Role};
 
-pub fn check(path: Option<&Path>) -> Vec<Finding> {
-    let Loaded { config, errors } = Loaded::from_process(path);
+pub fn check(path: Option<&Path>) -> (Config, Vec<Finding>) {
+    let Loaded { config, errors } = Loaded::from_process(path, Role::Worker);
     let mut findings: Vec<Finding> = errors
         .iter()
         .map(|error| {
@@ -32,7 +32,21 @@ pub fn check(path: Option<&Path>) -> Vec<Finding> {
         Some(_) => {}
     }
     findings.extend(models(&config));
-    findings
+    findings.extend(machine(&config, &errors));
+    (config, findings)
+}
+
+/// What workers need besides the keys of models, which have findings of their own.
+fn machine(config: &Config, errors: &[Problem]) -> Vec<Finding> {
+    if !errors.is_empty() {
+        return Vec::new();
+    }
+    let missing = config.missing_here().into_iter();
+    let missing = missing.filter(|problem| !problem.name.ends_with(".api_key_env"));
+    let finding = |problem: Problem| {
+        Finding::wrong("config", problem.to_string(), "set it right where workers start")
+    };
+    missing.map(finding).collect()
 }
 
 fn models(config: &Config) -> Vec<Finding> {

@@ -3,8 +3,11 @@ use std::time::Duration;
 use adjutant_store::{DeletionsLeft, Error, SchemaMismatch, Store};
 use chrono::Utc;
 
+use super::check_published;
 use super::finding::Finding;
 use crate::commands::database_args::DatabaseArgs;
+use crate::config::Config;
+use crate::exit::CommandError;
 
 /// How long to wait for a notification, which normally takes milliseconds.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -12,7 +15,11 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_secs(3);
 /// A larger difference between the clocks makes timestamps misleading.
 const MAX_CLOCK_SKEW_S: f64 = 5.0;
 
-pub async fn check(database: &DatabaseArgs, listen_url: Option<&str>) -> Vec<Finding> {
+pub async fn check(
+    database: &DatabaseArgs,
+    listen_url: Option<&str>,
+    config: &Config,
+) -> Vec<Finding> {
     let url = match database.url() {
         Ok(url) => url,
         Err(error) if database.is_given() => {
@@ -21,6 +28,9 @@ pub async fn check(database: &DatabaseArgs, listen_url: Option<&str>) -> Vec<Fin
                 format!("{error:#}"),
                 "check the URL or the data directory",
             )];
+        }
+        Err(error) if error.downcast_ref::<CommandError>().is_some() => {
+            return vec![Finding::skipped("database", error.to_string())];
         }
         Err(_) => {
             let why =
@@ -39,6 +49,8 @@ pub async fn check(database: &DatabaseArgs, listen_url: Option<&str>) -> Vec<Fin
         notices(&store, listen_url.unwrap_or(&url)).await,
     ];
     findings.extend(fleet(&store).await.unwrap_or_else(|error| error_findings(&error)));
+    let published = check_published::check(&store, config).await;
+    findings.extend(published.unwrap_or_else(|error| error_findings(&error)));
     store.close().await;
     findings
 }

@@ -11,11 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Arguments;
 use crate::client::{Client, OutputFormat};
+use crate::commands::serve::is_adjutant;
 use crate::commands::up::AllInOne;
 use crate::config::Config;
+use crate::exit::CommandError;
 use crate::private_postgres::{
     DATABASE, DataLocation, InUse, PrivatePostgres, default_data_dir, published_url,
 };
+use crate::running::{self, Entry, Running};
 
 /// A server that is starting accepts connections before it can answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -112,7 +115,8 @@ impl ServerLink {
         // here.
         if arguments.data_dir.is_none() && !arguments.listen.is_given() {
             let default = self.client_of(&format!("http://{}", self.config.server.listen))?;
-            if is_adjutant(&default).await {
+            if is_adjutant(&default, ANSWER_TIMEOUT).await {
+                self.check_config(&default)?;
                 tracing::info!("using the server at {}", default.url());
                 return Ok(Server::Existing(default));
             }
@@ -142,23 +146,49 @@ impl ServerLink {
     async fn existing(&self, dir: &Path) -> anyhow::Result<Option<Server>> {
         let Some(url) = published_url(dir) else { return Ok(None) };
         let client = self.client_of(&url)?;
-        if !is_adjutant(&client).await {
+        if !is_adjutant(&client, ANSWER_TIMEOUT).await {
             return Ok(None);
         }
+        self.check_config(&client)?;
         tracing::info!("using the server at {url}, which runs on {}", dir.display());
         Ok(Some(Server::Existing(client)))
     }
 
+    /// Refuses a server that runs with another config than this process was given.
+    fn check_config(&self, client: &Client) -> anyhow::Result<()> {
+        let Some(wanted) = self.config.path.as_deref().map(running::absolute) else {
+            return Ok(());
+        };
+        let (url, wanted_path) = (client.url(), wanted.display());
+        let Some(running) = running::of_url(&url) else {
+            tracing::warn!(
+                "using the server at {url}, whose config is not known here, instead of {wanted_path}"
+            );
+            return Ok(());
+        };
+        if running.config.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        Err(CommandError::usage(format!(
+            "{running} has another config than {wanted_path}. To use that server as it is, pass \
+             --url {url}; to run {wanted_path} beside it, pass --data-dir with a directory of its \
+             own; or restart it with --config {wanted_path}"
+        ))
+        .into())
+    }
+
     async fn start(&self, dir: &Path) -> anyhow::Result<Server> {
         let (arguments, config) = (&self.arguments, &self.config);
+        arguments.work.check_machine(config)?;
         let postgres = PrivatePostgres::start(DataLocation::Directory(dir.to_owned())).await?;
         let listener = arguments.listen.bind_or_any_port(config).await?;
         let all =
             AllInOne::start(&postgres.url(DATABASE), listener, &arguments.work, config).await?;
         postgres.publish_url(&all.url)?;
+        let listed = Running::new("mcp", &all.url, Some(postgres.data_dir()), config).list();
         tracing::info!("started a server at {} on {}", all.url, dir.display());
         let (client, stop) = (self.client_of(&all.url)?, CancellationToken::new());
-        let running = tokio::spawn(run_owned(postgres, all, stop.clone()));
+        let running = tokio::spawn(run_owned(postgres, all, listed, stop.clone()));
         Ok(Server::Owned { client, stop, running })
     }
 }
@@ -167,6 +197,7 @@ impl ServerLink {
 async fn run_owned(
     mut postgres: PrivatePostgres,
     mut all: AllInOne,
+    _listed: Option<Entry>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     tokio::select! {
@@ -177,17 +208,10 @@ async fn run_owned(
         }
         () = stop.cancelled() => {}
     }
-    let (drained, served) =
-        tokio::join!(all.working.worker.drain(DRAIN_TIMEOUT), all.serving.drain());
+    let (drained, served) = tokio::join!(all.working.drain(DRAIN_TIMEOUT), all.serving.drain());
     if drained.left_behind > 0 {
         tracing::warn!("{} tasks continue when their leases expire", drained.left_behind);
     }
     served?;
     postgres.stop().await.context("cannot stop PostgreSQL").map(drop)
-}
-
-/// Whether the program that listens there is an Adjutant server.
-async fn is_adjutant(client: &Client) -> bool {
-    let healthy = tokio::time::timeout(ANSWER_TIMEOUT, client.get(&["healthz"], Vec::new())).await;
-    matches!(healthy, Ok(Ok(answer)) if answer.value["status"] == "ok")
 }

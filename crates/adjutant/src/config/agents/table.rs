@@ -76,7 +76,8 @@ fn model(reader: &mut AgentReader<'_>) -> Option<String> {
     let model = reader.known.models.resolve(&name).map(str::to_owned);
     if model.is_none() {
         let text = reader.known.models.unknown(&name);
-        reader.error(&location, "model", text);
+        reader.findings.unusable(&location, dotted(reader.table, "model"), text);
+        return Some(name).filter(|_| reader.findings.keeps_unknown_names());
     }
     model
 }

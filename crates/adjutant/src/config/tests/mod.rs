@@ -12,6 +12,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
+use super::Role;
 use super::environment::Environment;
 use super::load::{Loaded, Origin};
 use super::problem::Problem;
@@ -49,6 +50,7 @@ impl ConfigDir {
         Origin {
             path: Some(self.dir.path().join("adjutant.toml")),
             environment: self.environment.clone(),
+            role: Role::Worker,
         }
     }
 
