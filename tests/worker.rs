@@ -3,6 +3,7 @@
 //! called again for an answer that was stored.
 
 pub mod agent_files;
+pub mod broken_calls;
 pub mod budgets;
 pub mod continuations;
 pub mod deaths;
@@ -17,6 +18,7 @@ pub mod interruptions;
 pub mod logs;
 pub mod model_failures;
 pub mod model_limits;
+pub mod paused_tasks;
 pub mod permissions;
 pub mod rate_limits;
 pub mod telemetry;

@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Budget, Grants, InheritancePolicy, OrchestratorConfig, Permissions, SUBAGENT, Skill};
+use crate::{
+    Budget, Grants, InheritancePolicy, OnBudget, OrchestratorConfig, Permissions, SUBAGENT, Skill,
+};
 
 /// The default number of turns of an agent.
 pub const DEFAULT_MAX_TURNS: i32 = 10;
@@ -26,6 +28,9 @@ pub struct AgentConfig {
     /// For the task and all of its descendants.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// None if its root or its session says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_budget: Option<OnBudget>,
     /// With their texts, as they were when the task was spawned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<Skill>,
@@ -74,6 +79,7 @@ impl Default for AgentConfig {
             summary_prompt: None,
             timeout_s: None,
             budget: Budget::default(),
+            on_budget: None,
             skills: Vec::new(),
             inheritance: None,
             parent: None,

@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::word_enum::word_enum;
 use crate::{
-    AgentConfig, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, Refusal, SUBAGENT, Skill,
-    check_agent_name,
+    AgentConfig, Budget, DEFAULT_MAX_TURNS, ErrorCode, InheritancePolicy, OnBudget, Refusal,
+    SUBAGENT, Skill, check_agent_name,
 };
 
 word_enum! {
@@ -46,6 +46,7 @@ pub struct AgentDraft {
     pub max_input_tokens: Option<i64>,
     pub max_output_tokens: Option<i64>,
     pub max_cost_usd: Option<f64>,
+    pub on_budget: Option<OnBudget>,
     pub on_worker_loss: Option<OnWorkerLoss>,
     /// With their texts.
     pub skills: Vec<Skill>,
@@ -115,6 +116,7 @@ impl AgentDraft {
             max_cost_usd: self
                 .max_cost_usd
                 .or_else(|| config.budget.max_cost_nanousd.and_then(usd)),
+            on_budget: self.on_budget.or(config.on_budget),
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
             skills: if self.skills.is_empty() { config.skills.clone() } else { self.skills },
             inheritance: self.inheritance.or_else(|| config.inheritance.clone()),
@@ -162,6 +164,7 @@ impl AgentDraft {
                     .map(|cost| nanousd("max_cost_usd", cost))
                     .transpose()?,
             },
+            on_budget: self.on_budget,
             skills: self.skills,
             inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,

@@ -11,6 +11,12 @@ word_enum! {
         /// The result of a tool call was stored.
         Tool = "tool",
         Waiting = "waiting",
+        /// It waits for more budget.
+        Paused = "paused",
+        /// Its budget was raised.
+        Raised = "raised",
+        /// Four fifths of a limit of its budget, its tree's or its session's are used.
+        BudgetWarning = "budget_warning",
         Resumed = "resumed",
         Released = "released",
         /// Its lease expired: its worker was lost.
@@ -31,6 +37,9 @@ impl EventKind {
             | Self::Turn
             | Self::Tool
             | Self::Waiting
+            | Self::Paused
+            | Self::Raised
+            | Self::BudgetWarning
             | Self::Resumed
             | Self::Released
             | Self::Lost => false,

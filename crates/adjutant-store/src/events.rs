@@ -1,7 +1,10 @@
 use adjutant_agent::{
-    ErrorCode, EventKind, FailureKind, Refusal, SessionId, Spent, TaskId, TaskNumber, TurnKind,
+    Budget, ErrorCode, EventKind, FailureKind, OverBudget, Refusal, SessionId, Spent, TaskId,
+    TaskNumber, TurnKind,
 };
 use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::status::known;
 use crate::{Result, Store};
@@ -24,6 +27,10 @@ pub struct Event {
     pub turn: Option<i32>,
     pub answer: Option<StoredAnswer>,
     pub tool: Option<UsedTool>,
+    /// The limit that a warning is about, or that a paused task has reached.
+    pub limit: Option<OverBudget>,
+    /// The budget after a raise.
+    pub budget: Option<Budget>,
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
     /// The use of the task, if it has ended.
@@ -151,6 +158,8 @@ impl Store {
                     duration_ms: row.duration_ms.unwrap_or_default(),
                 }),
                 tool: row.is_error.map(|is_error| UsedTool { name: row.tool, is_error }),
+                limit: of_kind(row.budget.as_ref(), kind != EventKind::Raised),
+                budget: of_kind(row.budget.as_ref(), kind == EventKind::Raised),
                 failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
                 error: row.error.filter(|_| failed),
                 spent: kind
@@ -240,6 +249,11 @@ impl Store {
             }
         }
     }
+}
+
+/// The column `budget`, if it is of this type.
+fn of_kind<T: DeserializeOwned>(budget: Option<&Value>, is_kind: bool) -> Option<T> {
+    budget.filter(|_| is_kind).and_then(|budget| T::deserialize(budget).ok())
 }
 
 fn spent(

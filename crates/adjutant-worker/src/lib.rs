@@ -57,6 +57,7 @@ mod start_events;
 mod store_drafts;
 mod subagent_events;
 mod task;
+mod task_calls;
 mod telemetry;
 pub mod tools;
 pub mod trace;

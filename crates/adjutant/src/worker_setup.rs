@@ -1,5 +1,6 @@
 //! Builds a worker from the config: its models, tools and agents.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,11 @@ impl WorkerSetup {
 
     /// The handler of the worker, and the publisher of its agents and tools.
     pub fn into_parts(self, config: &Config) -> (Agents, Publisher) {
-        let publisher = Publisher { config: config.clone(), toolbox: Some(self.toolbox.clone()) };
+        let publisher = Publisher {
+            config: config.clone(),
+            toolbox: Some(self.toolbox.clone()),
+            prices: self.models.prices(),
+        };
         let delegating = Delegating {
             operator: config.operator(),
             max_depth: config.limits.max_depth,
@@ -62,12 +67,14 @@ pub struct Publisher {
     config: Config,
     /// `None` in a process that is not a worker.
     toolbox: Option<Arc<Toolbox>>,
+    /// The names of this worker's models, and which of them have prices.
+    prices: BTreeMap<String, bool>,
 }
 
 impl Publisher {
     /// For a process that is not a worker and has no tools.
     pub fn without_tools(config: &Config) -> Self {
-        Self { config: config.clone(), toolbox: None }
+        Self { config: config.clone(), toolbox: None, prices: BTreeMap::new() }
     }
 
     /// Publishes once. From then on the agents accept tasks.
@@ -81,7 +88,10 @@ impl Publisher {
 
     async fn publish_tools(&self, store: &Store) -> Result<(), Error> {
         match &self.toolbox {
-            Some(toolbox) => store.publish_tools(&toolbox.catalogue()).await,
+            Some(toolbox) => {
+                store.publish_models(&self.prices).await?;
+                store.publish_tools(&toolbox.catalogue()).await
+            }
             None => Ok(()),
         }
     }

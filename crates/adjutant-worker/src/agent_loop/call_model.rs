@@ -1,16 +1,16 @@
 //! One answer from a model: waits for its limits and its gate, checks budgets, retries failed
 //! calls.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
-    AgentConfig, BudgetScope, FailureKind, OverBudget, Request, Spent, StoredTurn, ToolDefinition,
-    Turn, TurnKind, give_up,
+    AgentConfig, FailureKind, Request, StoredTurn, ToolDefinition, Turn, TurnKind, give_up,
 };
-use adjutant_store::Preflight;
 use rand::RngExt;
 use tracing::Instrument;
 
+use super::budgets::check_money;
 use super::call_limiter::{CallGrant, CallLimiter, Permission};
 use super::models::{LimitedModel, ModelChain};
 use crate::model::{CallError, HeaderMap, Model, Reply, Retries, Retry, remaining};
@@ -79,8 +79,8 @@ pub(super) async fn call_model(
             Some(preflight) => preflight,
             None => task.preflight(model.name()).await?,
         };
-        if let Err(over) = within_budgets(&call, &preflight) {
-            return Ok(CallResult::Ended(call.give_up(FailureKind::Budget, over.to_string())));
+        if let Err(stopped) = check_money(task, chain, &call, &preflight).await? {
+            return Ok(stopped);
         }
         if !preflight.closed_for.is_zero() {
             drop(grant);
@@ -98,12 +98,14 @@ pub(super) async fn call_model(
                 if let Some(grant) = grant {
                     grant.settle(&reply.usage);
                 }
+                task.call_answered(reply.usage);
                 return Ok(CallResult::Answered(call.turn(model, reply, started.elapsed())));
             }
             Err(error) => error,
         };
         drop(grant);
         task.clear_draft();
+        task.call_failed().await?;
         let retry = retries.after(&error, started.elapsed());
         log_failure(task, model, &error, &retry);
         match retry {
@@ -176,7 +178,7 @@ async fn give_up_model(
 
 async fn send(
     task: &Task,
-    model: &Model,
+    model: &Arc<Model>,
     call: &ModelCall<'_>,
     grant: Option<&CallGrant>,
 ) -> Result<Reply, CallError> {
@@ -209,7 +211,8 @@ async fn send(
             }
         };
         let on_text = |text: &str| task.append_text(text);
-        let reply = model.call_with_headers(call.request, call.tools, report, on_text).await;
+        let meter = task.begin_call(model);
+        let reply = model.call_metered(call.request, call.tools, &meter, report, on_text).await;
         fault::point("answered");
         if let Ok(reply) = &reply {
             payloads::log_answer(task.id(), &reply.answer);
@@ -285,17 +288,4 @@ impl ModelCall<'_> {
     pub(super) fn give_up(&self, failure: FailureKind, error: String) -> End {
         super::end(give_up(self.turns, failure, error))
     }
-}
-
-/// Checks the budgets of the task, its tree and its session against what is spent before the call,
-/// whatever the call will cost.
-fn within_budgets(call: &ModelCall<'_>, preflight: &Preflight) -> Result<(), OverBudget> {
-    call.agent.budget.check(BudgetScope::Task, Spent::on(call.turns))?;
-    if let Some(tree) = &preflight.tree {
-        tree.budget.check(BudgetScope::Tree, tree.spent)?;
-    }
-    if let Some(session) = &preflight.session {
-        session.budget.check(BudgetScope::Session, session.spent)?;
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-use adjutant_agent::{AgentDraft, Fields, OnWorkerLoss, Refusal, check_agent_name};
+use adjutant_agent::{AgentDraft, Fields, OnBudget, OnWorkerLoss, Refusal, check_agent_name};
 
 /// `define`: an agent as the caller writes it. Its texts and limits are checked after it has
 /// inherited from the agent that it extends.
@@ -33,6 +33,7 @@ impl DefineCall {
             max_input_tokens: fields.integer("max_input_tokens")?,
             max_output_tokens: fields.integer("max_output_tokens")?,
             max_cost_usd: fields.number("max_cost_usd")?,
+            on_budget: OnBudget::take_from(fields)?,
             on_worker_loss: on_worker_loss(fields)?,
             may_delegate: fields.boolean("may_delegate")?,
             ..AgentDraft::default()
