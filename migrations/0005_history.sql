@@ -138,6 +138,8 @@ comment on table notification is
     'tasks and children have none.';
 
 create trigger turns_never_change before update on turn for each row execute function refuse_rewrite('once stored');
+create trigger broken_calls_never_change before update on broken_call
+for each row execute function refuse_rewrite('once stored');
 create trigger tool_results_never_change before update on tool_result
 for each row execute function refuse_rewrite('once stored');
 create trigger events_never_change before update on event for each row execute function refuse_rewrite('once stored');
