@@ -103,7 +103,6 @@ async fn all_views_have_the_same_sums() {
         let mut found = Vec::new();
         for view in [
             "turn_history",
-            "broken_call_history",
             "task_history",
             "tenant_usage",
             "agent_stats",
