@@ -9,6 +9,7 @@ use adjutant_agent::{
 };
 use adjutant_store::{
     Actor, AuditFilter, BrokenCall, Claim, Lease, NewDelegation, NewTask, NewWorker, Operator,
+    Store,
 };
 use serde_json::json;
 
@@ -40,6 +41,11 @@ fn answer() -> Turn {
 
 fn over(scope: BudgetScope, allowed: i64, spent: i64) -> OverBudget {
     OverBudget { scope, limit: BudgetLimit::OutputTokens, allowed, spent }
+}
+
+fn as_me(world: &World) -> Store {
+    let (tenant, name) = (Some("tenant".to_owned()), "me".to_owned());
+    world.store.acting_for(Arc::new(Actor { tenant, name, ..Actor::default() }))
 }
 
 async fn pause(lease: Lease, scope: BudgetScope) {
@@ -141,8 +147,9 @@ async fn a_tree_that_paused_goes_on_when_its_root_is_raised() {
     }
     let waits = world.store.current_budget(children[0].id).await.unwrap();
     assert_eq!((waits.budget, waits.waits), (NONE, true), "as its root says");
-    let raise =
-        async |number: i32, max| world.store.raise(session, TaskNumber(number), &output(max)).await;
+    let raise = async |number: i32, max| {
+        as_me(&world).raise(session, TaskNumber(number), &output(max)).await
+    };
     let refused = assert_refused(raise(2, 50).await, ErrorCode::InvalidArgument);
     assert_eq!(
         refused,
@@ -153,6 +160,11 @@ async fn a_tree_that_paused_goes_on_when_its_root_is_raised() {
     raise(3, 11).await.unwrap();
     assert_eq!(state(&world, children[1].id).await, paused(), "its tree has none left");
     raise(1, 31).await.unwrap();
+    let audit = world.store.audit(&AuditFilter::default(), 10).await.unwrap();
+    assert_eq!(audit.len(), 2, "a refused raise is not in it");
+    assert_eq!((audit[0].action.as_str(), &audit[0].subject), ("task.raise", &root.id.to_string()));
+    assert_eq!(audit[0].before.as_ref().unwrap()["budget"], json!({"max_output_tokens": 15}));
+    assert_eq!(audit[0].after, Some(json!({"budget": {"max_output_tokens": 31}})));
     assert_eq!(state(&world, root.id).await.0, "running");
     for child in &children[..2] {
         assert_eq!(state(&world, child.id).await, is_queued());
@@ -186,11 +198,9 @@ async fn a_raise_of_a_session_goes_on_in_batches_though_its_server_has_died() {
     .execute(&world.sql)
     .await
     .unwrap();
-    let actor =
-        Actor { tenant: Some("tenant".to_owned()), name: "me".to_owned(), ..Actor::default() };
     let (tenant, name): (String, String) =
         sqlx::query_as("select tenant, name from session").fetch_one(&world.sql).await.unwrap();
-    let store = world.store.acting_for(Arc::new(actor));
+    let store = as_me(&world);
     let refused = store.raise_session(&tenant, &name, &output(5)).await;
     assert_refused(refused, ErrorCode::InvalidArgument);
     assert_refused(
