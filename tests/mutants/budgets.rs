@@ -37,7 +37,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "own_budget_forgotten",
-        caught_by: &[RAISE],
+        caught_by: &[TREE],
         edits: &[(
             "is_over_budget_1",
             "return is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd)\n        or ",

@@ -71,8 +71,7 @@ async fn a_task_over_budget_waits_for_a_raise_across_a_kill_and_then_makes_the_n
 async fn a_task_that_is_raised_while_it_runs_does_not_pause_and_four_fifths_are_warned_of() {
     let fleet = Fleet::new(script()).await;
     let session = fleet.session("openai").await;
-    let task = fleet.delegate(session, pausing("Take four steps.", output(24))).await;
-    // The worker has claimed it with the lower budget, and asks when it is used up.
+    // The worker claims it with the lower budget, and asks when that is used up.
     sqlx::raw_sql(
         "create function raise_now() returns trigger language plpgsql as $$
          begin
@@ -87,6 +86,7 @@ async fn a_task_that_is_raised_while_it_runs_does_not_pause_and_four_fifths_are_
     .await
     .unwrap();
     let _worker = fleet.worker();
+    let task = fleet.delegate(session, pausing("Take four steps.", output(24))).await;
     let done = fleet.done(task).await;
     done.assert_completed("Done.");
     assert_eq!((done.requests.len(), done.attempt), (4, 1));
