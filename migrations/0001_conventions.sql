@@ -4,14 +4,14 @@
 -- Word lists are domains. PostgreSQL re-reads the text of a table's CHECK for every statement that
 -- writes the table, and that of a domain once per connection.
 create domain task_state as text check (value in ('queued', 'waiting', 'completed', 'failed', 'cancelled'));
-create domain awaited_kind as text check (value in ('dependencies', 'all_children', 'any_child'));
+create domain awaited_kind as text check (value in ('dependencies', 'all_children', 'any_child', 'budget'));
 create domain failure_kind as text check (value in (
     'max_turns', 'timeout', 'budget', 'model', 'tool', 'empty_result', 'lost', 'dependency', 'internal'
 ));
 create domain loss_rule as text check (value in ('resume', 'fail'));
 create domain event_kind as text check (value in (
     'spawned', 'started', 'turn', 'tool', 'retrying', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed',
-    'cancelled'
+    'cancelled', 'paused', 'raised', 'budget_warning'
 ));
 create domain gate_reason as text check (value in ('rate_limit', 'circuit', 'outage'));
 create domain attempt_outcome as text check (value in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost'));
@@ -70,10 +70,17 @@ begin
     raise exception '% % never changes', tg_table_name, tg_argv[0];
 end $$;
 
--- A task that has ended never changes, except that it is collected.
+-- A task that has ended never changes, except that it is collected, and that a model call which its
+-- end has broken off is added to its use.
 create function refuse_rewrite_of_the_ended() returns trigger language plpgsql as $$
+declare
+    mutable constant text[] := '{collected_at, input_tokens, output_tokens, cost_nanousd}';
 begin
-    if (to_jsonb(old) - 'collected_at') is distinct from (to_jsonb(new) - 'collected_at') then
+    if (to_jsonb(old) - mutable) is distinct from (to_jsonb(new) - mutable)
+        or least(
+            new.input_tokens - old.input_tokens, new.output_tokens - old.output_tokens, new.cost_nanousd - old.cost_nanousd
+        ) < 0
+    then
         raise exception 'task that has ended never changes';
     end if;
     return null;

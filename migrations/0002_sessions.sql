@@ -11,6 +11,7 @@ create table session (
     max_input_tokens bigint,
     max_output_tokens bigint,
     max_cost_nanousd bigint,
+    on_budget text check (on_budget in ('fail', 'pause')),
     input_tokens bigint not null default 0,
     output_tokens bigint not null default 0,
     cost_nanousd bigint not null default 0,
@@ -45,6 +46,9 @@ comment on column session.max_active is
     'The window: at most this many of its tasks are in the queue or in a slot at a time.';
 comment on column session.max_queued is
     'At most this many unfinished tasks, for spawns with "queue": true.';
+comment on column session.on_budget is
+    'What its tasks do that have reached a budget, if neither they nor their roots say it. Null: '
+    'they fail.';
 comment on column session.cost_nanousd is
     'The cost of its ended attempts, in billionths of a US dollar.';
 comment on column session.model is

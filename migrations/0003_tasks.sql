@@ -78,7 +78,7 @@ comment on column task.root is 'The task without a parent at the top of its tree
 comment on column task.depth is 'Its level in the tree: 1 without a parent, 2 for children of that.';
 comment on column task.config is
     'The agent''s configuration, copied at the spawn. retry_of or continues is the id of the task '
-    'that this one repeats or whose conversation it continues.';
+    'that this one repeats or whose conversation it continues. Its budget can be raised.';
 comment on column task.model is
     'The model in its configuration, which can be long and compressed.';
 comment on column task.needs is

@@ -53,6 +53,7 @@ create table slot (
     weight integer,
     pool text,
     turn bigint,
+    broken_calls integer not null default 0,
     constraint free_or_held check (num_nonnulls(
         task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
         answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
@@ -87,6 +88,8 @@ comment on column slot.pool is 'The pool of its task, or of its last one.';
 comment on column slot.turn is
     'Set by claims that chose between tenants or pools. The next choice goes on behind the tenant '
     'and the pool of the greatest turn.';
+comment on column slot.broken_calls is
+    'Model calls of the attempt that were broken off: their use is in the counters too.';
 comment on column slot.turns_used is
     'Counters of the running attempt. Status reads them here; they move to the task when the '
     'attempt ends.';

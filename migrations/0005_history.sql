@@ -15,6 +15,7 @@ create table turn (
     cache_read_tokens bigint not null default 0 check (cache_read_tokens >= 0),
     cache_write_tokens bigint not null default 0 check (cache_write_tokens >= 0),
     cost_nanousd bigint not null default 0 check (cost_nanousd >= 0),
+    usage_estimated boolean not null default false,
     duration_ms bigint not null default 0 check (duration_ms >= 0),
     at timestamptz not null default now(),
     primary key (task, number, at)
@@ -29,9 +30,36 @@ comment on column turn.cache_read_tokens is
     'The part of input_tokens that was read from the provider''s cache.';
 comment on column turn.cache_write_tokens is
     'The part of input_tokens that was written to the provider''s cache.';
+comment on column turn.usage_estimated is
+    'The provider did not report all of the tokens; those that are missing are estimated.';
 comment on column turn.text is
     'The text of the answer, if any: the partial result of a cancelled or failed task. Null for a '
     'compaction, whose text is for the model only.';
+
+create table broken_call (
+    task uuid not null,
+    attempt integer not null check (attempt > 0),
+    number integer not null check (number > 0),
+    answer integer not null check (answer > 0),
+    model text not null,
+    reason text not null check (reason in ('failed', 'stopped', 'unstored')),
+    input_tokens bigint not null check (input_tokens >= 0),
+    output_tokens bigint not null check (output_tokens >= 0),
+    cost_nanousd bigint not null check (cost_nanousd >= 0),
+    usage_estimated boolean not null,
+    duration_ms bigint not null check (duration_ms >= 0),
+    at timestamptz not null default now(),
+    primary key (task, attempt, number)
+);
+
+comment on table broken_call is
+    'Model calls without a stored answer that the provider may charge for. Their use counts as that '
+    'of turns does.';
+comment on column broken_call.number is 'Counted in its attempt, so that a report counts once.';
+comment on column broken_call.answer is 'The number of the answer that it would have been.';
+comment on column broken_call.reason is
+    'failed: the server or the connection broke it off. stopped: its task ended, or its worker did. '
+    'unstored: it was answered, but its worker had lost the lease.';
 
 create table tool_result (
     task uuid not null,
@@ -66,6 +94,7 @@ create table event (
     tool text,
     is_error boolean,
     detail text,
+    budget jsonb,
     at timestamptz not null default now(),
     primary key (session, seq, at)
 ) partition by range (at);
@@ -81,6 +110,9 @@ comment on column event.turn is
 comment on column event.tool is
     'The name of the tool, if the agent has it. Names that a model made up are not stored.';
 comment on column event.detail is 'Of "retrying": the model, its host, and what went wrong.';
+
+comment on column event.budget is
+    'Of paused and budget_warning: scope, limit, allowed, spent. Of raised: the new budget.';
 
 create table attempt (
     task uuid not null,
@@ -116,6 +148,8 @@ comment on table notification is
     'tasks and children have none.';
 
 create trigger turns_never_change before update on turn for each row execute function refuse_rewrite('once stored');
+create trigger broken_calls_never_change before update on broken_call
+for each row execute function refuse_rewrite('once stored');
 create trigger tool_results_never_change before update on tool_result
 for each row execute function refuse_rewrite('once stored');
 create trigger events_never_change before update on event for each row execute function refuse_rewrite('once stored');

@@ -300,9 +300,19 @@ create function free_form_agent_1(p_operator jsonb, p_name text) returns jsonb l
     ) end
 $$;
 
+-- The smaller of two budgets, limit by limit.
+create function tighter_budget_1(a jsonb, b jsonb) returns jsonb language plpgsql immutable as $$
+begin
+    return jsonb_strip_nulls(jsonb_build_object(
+        'max_input_tokens', least((a ->> 'max_input_tokens')::bigint, (b ->> 'max_input_tokens')::bigint),
+        'max_output_tokens', least((a ->> 'max_output_tokens')::bigint, (b ->> 'max_output_tokens')::bigint),
+        'max_cost_nanousd', least((a ->> 'max_cost_nanousd')::bigint, (b ->> 'max_cost_nanousd')::bigint)
+    ));
+end $$;
+
 -- The configuration of a task. The model is the agent's, the session's or the operator's. The
--- time-out and each limit of the budget are the spawn's or the agent's. The operator's ceilings
--- bound them.
+-- time-out is the spawn's or the agent's. A spawn can lower the limits of the agent's budget, not
+-- raise them. The operator's ceilings bound them.
 create function resolve_config_1(p_agent jsonb, p_options jsonb, p_model text, p_operator jsonb)
 returns jsonb language plpgsql immutable as $$
 begin
@@ -314,7 +324,11 @@ begin
             coalesce(p_options ->> 'timeout_s', p_agent ->> 'timeout_s', p_operator ->> 'default_timeout_s')::double precision,
             (p_operator ->> 'max_timeout_s')::double precision
         ),
-        'budget', nullif(coalesce(p_agent -> 'budget', '{}') || coalesce(p_options -> 'budget', '{}'), '{}'),
+        'budget', nullif(case
+            when p_options ? 'budget' then tighter_budget_1(p_agent -> 'budget', p_options -> 'budget')
+            else p_agent -> 'budget'
+        end, '{}'),
+        'on_budget', coalesce(p_options -> 'on_budget', p_agent -> 'on_budget'),
         'skills', nullif(coalesce(p_agent -> 'skills', '[]') || coalesce(p_options #> '{equipment, skills}', '[]'), '[]'),
         'inheritance', coalesce(p_agent -> 'inheritance', p_options #> '{equipment, inheritance}'),
         'sections', nullif(p_options #> '{equipment, sections}', 'false'),
@@ -384,3 +398,45 @@ begin
     on conflict (name) do update
     set definition = excluded.definition, tenants = excluded.tenants, seen_at = excluded.seen_at;
 end $$;
+
+create table model (
+    name text primary key,
+    has_prices boolean not null,
+    seen_at timestamptz not null default now()
+);
+
+comment on table model is
+    'Every name by which a worker knows a model, aliases too; * stands for all other names. Workers '
+    'publish them repeatedly; one that is not published for a day is unknown.';
+comment on column model.has_prices is
+    'Whether its calls have a cost. If workers disagree: what the last one said.';
+
+create function publish_models_1(p_models jsonb) returns void language plpgsql as $$
+begin
+    insert into model (name, has_prices)
+    select e.key, e.value::boolean
+    from jsonb_each(p_models) e
+    order by e.key
+    on conflict (name) do update
+    set has_prices = excluded.has_prices, seen_at = excluded.seen_at;
+end $$;
+
+-- The first of these models that is known to have no prices.
+create function unpriced_model_1(p_models text[]) returns text language plpgsql stable as $$
+begin
+    return (
+        select e.name
+        from unnest(p_models) with ordinality e (name, place)
+        cross join lateral (
+            select m.has_prices
+            from model m
+            where m.name in (e.name, '*') and m.seen_at > now() - interval '1 day'
+            order by m.name = '*'
+            limit 1
+        ) known
+        where not known.has_prices
+        order by e.place
+        limit 1
+    );
+end $$;
+select plan_by_index('unpriced_model_1');

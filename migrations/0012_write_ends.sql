@@ -40,8 +40,8 @@ returns table (
     from unnest(p_tasks, p_slots, p_outcomes, p_results, p_details)
         with ordinality e (task, slot, outcome, result, detail, place)
     left join slot x on x.n = e.slot
-    -- Only answers cost something. A null id is not looked up.
-    left join task t on t.id = case when x.n is null or x.answers > x.answers_at_claim then e.task end
+    -- Only model calls cost something. A null id is not looked up.
+    left join task t on t.id = case when x.n is null or x.answers > x.answers_at_claim or x.broken_calls > 0 then e.task end
     where p_places is null or e.place = any(p_places)
 $$;
 
@@ -120,11 +120,11 @@ begin
             coalesce(sum(e.new_cost_nanousd), 0), coalesce(sum(e.ran_ms), 0), coalesce(sum(e.queued_ms), 0)
         from ended e join numbered s on s.id = e.session group by 1, 2, 3, 4, 5
     ), emitted as (
-        insert into event (session, seq, task, kind, attempt, started_at)
+        insert into event (session, seq, task, kind, attempt, started_at, budget)
         select
             g.session, s.first - 1 + row_number() over (partition by g.session order by k.kind in ('completed', 'failed'), g.place),
-            g.task, k.kind, g.attempt,
-            case when k.kind = g.outcome and g.announced is distinct from g.lease then g.claimed_at end
+            g.task, case when g.detail ? 'budget' then 'paused' else k.kind end, g.attempt,
+            case when k.kind = g.outcome and g.announced is distinct from g.lease then g.claimed_at end, g.detail -> 'budget'
         from given g join numbered s on s.id = g.session
         cross join lateral (select g.outcome union all select 'failed' where g.outcome = 'lost' and g.state = 'failed') k (kind)
     )

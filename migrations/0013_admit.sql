@@ -87,6 +87,7 @@ begin
                         select from awaited a join task c on c.id = a.on_task
                         where a.task = t.id and a.kind = 'child' and c.finished_at is not null
                     )
+                    when 'budget' then not is_over_budget_1(t.id)
                 end
             returning t.id, t.number
         )
@@ -152,6 +153,9 @@ begin
     update task
     set not_before = null
     where id = any(due) and session = any(sessions) and not_before <= now() and finished_at is null;
+    perform resume_from_1(t.session, null, t.number)
+    from task t
+    where t.id = any(due) and t.session = any(sessions) and t.waiting_for = 'budget';
     perform admit_1(sessions);
     return cardinality(due);
 end $$;

@@ -33,10 +33,11 @@ end $$;
 -- Gives each task the configuration that it keeps: of the agent that it names (the session's own,
 -- or else the config file's, or else a free-form agent, if the operator allows these), or of the
 -- "config" in its options. p_tenants and p_models are those of the sessions. A task whose agent is
--- unknown, or not for its tenant, gets no configuration.
+-- unknown, or not for its tenant, gets no configuration. limits_cost says whether some agent or
+-- spawn limits the cost.
 create function resolve_agents_1(
     p_sessions bigint[], p_tenants text[], p_models text[], p_agents text[], p_options jsonb[], p_operator jsonb,
-    out agent_versions integer[], out loss_rules text[], out configs jsonb[]
+    out agent_versions integer[], out loss_rules text[], out configs jsonb[], out limits_cost boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 begin
@@ -82,8 +83,9 @@ begin
             where c.options ? 'config'
         ) a
     )
-    select array_agg(o.version), array_agg(o.loss_rule), array_agg(o.config)
-    into agent_versions, loss_rules, configs
+    select array_agg(o.version), array_agg(o.loss_rule), array_agg(o.config),
+        coalesce(bool_or(o.config -> 'budget' ? 'max_cost_nanousd'), false)
+    into agent_versions, loss_rules, configs, limits_cost
     from (select r.* from resolved r cross join unnest(r.places) p (place) order by p.place) o;
 end $$;
 

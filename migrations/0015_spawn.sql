@@ -145,21 +145,26 @@ begin
     order by c.number;
 end $$;
 
--- Gives tasks of one session their configurations and pools, and refuses unknown agents, and what
--- p_grants do not allow.
-create function configure_1(s session, t new_tasks, p_parent task, p_operator jsonb, p_grants jsonb) returns new_tasks language plpgsql as $$
+-- Gives tasks of one session their configurations and pools, and refuses unknown agents, limits of
+-- the cost without prices, and what p_grants do not allow.
+create function configure_1(s session, p_parent task, t new_tasks, p_operator jsonb, p_grants jsonb)
+returns new_tasks language plpgsql as $$
 declare
     places integer[] := array[cardinality(t.ids)];
     unknown integer;
+    limits_cost boolean;
 begin
     if t.configs is null then
-        select r.* into t.agent_versions, t.loss_rules, t.configs
+        select r.* into t.agent_versions, t.loss_rules, t.configs, limits_cost
         from resolve_agents_1(
             array_fill(s.id, places), array_fill(s.tenant, places), array_fill(s.model, places), t.agents, t.options, p_operator
         ) r;
         unknown := array_position(t.configs, null);
         if unknown is not null then
             perform refuse('AGENT_NOT_FOUND', format('Agent not found: %s', t.agents[unknown]));
+        end if;
+        if limits_cost or s.max_cost_nanousd is not null or p_parent.id is not null then
+            perform check_prices_1(s, p_parent, t.configs);
         end if;
     end if;
     t.pools := default_pools_1(t, p_parent.pool);
@@ -299,7 +304,7 @@ begin
         into can_wait, is_special
         from unnest(t.options) o (options);
         room := check_spawn_1(s, above, t.options[1], cardinality(t.ids), can_wait, p_operator);
-        t := configure_1(s, t, above, p_operator, p_grants);
+        t := configure_1(s, above, t, p_operator, p_grants);
         if t.options[1] ? 'unless_strict' and is_strict_1(t.configs[1]) then
             return;
         end if;
@@ -336,7 +341,7 @@ end $$;
 select plan_by_index('spawn_1');
 
 -- The places of tasks that can be created now, their tenants and models: in sessions that p_locked
--- names, with room for them. As in check_room_1, at most all tasks since the oldest unfinished one
+-- names, with room for them and without a limit of the cost, whose models are checked. As in check_room_1, at most all tasks since the oldest unfinished one
 -- are unfinished. If fewer tasks are unfinished than may be active, all that could be admitted have
 -- been, and none is before these.
 create function places_with_room_1(
@@ -352,7 +357,7 @@ begin
             where e.session = any(p_locked)
         ) f
         join session s on s.id = f.session
-        where f.k <= least(s.max_active, s.max_queued) - coalesce((
+        where s.max_cost_nanousd is null and f.k <= least(s.max_active, s.max_queued) - coalesce((
             select s.next_number - u.number
             from task u
             where u.session = f.session and u.finished_at is null
@@ -394,13 +399,14 @@ end $$;
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
 -- more than one of them. Only plain tasks are created: without dependencies, delay and grants, for
--- a known agent, in a session that has room and is not locked. So it never waits. Tasks that are
+-- a known agent, with prices for limits of the cost, in a session that has room and is not locked. So it never waits. Tasks that are
 -- missing in the answer are spawned one by one, and that answer says why.
 create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
 returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column
 declare
     fit record;
+    limits_cost boolean;
     known integer[];
     positions integer[];
     numbers integer[];
@@ -418,8 +424,11 @@ begin
     elsif cardinality(fit.places) < cardinality(t.ids) then
         t := pick_tasks_1(t, fit.places);
     end if;
-    select r.* into t.agent_versions, t.loss_rules, t.configs
+    select r.* into t.agent_versions, t.loss_rules, t.configs, limits_cost
     from resolve_agents_1(t.sessions, fit.tenants, fit.models, t.agents, t.options, p_operator) r;
+    if limits_cost then
+        t.configs := with_prices_1(t.configs);
+    end if;
     if array_position(t.configs, null) is not null then
         known := array(select e.k::integer from unnest(t.configs) with ordinality e (config, k) where e.config is not null);
         if cardinality(known) = 0 then

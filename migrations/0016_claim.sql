@@ -233,7 +233,7 @@ begin
         set task = t.id, lease = gen_random_uuid(), session = t.session, worker = p_worker, attempt = t.attempt + 1,
             claimed_at = now(), expires_at = now() + w.lease, active_at = now(),
             answers_at_claim = t.answers, answers = t.answers, turns_used = t.turns_used,
-            input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd,
+            input_tokens = t.input_tokens, output_tokens = t.output_tokens, cost_nanousd = t.cost_nanousd, broken_calls = 0,
             tenant = c.tenant, weight = coalesce(c.weight, 1), pool = w.pool,
             turn = case c.tenant when chosen.newest then chosen.turn else x.turn end
         from unnest(slots, tasks, chosen.tenants, chosen.weights) with ordinality c (n, task, tenant, weight, place)

@@ -294,3 +294,44 @@ begin
     return next;
 end $$;
 select plan_by_index('preflight_1');
+
+-- Whether one of the limits of a budget is reached.
+create function is_used_up_1(p_budget jsonb, p_input_tokens bigint, p_output_tokens bigint, p_cost_nanousd bigint)
+returns boolean language plpgsql immutable as $$
+begin
+    return coalesce(p_input_tokens >= (p_budget ->> 'max_input_tokens')::bigint, false)
+        or coalesce(p_output_tokens >= (p_budget ->> 'max_output_tokens')::bigint, false)
+        or coalesce(p_cost_nanousd >= (p_budget ->> 'max_cost_nanousd')::bigint, false);
+end $$;
+
+-- Whether a task that no slot holds may call no model, because its budget, its tree's or its
+-- session's is used up.
+create function is_over_budget_1(p_task uuid) returns boolean language plpgsql stable as $$
+declare
+    t task;
+    p record;
+begin
+    select * into t from task where id = p_task;
+    select * into p from preflight_1(t.id, t.session, '');
+    return is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd)
+        or is_used_up_1(p.tree_budget, p.tree_input_tokens, p.tree_output_tokens, p.tree_cost_nanousd)
+        or is_used_up_1(p.session_budget, p.session_input_tokens, p.session_output_tokens, p.session_cost_nanousd);
+end $$;
+select plan_by_index('is_over_budget_1');
+
+-- What a task has that is about to end over budget: its own budget as it is now, which may have
+-- been raised since the claim, and whether it waits for more instead: as it says, or its root, or
+-- its session.
+create function over_budget_1(p_task uuid) returns table (budget jsonb, waits boolean) language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
+    select
+        coalesce(t.config -> 'budget', '{}'),
+        coalesce(t.config ->> 'on_budget', r.config ->> 'on_budget', s.on_budget) is not distinct from 'pause'
+    from task t
+    join task r on r.id = t.root
+    join session s on s.id = t.session
+    where t.id = p_task;
+end $$;
+select plan_by_index('over_budget_1');

@@ -27,7 +27,7 @@ begin
     end if;
     select * into answer from jsonb_to_record(p_turn) t (
         kind text, message jsonb, text text, model text, input_tokens bigint, output_tokens bigint,
-        cache_read_tokens bigint, cache_write_tokens bigint, cost_nanousd bigint, duration_ms bigint
+        cache_read_tokens bigint, cache_write_tokens bigint, cost_nanousd bigint, usage_estimated boolean, duration_ms bigint
     );
     update slot
     set answers = greatest(answers, p_number),
@@ -41,12 +41,12 @@ begin
     if is_new then
         insert into turn (
             task, number, attempt, kind, message, text, model, input_tokens, output_tokens, cache_read_tokens,
-            cache_write_tokens, cost_nanousd, duration_ms
+            cache_write_tokens, cost_nanousd, usage_estimated, duration_ms
         )
         values (
             p_task, p_number, held.attempt, answer.kind, answer.message, answer.text, answer.model,
             answer.input_tokens, answer.output_tokens, answer.cache_read_tokens, answer.cache_write_tokens,
-            answer.cost_nanousd, answer.duration_ms
+            answer.cost_nanousd, coalesce(answer.usage_estimated, false), answer.duration_ms
         );
         perform record_event_1(held, 'turn', p_number, null, null);
     end if;

@@ -12,6 +12,7 @@ declare
     running uuid[];
     fenced uuid[];
     drafts jsonb[];
+    next_paused integer;
 begin
     select * into target from task where task.id = p_task;
     if not found then
@@ -27,6 +28,10 @@ begin
             select t.id, t.number, t.finished_at from task t join below on t.parent = below.id
         )
         select b.id from below b where b.finished_at is null order by b.number
+    );
+    -- A raise that has not come to all tasks yet goes on behind these.
+    next_paused := (
+        select min(t.number) from task t where t.id = any(tree) and t.waiting_for = 'budget' and t.not_before is not null
     );
     -- This waits for a claim in flight. The next statement's new snapshot sees the slot that it
     -- filled.
@@ -48,6 +53,9 @@ begin
         select w.task, w.model from model_waiter w where w.task = any(tree) for update skip locked
     );
     perform settle_and_admit_1(array[target.session], tree, '{}');
+    if next_paused is not null then
+        perform resume_from_1(target.session, null, next_paused);
+    end if;
     return query
     select t.state::text, p_task = any(tree), t.partial_result, fenced, has_deliveries_1(), tree from task t where t.id = p_task;
 end $$;
@@ -132,6 +140,7 @@ begin
     delete from turn where task = any(p_tasks) and at >= oldest;
     delete from tool_result where task = any(p_tasks) and at >= oldest;
     delete from attempt where task = any(p_tasks);
+    delete from broken_call where task = any(p_tasks);
     delete from awaited where task = any(p_tasks);
     delete from notification where session = p_session and task = any(p_tasks);
     delete from webhook_delivery where task = any(p_tasks);
@@ -210,13 +219,16 @@ begin
     ), history as (
         delete from context_history
         where ctid = any(array(select ctid from context_history where session = p_session limit p_limit)) returning 1
+    ), warnings as (
+        delete from budget_warning
+        where ctid = any(array(select ctid from budget_warning where session = p_session limit p_limit)) returning 1
     ), snapshots as (
         delete from context_snapshot
         where ctid = any(array(select ctid from context_snapshot where session = p_session limit p_limit)) returning 1
     )
     select count(*) into rows
     from (
-        table answers union all table agents union all table entries union all table history union all table snapshots
+        table answers union all table agents union all table entries union all table history union all table warnings union all table snapshots
     ) deleted;
     return rows;
 end $$;

@@ -44,6 +44,14 @@ or t.waiting_for = 'any_child' and (
     )
 )
 union all
+-- A raise of many tasks leaves a mark on the next one that it has not come to.
+select 'waits for a budget that has room', t.session, t.id
+from task t
+join session s on s.id = t.session
+where t.waiting_for = 'budget' and not is_over_budget_1(t.id) and not exists (
+    select from task m where m.session = t.session and m.waiting_for = 'budget' and m.not_before is not null
+)
+union all
 select 'ran or completed before its dependency completed', t.session, t.id
 from awaited a
 join task t on t.id = a.task
@@ -105,11 +113,15 @@ group by s.id
 having (s.input_tokens, s.output_tokens, s.cost_nanousd)
     <> (coalesce(sum(t.input_tokens), 0), coalesce(sum(t.output_tokens), 0), coalesce(sum(t.cost_nanousd), 0))
 union all
-select 'its sums are not those of its turns', t.session, t.id
+select 'its sums are not those of its turns and broken-off calls', t.session, t.id
 from task t
 join session s on s.id = t.session
 left join slot x on x.task = t.id
-left join turn u on u.task = t.id
+left join (
+    select task, input_tokens, output_tokens, cost_nanousd from turn
+    union all
+    select task, input_tokens, output_tokens, cost_nanousd from broken_call
+) u on u.task = t.id
 group by t.id, x.n
 having (coalesce(x.input_tokens, t.input_tokens), coalesce(x.output_tokens, t.output_tokens),
         coalesce(x.cost_nanousd, t.cost_nanousd))

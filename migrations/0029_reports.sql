@@ -5,7 +5,7 @@ create view turn_history as
 select
     s.tenant, s.name as session_id, task_name(t.number) as task_id, u.task, t.agent, u.number, u.attempt, u.kind, u.model,
     u.text, u.input_tokens, u.output_tokens, u.cache_read_tokens, u.cache_write_tokens,
-    (u.cost_nanousd / 1e9)::numeric(20, 9) as cost_usd, u.duration_ms, u.at
+    (u.cost_nanousd / 1e9)::numeric(20, 9) as cost_usd, u.usage_estimated, u.duration_ms, u.at
 from turn u
 join task t on t.id = u.task
 join session s on s.id = t.session;
@@ -29,8 +29,40 @@ comment on column turn_history.cache_read_tokens is
 comment on column turn_history.cache_write_tokens is
     'The part of input_tokens that was written to the provider''s cache.';
 comment on column turn_history.cost_usd is 'Its cost, in US dollars.';
+comment on column turn_history.usage_estimated is
+    'The provider did not report all tokens, so some are estimated.';
 comment on column turn_history.duration_ms is 'How long the call that was answered took.';
 comment on column turn_history.at is 'When it was stored.';
+
+create view broken_call_history as
+select
+    s.tenant, s.name as session_id, task_name(t.number) as task_id, c.task, t.agent, c.attempt, c.answer as turn, c.model,
+    c.reason, c.input_tokens, c.output_tokens, (c.cost_nanousd / 1e9)::numeric(20, 9) as cost_usd, c.usage_estimated,
+    c.duration_ms, c.at
+from broken_call c
+join task t on t.id = c.task
+join session s on s.id = t.session;
+
+comment on view broken_call_history is
+    'Model calls without a stored answer, for which the provider may charge. With turn_history they '
+    'are all that a task has used.';
+comment on column broken_call_history.tenant is 'The tenant that owns the task.';
+comment on column broken_call_history.session_id is 'The session''s name on the wire.';
+comment on column broken_call_history.task_id is 'The task''s name inside the session.';
+comment on column broken_call_history.task is 'The task''s id outside the session.';
+comment on column broken_call_history.agent is 'The name of the task''s agent.';
+comment on column broken_call_history.attempt is 'The attempt of the task that made the call.';
+comment on column broken_call_history.turn is 'The number of the turn that it would have been.';
+comment on column broken_call_history.model is 'The model, by its name in the config.';
+comment on column broken_call_history.reason is
+    'failed (by the server or the connection), stopped (by the end of its task or its worker), or '
+    'unstored (answered too late).';
+comment on column broken_call_history.input_tokens is 'Tokens of the prompt.';
+comment on column broken_call_history.output_tokens is 'Tokens of what was received.';
+comment on column broken_call_history.cost_usd is 'Its cost, in US dollars.';
+comment on column broken_call_history.usage_estimated is 'The tokens are estimated.';
+comment on column broken_call_history.duration_ms is 'How long the call took.';
+comment on column broken_call_history.at is 'When it was counted.';
 
 create view attempt_history as
 select

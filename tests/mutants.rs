@@ -3,6 +3,7 @@
 
 mod agents;
 mod audit;
+mod budgets;
 mod cancels;
 mod children;
 mod claims;
@@ -55,6 +56,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     audit::MUTANTS,
     storage_ends::MUTANTS,
     usage::MUTANTS,
+    budgets::MUTANTS,
     webhooks::MUTANTS,
     model_limits::MUTANTS,
     requirements::MUTANTS,

@@ -5,6 +5,7 @@
 pub mod agents;
 pub mod audit;
 pub mod batched_calls;
+pub mod budgets;
 pub mod cancel;
 pub mod cap;
 pub mod children;

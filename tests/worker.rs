@@ -3,6 +3,7 @@
 //! called again for an answer that was stored.
 
 pub mod agent_files;
+pub mod broken_calls;
 pub mod budgets;
 pub mod closed_models;
 pub mod continuations;
@@ -19,6 +20,7 @@ pub mod logs;
 pub mod long_conversations;
 pub mod model_failures;
 pub mod model_limits;
+pub mod paused_tasks;
 pub mod permissions;
 pub mod rate_limits;
 pub mod reasoning;

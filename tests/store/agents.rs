@@ -333,13 +333,13 @@ async fn a_timeout_is_the_spawns_then_the_agents_then_the_operators_and_never_ab
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delegation_replaces_limits_of_its_agent_and_adds_to_its_skills() {
+async fn a_delegation_lowers_limits_of_its_agent_and_adds_to_its_skills() {
     let world = world_with_agents().await;
     let new = NewDelegation {
         budget: Budget {
+            max_input_tokens: Some(0),
             max_output_tokens: Some(3),
             max_cost_nanousd: Some(4),
-            ..Budget::default()
         },
         summary_prompt: Some("Briefly?".to_owned()),
         equipment: AgentExtras {
@@ -353,8 +353,8 @@ async fn a_delegation_replaces_limits_of_its_agent_and_adds_to_its_skills() {
     let operator = Operator { max_turns_ceiling: 7, ..Operator::default() };
     let (config, version, rule) = config_of(&world, None, &new, &operator).await;
     let budget =
-        Budget { max_input_tokens: Some(1), max_output_tokens: Some(3), max_cost_nanousd: Some(4) };
-    assert_eq!((config.budget, config.max_turns), (budget, 7));
+        Budget { max_input_tokens: Some(0), max_output_tokens: Some(2), max_cost_nanousd: Some(4) };
+    assert_eq!((config.budget, config.max_turns), (budget, 7), "of each limit the smaller one");
     assert_eq!(config.summary_prompt.as_deref(), Some("Briefly?"));
     assert_eq!(config.skills, [skill("own"), skill("own"), skill("more")]);
     assert_eq!(config.inheritance.map(|policy| policy.enabled), Some(false), "the agent's own");

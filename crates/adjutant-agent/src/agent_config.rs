@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Budget, Compaction, Grants, InheritancePolicy, MissingTools, OrchestratorConfig, Permissions,
-    SUBAGENT, Skill,
+    Budget, Compaction, Grants, InheritancePolicy, MissingTools, OnBudget, OrchestratorConfig,
+    Permissions, SUBAGENT, Skill,
 };
 
 /// The default number of turns of an agent.
@@ -41,6 +41,9 @@ pub struct AgentConfig {
     /// For the task and all of its descendants.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
+    /// None if its root or its session says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_budget: Option<OnBudget>,
     /// With their texts, as they were when the task was spawned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<Skill>,
@@ -93,6 +96,7 @@ impl Default for AgentConfig {
             compaction: None,
             timeout_s: None,
             budget: Budget::default(),
+            on_budget: None,
             skills: Vec::new(),
             inheritance: None,
             parent: None,

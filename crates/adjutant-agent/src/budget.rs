@@ -4,7 +4,7 @@ use std::iter::Sum;
 use serde::{Deserialize, Serialize};
 
 use crate::word_enum::word_enum;
-use crate::{Spent, StoredTurn, Usage};
+use crate::{Fields, Refusal, Spent, StoredTurn, Usage, nanousd, not_negative};
 
 /// The most that may be used; checked before each model call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,9 +18,46 @@ pub struct Budget {
     pub max_cost_nanousd: Option<i64>,
 }
 
+word_enum! {
+    /// What a task does that has reached a budget.
+    OnBudget {
+        Fail = "fail",
+        /// Waits until the budget is raised.
+        Pause = "pause",
+    }
+}
+
 impl Budget {
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Takes the limits from the fields of a call.
+    pub fn take_from(fields: &mut Fields<'_>) -> Result<Self, Refusal> {
+        let mut tokens = |name| not_negative(name, fields.integer(name)?);
+        let (max_input_tokens, max_output_tokens) =
+            (tokens("max_input_tokens")?, tokens("max_output_tokens")?);
+        let cost = fields.number("max_cost_usd")?;
+        let max_cost_nanousd = cost.map(|cost| nanousd("max_cost_usd", cost)).transpose()?;
+        Ok(Self { max_input_tokens, max_output_tokens, max_cost_nanousd })
+    }
+
+    /// Takes the limits of a raise, of which there is at least one.
+    pub fn take_raise_from(fields: &mut Fields<'_>) -> Result<Self, Refusal> {
+        let budget = Self::take_from(fields)?;
+        if budget.is_unlimited() {
+            let problem = "is required, or max_input_tokens, or max_output_tokens";
+            return Err(Refusal::invalid("max_cost_usd", problem));
+        }
+        Ok(budget)
+    }
+}
+
+impl OnBudget {
+    /// Takes `on_budget` from the fields of a call.
+    pub fn take_from(fields: &mut Fields<'_>) -> Result<Option<Self>, Refusal> {
+        let Some(word) = fields.optional_text("on_budget")? else { return Ok(None) };
+        word.parse().map(Some).map_err(|_| Refusal::invalid("on_budget", "must be fail or pause"))
     }
 }
 
@@ -44,7 +81,8 @@ word_enum! {
 }
 
 /// A limit that is used up: no further model call may start. Its text is the error of the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Also a limit that is nearly used up, of which an event warns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverBudget {
     pub scope: BudgetScope,
     pub limit: BudgetLimit,
@@ -92,19 +130,30 @@ impl Budget {
     /// Whether another model call may start after `spent` was used. The use of a call is not known
     /// in advance, so the last call of each running task may exceed the limit.
     pub fn check(&self, scope: BudgetScope, spent: Spent) -> Result<(), OverBudget> {
+        let over = self.limits(scope, spent).find(|limit| limit.spent >= limit.allowed);
+        over.map_or(Ok(()), Err)
+    }
+
+    /// The limits of which four fifths are used.
+    pub fn nearly_used_up(
+        &self,
+        scope: BudgetScope,
+        spent: Spent,
+    ) -> impl Iterator<Item = OverBudget> + use<> {
+        let is_near =
+            |limit: &OverBudget| i128::from(limit.spent) * 5 >= i128::from(limit.allowed) * 4;
+        self.limits(scope, spent).filter(is_near)
+    }
+
+    fn limits(&self, scope: BudgetScope, spent: Spent) -> impl Iterator<Item = OverBudget> + use<> {
         let limits = [
             (BudgetLimit::InputTokens, self.max_input_tokens, spent.input_tokens),
             (BudgetLimit::OutputTokens, self.max_output_tokens, spent.output_tokens),
             (BudgetLimit::Cost, self.max_cost_nanousd, spent.cost_nanousd),
         ];
-        for (limit, allowed, spent) in limits {
-            if let Some(allowed) = allowed
-                && spent >= allowed
-            {
-                return Err(OverBudget { scope, limit, allowed, spent });
-            }
-        }
-        Ok(())
+        limits.into_iter().filter_map(move |(limit, allowed, spent)| {
+            allowed.map(|allowed| OverBudget { scope, limit, allowed, spent })
+        })
     }
 }
 
@@ -175,6 +224,21 @@ mod tests {
             Budget::default().check(BudgetScope::Task, spent(i64::MAX, i64::MAX, i64::MAX)),
             Ok(())
         );
+    }
+
+    #[test]
+    fn a_limit_is_nearly_used_up_from_four_fifths_on() {
+        let near = |spent| {
+            let near = BUDGET.nearly_used_up(BudgetScope::Task, spent);
+            near.map(|near| near.limit).collect::<Vec<_>>()
+        };
+        assert_eq!(near(spent(39_999, 3_999, 199_999_999)), []);
+        assert_eq!(
+            near(spent(40_000, 0, 200_000_000)),
+            [BudgetLimit::InputTokens, BudgetLimit::Cost]
+        );
+        let most = Budget { max_input_tokens: Some(i64::MAX), ..Budget::default() };
+        assert_eq!(most.nearly_used_up(BudgetScope::Task, spent(i64::MAX, 0, 0)).count(), 1);
     }
 
     #[test]

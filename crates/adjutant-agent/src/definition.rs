@@ -6,7 +6,7 @@ use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
 use crate::word_enum::word_enum;
 use crate::{
     AgentConfig, Budget, Compaction, DEFAULT_MAX_TURNS, DefinedBy, ErrorCode, InheritancePolicy,
-    Refusal, SUBAGENT, Skill, check_agent_name, check_pool,
+    OnBudget, Refusal, SUBAGENT, Skill, check_agent_name, check_pool,
 };
 
 word_enum! {
@@ -67,6 +67,7 @@ pub struct AgentDraft {
     pub max_input_tokens: Option<i64>,
     pub max_output_tokens: Option<i64>,
     pub max_cost_usd: Option<f64>,
+    pub on_budget: Option<OnBudget>,
     pub on_worker_loss: Option<OnWorkerLoss>,
     /// With their texts.
     pub skills: Vec<Skill>,
@@ -147,6 +148,7 @@ impl AgentDraft {
             max_cost_usd: self
                 .max_cost_usd
                 .or_else(|| config.budget.max_cost_nanousd.and_then(usd)),
+            on_budget: self.on_budget.or(config.on_budget),
             on_worker_loss: self.on_worker_loss.or(Some(parent.on_worker_loss)),
             skills: if self.skills.is_empty() { config.skills.clone() } else { self.skills },
             inheritance: self.inheritance.or_else(|| config.inheritance.clone()),
@@ -202,6 +204,7 @@ impl AgentDraft {
                     .map(|cost| nanousd("max_cost_usd", cost))
                     .transpose()?,
             },
+            on_budget: self.on_budget,
             skills: self.skills,
             inheritance: self.inheritance,
             may_delegate: may_delegate(self.may_delegate, limits)?,

@@ -13,6 +13,12 @@ word_enum! {
         /// A model call failed and is tried again, or waits until the model accepts calls.
         Retrying = "retrying",
         Waiting = "waiting",
+        /// It waits for more budget.
+        Paused = "paused",
+        /// Its budget was raised.
+        Raised = "raised",
+        /// Four fifths of a limit of its budget, its tree's or its session's are used.
+        BudgetWarning = "budget_warning",
         Resumed = "resumed",
         Released = "released",
         /// Its lease expired: its worker was lost.
@@ -34,6 +40,9 @@ impl EventKind {
             | Self::Tool
             | Self::Retrying
             | Self::Waiting
+            | Self::Paused
+            | Self::Raised
+            | Self::BudgetWarning
             | Self::Resumed
             | Self::Released
             | Self::Lost => false,

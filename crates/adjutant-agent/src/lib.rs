@@ -68,7 +68,7 @@ mod word_enum;
 pub use action_forms::ActionForm;
 pub use agent_config::{AgentConfig, DEFAULT_MAX_TURNS};
 pub use answer::{Answer, Arguments, Block, StopReason, ToolUse, WireFields};
-pub use budget::{Budget, BudgetLimit, BudgetScope, OverBudget};
+pub use budget::{Budget, BudgetLimit, BudgetScope, OnBudget, OverBudget};
 pub use compaction::Compaction;
 pub use context_call::{ContextAction, ContextCall, ContextKey, ContextValue};
 pub use context_window::ContextWindow;
@@ -109,7 +109,7 @@ pub use tools_used::tools_used;
 pub use truncation::{
     DEFAULT_PAGE_CHARS, Length, MAX_PAGE_CHARS, Page, SPEC_TRUNCATION, TruncatedText, Truncation,
 };
-pub use turn::{Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
+pub use turn::{BreakReason, Spent, StoredTurn, ToolResult, Turn, TurnKind, Usage};
 pub use wait_mode::WaitMode;
 pub use webhook::{
     DeliveryDecision, DeliveryState, PostResult, RetryPolicy, Webhook, WebhookEvent,

@@ -15,6 +15,9 @@ pub struct Usage {
     /// The part of `input_tokens` that was written to the provider's cache.
     pub cache_write_tokens: i64,
     pub cost_nanousd: i64,
+    /// The provider did not report all tokens, so some are estimated.
+    #[serde(default)]
+    pub estimated: bool,
 }
 
 /// The use of several model calls.
@@ -23,6 +26,18 @@ pub struct Spent {
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cost_nanousd: i64,
+}
+
+word_enum! {
+    /// Why a model call has no stored answer.
+    BreakReason {
+        /// The server or the connection broke it off.
+        Failed = "failed",
+        /// Its task ended, or its worker did.
+        Stopped = "stopped",
+        /// It was answered, but the worker had lost the lease.
+        Unstored = "unstored",
+    }
 }
 
 word_enum! {

@@ -54,6 +54,7 @@ fn body(turn: &Turn) -> Value {
         "cache_read_tokens": usage.cache_read_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
         "cost_nanousd": usage.cost_nanousd,
+        "usage_estimated": usage.estimated,
         "duration_ms": duration_ms,
     }))
 }

@@ -1,6 +1,7 @@
 use adjutant_agent::{
     AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
-    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, Refusal, SessionId, estimate_tokens,
+    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, OnBudget, Refusal, SessionId,
+    estimate_tokens,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -25,8 +26,10 @@ pub struct NewDelegation {
     pub config: Option<AgentConfig>,
     /// In seconds, in place of the agent's.
     pub timeout_s: Option<f64>,
-    /// Each limit takes the place of the agent's.
+    /// Of each limit the smaller one holds, this or the agent's.
     pub budget: Budget,
+    /// In place of the agent's.
+    pub on_budget: Option<OnBudget>,
     /// In place of the agent's.
     pub summary_prompt: Option<String>,
     /// In addition to the agent's.

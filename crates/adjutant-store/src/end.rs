@@ -1,4 +1,4 @@
-use adjutant_agent::{FailureKind, LeaseId, SessionId, TaskId, WaitMode};
+use adjutant_agent::{FailureKind, LeaseId, OverBudget, SessionId, TaskId, WaitMode};
 use serde_json::{Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -26,6 +26,7 @@ pub(crate) enum End {
     Failed { failure: FailureKind, error: String, partial_result: Option<String> },
     Released { delay_s: Option<f64> },
     Waiting { waiting_for: WaitMode, children: Vec<TaskId>, delay_s: Option<f64> },
+    Paused { over: OverBudget },
 }
 
 impl Lease {
@@ -47,6 +48,13 @@ impl Lease {
             error: storable(error),
             partial_result: partial_result.map(storable),
         })
+    }
+
+    /// Ends the attempt and makes the task wait until its budget, its tree's or its session's has
+    /// room again. While it waits it holds no slot and no place in its session's window. If the
+    /// budget has been raised meanwhile, it is queued at once.
+    pub fn pause(self, over: OverBudget) -> Ending {
+        self.end(End::Paused { over })
     }
 
     pub(crate) fn end(self, end: End) -> Ending {
@@ -191,7 +199,7 @@ impl End {
     fn has_a_time(&self) -> bool {
         match self {
             Self::Released { delay_s } | Self::Waiting { delay_s, .. } => delay_s.is_some(),
-            Self::Completed { .. } | Self::Failed { .. } => false,
+            Self::Completed { .. } | Self::Failed { .. } | Self::Paused { .. } => false,
         }
     }
 
@@ -200,14 +208,17 @@ impl End {
             Self::Completed { .. } => "completed",
             Self::Failed { .. } => "failed",
             Self::Released { .. } => "released",
-            Self::Waiting { .. } => "waiting",
+            Self::Waiting { .. } | Self::Paused { .. } => "waiting",
         }
     }
 
     fn result(&self) -> Option<&str> {
         match self {
             Self::Completed { result, .. } => Some(result),
-            Self::Failed { .. } | Self::Released { .. } | Self::Waiting { .. } => None,
+            Self::Failed { .. }
+            | Self::Released { .. }
+            | Self::Waiting { .. }
+            | Self::Paused { .. } => None,
         }
     }
 
@@ -224,6 +235,7 @@ impl End {
                 let waiting_for = condition(*waiting_for);
                 Some(json!({"waiting_for": waiting_for, "children": children, "delay_s": delay_s}))
             }
+            Self::Paused { over } => Some(json!({"waiting_for": "budget", "budget": over})),
         }
     }
 }

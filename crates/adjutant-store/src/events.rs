@@ -1,7 +1,10 @@
 use adjutant_agent::{
-    ErrorCode, EventKind, FailureKind, Refusal, SessionId, Spent, TaskId, TaskNumber, TurnKind,
+    Budget, ErrorCode, EventKind, FailureKind, OverBudget, Refusal, SessionId, Spent, TaskId,
+    TaskNumber, TurnKind,
 };
 use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::status::known;
 use crate::{Result, Store};
@@ -26,6 +29,10 @@ pub struct Event {
     pub tool: Option<UsedTool>,
     /// Of [`EventKind::Retrying`]: what went wrong.
     pub detail: Option<String>,
+    /// The limit that a warning is about, or that a paused task has reached.
+    pub limit: Option<OverBudget>,
+    /// The budget after a raise.
+    pub budget: Option<Budget>,
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
     /// The use of the task, if it has ended.
@@ -154,6 +161,8 @@ impl Store {
                 }),
                 tool: row.is_error.map(|is_error| UsedTool { name: row.tool, is_error }),
                 detail: row.detail,
+                limit: of_kind(row.budget.as_ref(), kind != EventKind::Raised),
+                budget: of_kind(row.budget.as_ref(), kind == EventKind::Raised),
                 failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
                 error: row.error.filter(|_| failed),
                 spent: kind
@@ -243,6 +252,11 @@ impl Store {
             }
         }
     }
+}
+
+/// The column `budget`, if it is of this type.
+fn of_kind<T: DeserializeOwned>(budget: Option<&Value>, is_kind: bool) -> Option<T> {
+    budget.filter(|_| is_kind).and_then(|budget| T::deserialize(budget).ok())
 }
 
 fn spent(

@@ -10,9 +10,9 @@
 //!         v  all completed  |  |  release, sweep            |  |  |  complete, fail, cancel, sweep
 //!      waiting -------------+  +----------------------------+  |  v
 //!         ^                 |                                  |  completed | failed | cancelled
-//!         |                 +-- children ended                 |
+//!         |                 +-- children ended, budget raised  |
 //!         +----------------------------------------------------+
-//!                           wait for children
+//!                           wait for children, pause
 //! ```
 //!
 //! Released, swept and woken tasks go to the front of the queue. A waiting task can be cancelled,
@@ -36,9 +36,10 @@
 //!
 //! - **spawn**: `delegate`, `spawn`, `spawn_concurrent`, `new_tasks`, `batch`, `quota`,
 //!   `children`, `retry_and_continue`, `idempotency`
-//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `preflight`, `gate`,
-//!   `failed_call`, `checkpoint`, `tool_result`, `shared_context`, `draft`
+//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `gate`, `failed_call`,
+//!   `checkpoint`, `tool_result`, `shared_context`, `draft`
 //! - **end**: `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep`
+//! - **money**: `preflight`, `budget`, `raise`, `broken_call`
 //! - **notify and poll**: `worker_notifier`, `event_notifier`, `listen`, `poll`
 //! - **read**: `status`, `wait_for_ends`, `collect`, `read_result`, `events`, `history`,
 //!   `task_record`, `stored_turns`, `turn_history`, `logged_ends`
@@ -60,6 +61,8 @@ mod audit;
 mod batch;
 mod batcher;
 mod bench;
+mod broken_call;
+mod budget;
 mod cancel;
 mod cap;
 mod checkpoint;
@@ -93,6 +96,7 @@ mod poll;
 mod preflight;
 mod publisher;
 mod quota;
+mod raise;
 mod read_result;
 mod record_starts;
 mod release;
@@ -134,6 +138,8 @@ pub use adjutant_agent::{OnWorkerLoss, TaskView, timestamp};
 pub use agents::{Agent, Redefinition};
 pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};
+pub use broken_call::{BrokenCall, BrokenCallRecord};
+pub use budget::CurrentBudget;
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::{AdoptedCap, Slots};
 pub use claim::{Assignment, Claim};

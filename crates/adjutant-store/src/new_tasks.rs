@@ -1,7 +1,9 @@
 //! New tasks as the columns of the SQL type `new_tasks`: element n of every column belongs to task
 //! n.
 
-use adjutant_agent::{AgentConfig, AgentExtras, Budget, OnWorkerLoss, SessionId, Webhook};
+use adjutant_agent::{
+    AgentConfig, AgentExtras, Budget, OnBudget, OnWorkerLoss, SessionId, Webhook,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -129,6 +131,8 @@ struct Options<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<Budget>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    on_budget: Option<OnBudget>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     equipment: Option<&'a AgentExtras>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     given: Option<GivenConfig<'a>>,
@@ -186,6 +190,7 @@ impl<'a> Options<'a> {
             config,
             timeout_s,
             budget,
+            on_budget,
             summary_prompt,
             equipment,
             any_length: _,
@@ -199,6 +204,7 @@ impl<'a> Options<'a> {
             summary_prompt: summary_prompt.as_deref(),
             timeout_s: *timeout_s,
             budget: Some(*budget).filter(|budget| *budget != Budget::default()),
+            on_budget: *on_budget,
             equipment: Some(equipment).filter(|equipment| !equipment.is_empty()),
             given,
             ..Self::of_task(task)

@@ -1,5 +1,6 @@
 use adjutant_agent::{
-    Budget, ErrorCode, OrchestratorConfig, Permissions, Refusal, SessionId, Skill, Webhook,
+    Budget, ErrorCode, OnBudget, OrchestratorConfig, Permissions, Refusal, SessionId, Skill,
+    Webhook,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -23,6 +24,8 @@ pub struct NewSession {
     pub model: Option<String>,
     /// For all of its tasks together.
     pub budget: Budget,
+    /// What its tasks do at a budget if neither they nor their roots say it.
+    pub on_budget: Option<OnBudget>,
     /// Free data of the client.
     pub metadata: Map<String, Value>,
     /// The configuration that its agents may inherit.
@@ -201,9 +204,9 @@ async fn insert(
     sqlx::query_scalar!(
         "insert into session (
              tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
-             metadata, parent, permissions, webhook
+             metadata, parent, permissions, webhook, on_budget
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12, $13)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,
@@ -217,7 +220,8 @@ async fn insert(
         Value::Object(new.metadata.clone()),
         inherited.parent,
         inherited.permissions,
-        new.webhook.as_ref().map(Json) as _
+        new.webhook.as_ref().map(Json) as _,
+        new.on_budget.map(OnBudget::as_str)
     )
     .fetch_optional(connection)
     .await

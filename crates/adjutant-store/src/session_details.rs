@@ -1,8 +1,11 @@
-use adjutant_agent::{Budget, ErrorCode, OrchestratorConfig, Permissions, Refusal, Spent};
+use adjutant_agent::{
+    Budget, ErrorCode, OnBudget, OrchestratorConfig, Permissions, Refusal, Spent,
+};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sqlx::types::Json;
 
+use crate::status::known;
 use crate::{Result, SessionWebhook, Store};
 
 /// A session in a list of sessions.
@@ -26,6 +29,7 @@ pub struct SessionDetails {
     pub max_active: i32,
     pub max_queued: i32,
     pub budget: Budget,
+    pub on_budget: Option<OnBudget>,
     pub spent: Spent,
     /// The number of keys in its shared context.
     pub key_count: i64,
@@ -75,7 +79,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
-                        s.max_cost_nanousd, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
+                        s.max_cost_nanousd, s.on_budget, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
                         s.parent as "parent: Json<OrchestratorConfig>", s.permissions as "permissions: Json<Permissions>",
                         s.webhook as "webhook: Json<SessionWebhook>",
                         context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"
@@ -113,6 +117,7 @@ impl Store {
                 max_output_tokens: row.max_output_tokens,
                 max_cost_nanousd: row.max_cost_nanousd,
             },
+            on_budget: row.on_budget.as_deref().map(known).transpose()?,
             spent: Spent {
                 input_tokens: row.input_tokens,
                 output_tokens: row.output_tokens,

@@ -25,6 +25,7 @@ pub(crate) fn is_plain(new: &NewDelegation) -> bool {
         config: _,
         timeout_s: _,
         budget: _,
+        on_budget: _,
         summary_prompt: _,
         equipment: _,
         any_length: _,

@@ -10,7 +10,7 @@ impl Store {
         // The creation time prunes partitions; a day of slack allows for a clock that was set back.
         let turns = self.call(async |connection| sqlx::query!(
             r#"select u.number, u.attempt, u.kind, u.message as "message: Json<Answer>", u.model, u.input_tokens, u.output_tokens,
-                u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.duration_ms
+                u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.usage_estimated, u.duration_ms
              from turn u
              where u.task = $1 and u.at >= (select created_at - interval '1 day' from task where id = $1)
              order by u.number"#,
@@ -45,6 +45,7 @@ impl Store {
                         cache_read_tokens: row.cache_read_tokens,
                         cache_write_tokens: row.cache_write_tokens,
                         cost_nanousd: row.cost_nanousd,
+                        estimated: row.usage_estimated,
                     },
                     duration_ms: row.duration_ms,
                 },

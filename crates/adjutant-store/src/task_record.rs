@@ -5,7 +5,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use utoipa::ToSchema;
 
-use crate::{DeliveryFilter, DeliveryRecord, Result, Store, TaskEntry};
+use crate::{BrokenCallRecord, DeliveryFilter, DeliveryRecord, Result, Store, TaskEntry};
 
 /// A task with all of its stored details.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -40,6 +40,8 @@ pub struct TaskRecord {
     pub traceparent: Option<String>,
     /// Its attempts, including the current one.
     pub attempts: Vec<AttemptRecord>,
+    /// Its newest model calls without a stored answer; their use is part of the task's.
+    pub broken_calls: Vec<BrokenCallRecord>,
     /// Its own webhook; without one, the session's is used.
     pub webhook: Option<Webhook>,
     /// The webhook deliveries of its end.
@@ -118,6 +120,7 @@ impl Store {
             .await?;
         let row = row.ok_or_else(|| not_found(task))?;
         let attempts = self.attempts_of(task).await?;
+        let broken_calls = self.broken_calls_of(task).await?;
         let filter = DeliveryFilter {
             tenant: tenant.to_owned(),
             task: Some(task),
@@ -143,6 +146,7 @@ impl Store {
             partial_result: row.partial_result,
             traceparent: row.traceparent,
             attempts,
+            broken_calls,
             webhook: row.webhook.map(|webhook| webhook.0),
             deliveries,
         })

@@ -36,6 +36,8 @@ pub struct TurnRecord {
     pub cache_read_tokens: i64,
     pub cache_write_tokens: i64,
     pub cost_usd: f64,
+    /// The provider did not report all tokens, so some are estimated.
+    pub usage_estimated: bool,
     pub duration_ms: i64,
     #[serde(serialize_with = "crate::timestamp::serialize")]
     pub at: DateTime<Utc>,
@@ -92,7 +94,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select u.number, u.attempt, u.kind, u.message as "message: Json<Answer>", u.model, u.input_tokens,
-                        u.output_tokens, u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.duration_ms, u.at
+                        u.output_tokens, u.cache_read_tokens, u.cache_write_tokens, u.cost_nanousd, u.usage_estimated, u.duration_ms, u.at
                        from turn u
                        where u.task = $1 and u.number > $2
                            and u.at >= (select created_at - interval '1 day' from task where id = $1)
@@ -120,6 +122,7 @@ impl Store {
                 cache_read_tokens: row.cache_read_tokens,
                 cache_write_tokens: row.cache_write_tokens,
                 cost_usd: usd(row.cost_nanousd),
+                usage_estimated: row.usage_estimated,
                 duration_ms: row.duration_ms,
                 at: row.at,
             });

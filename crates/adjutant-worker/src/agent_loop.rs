@@ -6,12 +6,14 @@
 //!
 //! - `call_model` makes one model call, with budgets, the model's limits and gate, and retries.
 //! - `failing_call` counts the tries of a call that fails, and closes gates.
+//! - `budgets` says whether a call may cost something.
 //! - `models` says which model is called next if one does not answer.
 //! - `run_tools` runs the tool calls of one answer.
 //! - `delegate` and `await_children` run the tool calls that create and await child tasks.
 
 mod await_children;
 mod blocking_call;
+mod budgets;
 mod call_limiter;
 mod call_model;
 mod delegate;
@@ -84,6 +86,9 @@ impl Agents {
         let (earlier, assignment) = (&earlier[..], &assignment[..]);
         let delegation = self.delegating.of(agent, task.assignment());
         let mut turns = task.turns().await?;
+        if task.attempt() > 1 && !agent.budget.is_unlimited() {
+            task.load_broken_calls().await?;
+        }
         let mut preflight = None;
         let mut too_long: Option<String> = None;
         let mut failing = FailingCall::new(self.model_patience);

@@ -32,6 +32,7 @@ pub(crate) async fn run<H: Handler>(state: Arc<WorkerState>, handler: Arc<H>, cl
             Some(end.unwrap_or_else(|panic| Ok(panicked(&*panic))))
         }
     };
+    task.report_broken_calls().await;
     telemetry::log_end(&task, &span, end.as_ref(), started.elapsed());
     drop(span);
     let completed = DelegationCompleted::of(&task, end.as_ref());

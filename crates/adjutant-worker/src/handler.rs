@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_agent::{FailureKind, TaskId, WaitMode};
+use adjutant_agent::{FailureKind, OverBudget, TaskId, WaitMode};
 use adjutant_store::{Abilities, Ending, Error, Lease};
 
 use crate::Task;
@@ -48,6 +48,10 @@ pub enum End {
         until: WaitMode,
         at_most: Option<Duration>,
     },
+    /// The task waits until this budget is raised.
+    Paused {
+        over: OverBudget,
+    },
 }
 
 /// Why an attempt stops without an end of its own.
@@ -73,6 +77,7 @@ pub(crate) fn ending(lease: Lease, end: Result<End, Stop>) -> Ending {
         Ok(End::Waiting { children, until, at_most: Some(time) }) => {
             lease.wait_at_most(children, until, time)
         }
+        Ok(End::Paused { over }) => lease.pause(over),
         // A lease that may be lost is released too: if it is lost, the release changes nothing.
         Ok(End::Released { delay: None }) | Err(Stop::HandOver | Stop::LeaseLost) => {
             lease.release()

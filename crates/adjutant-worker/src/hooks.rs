@@ -78,9 +78,8 @@ impl Stopped {
         match end {
             Ok(End::Completed { .. }) => Self::Completed,
             Ok(End::Failed { failure, .. }) => Self::Failed(*failure),
-            Ok(End::Released { .. } | End::Waiting { .. }) | Err(Stop::HandOver) => {
-                Self::Interrupted
-            }
+            Ok(End::Released { .. } | End::Waiting { .. } | End::Paused { .. })
+            | Err(Stop::HandOver) => Self::Interrupted,
             Err(Stop::LeaseLost) => Self::CutOff,
             Err(Stop::Store(_)) => Self::Failed(FailureKind::Internal),
         }

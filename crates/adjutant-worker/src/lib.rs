@@ -58,6 +58,7 @@ mod start_events;
 mod store_drafts;
 mod subagent_events;
 mod task;
+mod task_calls;
 mod telemetry;
 mod tool_patience;
 pub mod tools;

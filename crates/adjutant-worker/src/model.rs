@@ -15,6 +15,7 @@
 //!
 //! `wire.rs` says how to add a wire format.
 
+mod call_meter;
 mod check;
 mod config;
 mod error;
@@ -36,10 +37,13 @@ mod wire;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use adjutant_agent::{Answer, Compaction, ContextWindow, Message, Request, ToolDefinition, Usage};
+use adjutant_agent::{
+    Answer, Compaction, ContextWindow, Message, Request, ToolDefinition, Usage, estimate_tokens,
+};
 use adjutant_store::ModelLimits;
 use reqwest::Url;
 
+pub use call_meter::CallMeter;
 pub use config::{ConfigError, ModelConfig, TokenLimit};
 pub use error::{CallError, Details};
 pub use http_client::http_client;
@@ -68,6 +72,7 @@ pub struct Model {
     headers: HeaderMap,
     parameters: Parameters,
     rates: Rates,
+    has_prices: bool,
     context_window: Option<u32>,
     compaction: Compaction,
     limits: ModelLimits,
@@ -85,7 +90,7 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub answer: Answer,
-    /// Zero where the server does not report it.
+    /// Estimated where the server does not report it.
     pub usage: Usage,
     /// The server's id of the answer.
     pub id: Option<String>,
@@ -171,6 +176,17 @@ impl Model {
         self.fallback_after
     }
 
+    /// Whether its calls have a cost: prices are set, even if they are 0.
+    pub fn has_prices(&self) -> bool {
+        self.has_prices
+    }
+
+    /// The use of a call that broke off; `None` if it cannot have cost anything.
+    pub(crate) fn used(&self, meter: &CallMeter) -> Option<Usage> {
+        let usage = self.rates.usage(meter.used()?);
+        Some(Usage { estimated: true, ..usage })
+    }
+
     /// An overestimate of the tokens of a call and its answer.
     pub(crate) fn estimate_tokens(&self, request: &Request<'_>, tools: &[ToolDefinition]) -> i64 {
         let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
@@ -185,14 +201,16 @@ impl Model {
         tools: &[ToolDefinition],
         on_text: impl FnMut(&str),
     ) -> Result<Reply, CallError> {
-        self.call_with_headers(request, tools, |_| {}, on_text).await
+        self.call_metered(request, tools, &CallMeter::default(), |_| {}, on_text).await
     }
 
-    /// The same, and passes the headers of a successful response to `on_headers` at its start.
-    pub(crate) async fn call_with_headers(
+    /// The same, and meters the use of the call as it goes on, and passes the headers of a
+    /// successful response to `on_headers` at its start.
+    pub(crate) async fn call_metered(
         &self,
         request: &Request<'_>,
         tools: &[ToolDefinition],
+        meter: &CallMeter,
         on_headers: impl FnOnce(&HeaderMap),
         on_text: impl FnMut(&str),
     ) -> Result<Reply, CallError> {
@@ -201,25 +219,29 @@ impl Model {
         })?;
         // Only the text is kept during the call: the JSON values take several times its memory.
         let body = self.wire.format().request_body(&self.parameters, request, tools).to_string();
-        let sending = self.send(key.as_ref(), body, on_headers, on_text);
+        let prompt_tokens = estimate_tokens(&body);
+        meter.sending(prompt_tokens);
+        let sending = self.send(key.as_ref(), body, meter, on_headers, on_text);
         let answer = tokio::time::timeout(self.timeout, sending)
             .await
             .unwrap_or_else(|_| {
                 Err(CallError::transient(format!("no complete answer within {:?}", self.timeout)))
             })
             .map_err(|error| error.redacted(&self.secrets(key.as_ref())))?;
-        Ok(self.reply(answer, tool_uses(request)))
+        Ok(self.reply(answer, tool_uses(request), prompt_tokens))
     }
 
-    fn reply(&self, answer: PartialAnswer, calls_before: usize) -> Reply {
-        if answer.counts.is_none() && !self.missing_usage_logged.swap(true, Ordering::Relaxed) {
+    fn reply(&self, answer: PartialAnswer, calls_before: usize, prompt_tokens: i64) -> Reply {
+        let (counts, estimated) =
+            call_meter::complete(answer.counts, prompt_tokens, answer.bytes());
+        if estimated && !self.missing_usage_logged.swap(true, Ordering::Relaxed) {
             tracing::debug!(
                 model.name = self.name,
-                "model {} does not report token usage",
+                "model {} does not report all token usage: it is estimated",
                 self.name
             );
         }
-        let usage = self.rates.usage(answer.counts.unwrap_or_default());
+        let usage = Usage { estimated, ..self.rates.usage(counts) };
         let (id, model) = (answer.id.clone(), answer.model.clone());
         Reply { answer: answer.into_answer(calls_before), usage, id, model }
     }

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
@@ -17,6 +17,7 @@ use crate::fault;
 use crate::handler::Stop;
 use crate::lease_table::{HeldLease, lock};
 use crate::live_text::LiveTextStream;
+use crate::task_calls::TaskCalls;
 use crate::worker_state::{WorkerState, backoff};
 use crate::{telemetry, trace};
 
@@ -50,6 +51,7 @@ pub struct Task {
     pool: String,
     worker: WorkerId,
     lease_time: Duration,
+    pub(crate) calls: Mutex<TaskCalls>,
 }
 
 impl Task {
@@ -60,7 +62,8 @@ impl Task {
         let live_text = LiveTextStream::new(store, session, lease.task(), assignment.number);
         let (draining, pool) = (state.draining.clone(), state.settings.pool.clone());
         let (worker, lease_time) = (state.worker.id(), state.settings.lease);
-        Self { assignment, lease, held, draining, live_text, pool, worker, lease_time }
+        let calls = Mutex::default();
+        Self { assignment, lease, held, draining, live_text, pool, worker, lease_time, calls }
     }
 
     /// The worker that runs it.
@@ -182,6 +185,7 @@ impl Task {
     fn stored(&self, requested_at: Instant) {
         self.held.renewed(requested_at);
         self.clear_draft();
+        self.call_stored();
         fault::point("checkpointed");
     }
 
@@ -323,7 +327,7 @@ impl Task {
     }
 
     /// Retries a call while the lease is valid. The call must be idempotent.
-    async fn retry<T, F>(&self, call: impl Fn() -> F) -> Result<T, Stop>
+    pub(crate) async fn retry<T, F>(&self, call: impl Fn() -> F) -> Result<T, Stop>
     where
         F: Future<Output = Result<T, Error>>,
     {

@@ -196,7 +196,7 @@ impl DelegationCompleted {
                 let error = LoggedText::of(&error.to_string());
                 (None, Some(FailureKind::Internal), Some(error))
             }
-            Ok(End::Released { .. } | End::Waiting { .. })
+            Ok(End::Released { .. } | End::Waiting { .. } | End::Paused { .. })
             | Err(Stop::HandOver | Stop::LeaseLost) => return None,
         };
         Some(Self {
@@ -244,7 +244,7 @@ fn status(end: Option<&Result<End, Stop>>) -> (&'static str, Option<&'static str
         Some(Ok(End::Completed { .. })) => ("completed", None),
         Some(Ok(End::Failed { failure, .. })) => ("failed", Some(failure.as_str())),
         Some(Ok(End::Released { .. }) | Err(Stop::HandOver)) => ("released", None),
-        Some(Ok(End::Waiting { .. })) => ("waiting", None),
+        Some(Ok(End::Waiting { .. } | End::Paused { .. })) => ("waiting", None),
         Some(Err(Stop::LeaseLost)) => ("lost", Some(FailureKind::Lost.as_str())),
         Some(Err(Stop::Store(_))) => ("failed", Some(FailureKind::Internal.as_str())),
     }

@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     agents, audit, bench, cancel, collect, completions, config, context, demo, doctor, keys,
-    limits, mcp, migrate, postgres, read, script_model, serve, sessions, spawn, status, tasks,
-    tenants, up, wait, watch, webhooks, work,
+    limits, mcp, migrate, postgres, raise, read, script_model, serve, sessions, spawn, status,
+    tasks, tenants, up, wait, watch, webhooks, work,
 };
 
 /// Durable delegation for AI agents, on PostgreSQL.
@@ -29,6 +29,7 @@ pub enum Command {
     Collect(collect::Arguments),
     Read(read::Arguments),
     Cancel(cancel::Arguments),
+    Raise(raise::Arguments),
     Context(context::Arguments),
     Status(status::Arguments),
     Tasks(tasks::Arguments),
@@ -51,7 +52,7 @@ pub enum Command {
 /// The groups of the help, and the commands in each.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Running", &["up", "serve", "work", "mcp", "demo"]),
-    ("Delegating", &["agents", "spawn", "wait", "collect", "read", "cancel", "context"]),
+    ("Delegating", &["agents", "spawn", "wait", "collect", "read", "cancel", "raise", "context"]),
     ("Inspecting", &["status", "tasks", "watch", "sessions", "webhooks"]),
     (
         "Operating",

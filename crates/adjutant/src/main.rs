@@ -57,6 +57,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Collect(arguments) => commands::collect::run(arguments).await,
         Command::Read(arguments) => commands::read::run(arguments).await,
         Command::Cancel(arguments) => commands::cancel::run(arguments).await,
+        Command::Raise(arguments) => commands::raise::run(arguments).await,
         Command::Context(arguments) => commands::context::run(arguments).await,
         Command::Status(arguments) => commands::status::run(arguments).await,
         Command::Tasks(arguments) => commands::tasks::run(arguments).await,

@@ -1,5 +1,6 @@
 //! Builds a worker from the config: its models, tools and agents.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -58,6 +59,7 @@ impl WorkerSetup {
     pub fn into_parts(self, config: &Config, process: &str) -> (Agents, Publisher) {
         let publisher = Publisher {
             toolbox: Some(self.toolbox.clone()),
+            prices: self.models.prices(),
             ..Publisher::without_tools(config, process)
         };
         let delegating = Delegating {
@@ -78,6 +80,8 @@ pub struct Publisher {
     config: Config,
     /// `None` in a process that is not a worker.
     toolbox: Option<Arc<Toolbox>>,
+    /// The names of this worker's models, and which of them have prices.
+    prices: BTreeMap<String, bool>,
     process: PublishingProcess,
     /// Whether this process has published agents, and so has some to take back.
     has_published: AtomicBool,
@@ -109,6 +113,7 @@ impl Publisher {
         Self {
             config: config.clone(),
             toolbox: None,
+            prices: BTreeMap::new(),
             process: PublishingProcess::new(&config.name, process),
             has_published: AtomicBool::new(false),
         }
@@ -129,7 +134,10 @@ impl Publisher {
 
     async fn publish_tools(&self, store: &Store) -> Result<(), Error> {
         match &self.toolbox {
-            Some(toolbox) => store.publish_tools(&toolbox.catalogue()).await,
+            Some(toolbox) => {
+                store.publish_models(&self.prices).await?;
+                store.publish_tools(&toolbox.catalogue()).await
+            }
             None => Ok(()),
         }
     }

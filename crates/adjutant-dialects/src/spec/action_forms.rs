@@ -9,8 +9,8 @@ macro_rules! agent_fields {
     ($($more:literal),*) => {
         &[
             "tools", "model", "max_turns", "replace", "on_worker_loss", "may_delegate", "missing_tools", "timeout_s",
-            "max_input_tokens", "max_output_tokens", "max_cost_usd", "summary_prompt", "extra_body", "compaction",
-            $($more),*
+            "max_input_tokens", "max_output_tokens", "max_cost_usd", "on_budget", "summary_prompt", "extra_body",
+            "compaction", $($more),*
         ]
     };
 }
@@ -18,7 +18,7 @@ macro_rules! task_fields {
     ($($more:literal),*) => {
         &[
             "queue", "priority", "delay_s", "timeout_s", "max_input_tokens", "max_output_tokens", "max_cost_usd",
-            "summary_prompt", "label", "metadata", "webhook", "pool", $($more),*
+            "on_budget", "summary_prompt", "label", "metadata", "webhook", "pool", $($more),*
         ]
     };
 }
@@ -52,6 +52,14 @@ impl SubagentAction {
                 }
             }
             Self::Status | Self::Cancel => const { &[ActionForm::new(&["task_id"], &[])] },
+            Self::Raise => {
+                const {
+                    &[ActionForm::new(
+                        &["task_id"],
+                        &["max_input_tokens", "max_output_tokens", "max_cost_usd"],
+                    )]
+                }
+            }
             Self::Collect => const { &[ActionForm::new(&["task_id"], &["idempotency_key"])] },
             Self::Wait => const { &[ActionForm::new(&[], &["task_ids", "mode", "timeout_s"])] },
             Self::Read => const { &[ActionForm::new(&["task_id"], &["offset", "limit"])] },

@@ -11,7 +11,7 @@ use adjutant_agent::{ErrorCode, Fields, Refusal};
 use serde_json::Value;
 
 pub use define::DefineCall;
-pub use follow::{CancelCall, CollectCall, ReadCall, StatusCall, WaitCall};
+pub use follow::{CancelCall, CollectCall, RaiseCall, ReadCall, StatusCall, WaitCall};
 pub use spawn::{
     BatchCall, BatchItem, ContinueCall, ItemDependency, SpawnCall, TaskOptions, new_delegation,
 };
@@ -29,6 +29,7 @@ adjutant_agent::word_enum! {
         Cancel = "cancel",
         Continue = "continue",
         Batch = "batch",
+        Raise = "raise",
     }
 }
 
@@ -46,6 +47,7 @@ pub enum SubagentCall {
     Continue(Box<ContinueCall>),
     /// Many spawns at once, all or none.
     Batch(BatchCall),
+    Raise(RaiseCall),
 }
 
 impl SubagentCall {
@@ -66,6 +68,7 @@ impl SubagentCall {
             SubagentAction::Cancel => Self::Cancel(CancelCall::read(&mut fields)?),
             SubagentAction::Continue => Self::Continue(Box::new(ContinueCall::read(&mut fields)?)),
             SubagentAction::Batch => Self::Batch(BatchCall::read(&mut fields)?),
+            SubagentAction::Raise => Self::Raise(RaiseCall::read(&mut fields)?),
         };
         fields.end()?;
         Ok(call)
@@ -83,6 +86,7 @@ impl SubagentCall {
             Self::Cancel(_) => SubagentAction::Cancel,
             Self::Continue(_) => SubagentAction::Continue,
             Self::Batch(_) => SubagentAction::Batch,
+            Self::Raise(_) => SubagentAction::Raise,
         }
     }
 }

@@ -9,6 +9,7 @@ mod continue_task;
 mod define;
 mod list_agents;
 pub mod nested;
+mod raise;
 mod read;
 pub mod render;
 mod request;
@@ -23,8 +24,8 @@ use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool};
 pub use action_forms::BATCH_ITEM;
 pub use call::{
     BatchCall, BatchItem, CancelCall, CollectCall, ContinueCall, DefineCall, ItemDependency,
-    ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions, WaitCall,
-    new_delegation,
+    RaiseCall, ReadCall, SpawnCall, StatusCall, SubagentAction, SubagentCall, TaskOptions,
+    WaitCall, new_delegation,
 };
 pub use tools::subagent_tool;
 pub use wait::{Notifications, PolledWait, StartedWait, poll_wait, start_wait};

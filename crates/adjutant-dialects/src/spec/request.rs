@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{
-    SubagentCall, WaitCall, cancel, collect, continue_task, define, list_agents, read, spawn,
-    status, wait,
+    SubagentCall, WaitCall, cancel, collect, continue_task, define, list_agents, raise, read,
+    spawn, status, wait,
 };
 use crate::idempotency::{CallKey, request_body};
 use crate::{Context, Result, ToolCall};
@@ -59,6 +59,7 @@ impl ParsedRequest {
                 | SubagentCall::Wait(_)
                 | SubagentCall::Read(_)
                 | SubagentCall::Cancel(_)
+                | SubagentCall::Raise(_)
                 | SubagentCall::Continue(_) => false,
             },
             Call::Context(call) => {
@@ -104,6 +105,7 @@ impl ParsedRequest {
             SubagentCall::Wait(call) => Box::pin(wait::wait(context, session, call)),
             SubagentCall::Read(call) => Box::pin(read::read(context, session, call)),
             SubagentCall::Cancel(call) => Box::pin(cancel::cancel(context, session, call)),
+            SubagentCall::Raise(call) => Box::pin(raise::raise(context, session, call)),
         };
         answer.await
     }
@@ -121,6 +123,7 @@ fn key(call: &ToolCall, parsed: &SubagentCall) -> Result<Option<CallKey>, Refusa
         | SubagentCall::Status(_)
         | SubagentCall::Wait(_)
         | SubagentCall::Read(_)
+        | SubagentCall::Raise(_)
         | SubagentCall::Cancel(_) => return Ok(None),
     };
     let key = match (argument, &call.idempotency_key) {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use adjutant_agent::{Replay, SUBAGENT, ToolDefinition, WebhookEvent};
+use adjutant_agent::{OnBudget, Replay, SUBAGENT, ToolDefinition, WebhookEvent};
 
 use super::SubagentAction;
 
@@ -20,7 +20,7 @@ pub fn subagent_tool() -> ToolDefinition {
         input_schema: object(json!({
             "action": words(
                 &SubagentAction::ALL.iter().map(|action| action.as_str()).collect::<Vec<_>>(),
-                "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped. batch: many spawns at once, all or none."),
+                "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped. batch: many spawns at once, all or none. raise: more budget for a task, which goes on if it waits for that."),
             "name": text("For define: 1 to 64 characters of a-z, 0-9, _ and -."),
             "description": text("For define: what the agent is for, on one line."),
             "system_prompt": text("For define: the agent's instructions, at most 4000 tokens."),
@@ -45,9 +45,10 @@ pub fn subagent_tool() -> ToolDefinition {
             "queue": { "type": "boolean", "description": "For spawn, continue and batch: wait for room instead of being refused when too many tasks run." },
             "depends_on": texts("For spawn: tasks that must complete first."),
             "timeout_s": number("number", "For spawn, continue and define: the longest that the task may run, in seconds. For wait: how long to wait, 30 if you say nothing and at most 45."),
-            "max_input_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many."),
-            "max_output_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many."),
-            "max_cost_usd": number("number", "For spawn, continue and define: the task stops when it has cost so much."),
+            "max_input_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many; a spawn can only lower the agent's limit. For raise: the new, higher limit."),
+            "max_output_tokens": number("integer", "For spawn, continue and define: the task stops when it has used so many. For raise: the new, higher limit."),
+            "max_cost_usd": number("number", "For spawn, continue and define: the task stops when it has cost so much. For raise: the new, higher limit."),
+            "on_budget": words(OnBudget::WORDS, "For spawn, continue and define: what the task does at a limit of these: fail, or pause until you raise the limit."),
             "summary_prompt": text("For spawn, continue and define: what the agent is asked when it is done; its answer becomes the summary."),
             "priority": number("integer", "For spawn and continue: -100 to 100, higher is sooner; 0 if you say nothing."),
             "delay_s": number("number", "For spawn and continue: do not start before so many seconds have passed."),
@@ -56,7 +57,7 @@ pub fn subagent_tool() -> ToolDefinition {
             "pool": text("For spawn and continue: the group of workers that run the task. Leave it out unless you were told to use one."),
             "webhook": webhook("For spawn and continue: a URL of your own program that is told when the task has ended. Leave it out unless you were told to use one."),
             "idempotency_key": text("For spawn, collect, continue and batch: the same key gets the same answer, and nothing happens twice."),
-            "task_id": text("For status, collect, read, cancel and continue: what spawn returned."),
+            "task_id": text("For status, collect, read, cancel, continue and raise: what spawn returned."),
             "task_ids": texts("For wait: the tasks to wait for; all that are active if you name none."),
             "mode": words(&["any", "all"], "For wait: until one of them has ended (the default), or all."),
             "offset": number("integer", "For read: how many characters to skip."),
@@ -80,6 +81,7 @@ fn item() -> Value {
             "max_input_tokens": number("integer", "The task stops when it has used so many."),
             "max_output_tokens": number("integer", "The task stops when it has used so many."),
             "max_cost_usd": number("number", "The task stops when it has cost so much."),
+            "on_budget": words(OnBudget::WORDS, "What the task does at a limit of these: fail, or pause until you raise the limit."),
             "summary_prompt": text("What the agent is asked when it is done; its answer becomes the summary."),
             "priority": number("integer", "-100 to 100, higher is sooner."),
             "delay_s": number("number", "Do not start before so many seconds have passed."),

@@ -1,8 +1,8 @@
 //! The bodies of requests that create or change a session.
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, Grants, MAX_PROMPT_TOKENS, OrchestratorConfig, Permissions, Refusal,
-    SUBAGENT, Skill, Webhook, estimate_tokens, integer_in, nanousd, text_in,
+    Budget, ErrorCode, Fields, Grants, MAX_PROMPT_TOKENS, OnBudget, OrchestratorConfig,
+    Permissions, Refusal, SUBAGENT, Skill, Webhook, estimate_tokens, integer_in, nanousd, text_in,
 };
 use adjutant_store::{NewSession, SessionChange};
 use serde_json::{Map, Value};
@@ -45,6 +45,10 @@ pub(super) struct NewSessionBody {
     /// For all of its tasks together.
     #[schema(minimum = 0)]
     max_cost_usd: Option<f64>,
+    /// What a task does at a budget, unless its spawn, its agent or the root of its tree says it:
+    /// `fail` (the default), or `pause` until the budget is raised.
+    #[schema(value_type = Option<String>, pattern = "^(fail|pause)$")]
+    on_budget: Option<OnBudget>,
     /// The orchestrator's system prompt, for agents that inherit it.
     #[schema(max_length = 16003, pattern = "^[^\\u0000]*[!-~][^\\u0000]*$")]
     system_prompt: Option<String>,
@@ -78,6 +82,7 @@ impl NewSessionBody {
             max_input_tokens: tokens(&mut fields, "max_input_tokens")?,
             max_output_tokens: tokens(&mut fields, "max_output_tokens")?,
             max_cost_usd: money(&mut fields, "max_cost_usd")?,
+            on_budget: OnBudget::take_from(&mut fields)?,
             system_prompt: fields.take("system_prompt").map(system_prompt).transpose()?,
             tools: fields.take("tools").map(tools).transpose()?.unwrap_or_default(),
             skills: skills.transpose()?.unwrap_or_default(),
@@ -104,6 +109,7 @@ impl NewSessionBody {
                 max_output_tokens: self.max_output_tokens,
                 max_cost_nanousd: max_cost_nanousd.transpose()?,
             },
+            on_budget: self.on_budget,
             metadata: self.metadata,
             parent: OrchestratorConfig {
                 system_prompt: self.system_prompt,
@@ -114,6 +120,27 @@ impl NewSessionBody {
             webhook: self.webhook,
         })
     }
+}
+
+/// The body of a request that raises a budget. At least one limit is required
+#[derive(ToSchema)]
+#[schema(as = Raise, example = json!({"max_cost_usd": 2}))]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct RaiseBody {
+    #[schema(minimum = 0)]
+    max_input_tokens: Option<i64>,
+    #[schema(minimum = 0)]
+    max_output_tokens: Option<i64>,
+    #[schema(minimum = 0)]
+    max_cost_usd: Option<f64>,
+}
+
+/// The limits of a raise.
+pub(super) fn raise_of(body: &Value) -> Result<Budget, Refusal> {
+    let mut fields = Fields::of(body).map_err(|_| Refusal::invalid("body", "must be an object"))?;
+    let limits = Budget::take_raise_from(&mut fields)?;
+    fields.end()?;
+    Ok(limits)
 }
 
 /// The fields of a session that a request can change.

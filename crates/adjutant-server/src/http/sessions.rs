@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{Permissions, WebhookEvent, usd};
+use adjutant_agent::{OnBudget, Permissions, WebhookEvent, usd};
 use adjutant_store::{SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::Shared;
 use super::page::{Page, one_more};
 use super::request::{NoArguments, OptionalJsonBody, PathParams, QueryParams};
-use super::session_body::{NewSessionBody, parse_change};
+use super::session_body::{NewSessionBody, parse_change, raise_of};
 use crate::{Caller, Result, Scope};
 
 const PAGE: i64 = 50;
@@ -27,6 +27,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/sessions", post(create).get(list))
         .route("/v1/sessions/{session}", get(show).patch(change).delete(remove))
         .route("/v1/sessions/{session}/archive", post(archive))
+        .route("/v1/sessions/{session}/raise", post(raise))
 }
 
 /// A session
@@ -58,6 +59,9 @@ pub(super) struct Session {
     max_input_tokens: Option<i64>,
     max_output_tokens: Option<i64>,
     max_cost_usd: Option<f64>,
+    /// What a task does at a budget, if neither it nor the root of its tree says it; null: `fail`.
+    #[schema(value_type = Option<String>)]
+    on_budget: Option<OnBudget>,
     /// Spent so far by all its tasks.
     input_tokens: i64,
     output_tokens: i64,
@@ -121,6 +125,7 @@ impl From<SessionDetails> for Session {
             max_input_tokens: session.budget.max_input_tokens,
             max_output_tokens: session.budget.max_output_tokens,
             max_cost_usd: session.budget.max_cost_nanousd.and_then(usd),
+            on_budget: session.on_budget,
             input_tokens: session.spent.input_tokens,
             output_tokens: session.spent.output_tokens,
             cost_usd: usd(session.spent.cost_nanousd).unwrap_or_default(),
@@ -273,6 +278,29 @@ pub(super) async fn archive(
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.archive_session(session.id).await?;
     Ok(Json(store.session_details(&caller.tenant, &session.name).await?.into()))
+}
+
+/// Raise the budget of a session
+///
+/// Only limits that it has, to more than its tasks have used. Tasks that wait for it go on.
+/// Idempotent.
+#[utoipa::path(
+    post, path = "/v1/sessions/{session}/raise", tag = "sessions",
+    params(("session" = String, Path, description = "Its `session_id`.")),
+    responses((status = 200, description = "The session.", body = Session))
+)]
+pub(super) async fn raise(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    path: PathParams,
+    parameters: QueryParams,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Result<Json<Session>> {
+    caller.require(&[Scope::Delegate])?;
+    parameters.end()?;
+    let (store, name) = (&shared.service.store_of(&caller), path.get("session"));
+    store.raise_session(&caller.tenant, name, &raise_of(&body)?).await?;
+    Ok(Json(store.session_details(&caller.tenant, name).await?.into()))
 }
 
 /// Delete a session

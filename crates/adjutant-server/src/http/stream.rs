@@ -3,7 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use adjutant_agent::{EventKind, FailureKind, Refusal, SessionId, TaskId, TurnKind, usd};
+use adjutant_agent::{
+    Budget, BudgetLimit, BudgetScope, EventKind, FailureKind, OverBudget, Refusal, SessionId,
+    TaskId, TurnKind, usd,
+};
 use adjutant_store::{Event, EventPage, EventQuery, LiveText, TextRef, timestamp};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -247,6 +250,8 @@ impl EventStream {
             cost_usd: spent.and_then(|spent| usd(spent.cost_nanousd)),
             tool: event.tool.as_ref().map(|tool| tool.name.as_deref().unwrap_or("unknown")),
             is_error: event.tool.as_ref().map(|tool| tool.is_error),
+            limit: event.limit.map(LimitData::of),
+            budget: event.budget.map(BudgetData::of),
             failure: event.failure,
             error: event.error.as_deref(),
             detail: event.detail.as_deref(),
@@ -295,6 +300,44 @@ impl<'a> TextData<'a> {
     }
 }
 
+/// A limit of a budget: tokens, or US dollars of `max_cost_usd`.
+#[derive(Debug, Serialize)]
+struct LimitData {
+    scope: BudgetScope,
+    limit: BudgetLimit,
+    allowed: f64,
+    spent: f64,
+}
+
+impl LimitData {
+    fn of(OverBudget { scope, limit, allowed, spent }: OverBudget) -> Self {
+        let figure = |value: i64| match limit {
+            BudgetLimit::Cost => usd(value).unwrap_or_default(),
+            #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2^53")]
+            BudgetLimit::InputTokens | BudgetLimit::OutputTokens => value as f64,
+        };
+        Self { scope, limit, allowed: figure(allowed), spent: figure(spent) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct BudgetData {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_input_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_cost_usd: Option<f64>,
+}
+
+impl BudgetData {
+    fn of(budget: Budget) -> Self {
+        let Budget { max_input_tokens, max_output_tokens, max_cost_nanousd } = budget;
+        let max_cost_usd = max_cost_nanousd.and_then(usd);
+        Self { max_input_tokens, max_output_tokens, max_cost_usd }
+    }
+}
+
 /// The data of an event. It has no text of a task, except live text that the client requested, and
 /// the texts of starts and ends if payloads are logged.
 #[derive(Debug, Default, Serialize)]
@@ -335,6 +378,12 @@ struct EventData<'a> {
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     is_error: Option<bool>,
+    /// What a warning is about, or why a task is paused.
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    limit: Option<LimitData>,
+    /// The limits after a raise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<BudgetData>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<FailureKind>,
     #[serde(skip_serializing_if = "Option::is_none")]

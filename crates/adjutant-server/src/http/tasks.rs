@@ -10,7 +10,8 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
-use super::request::{NoArguments, PathParams, QueryParams, idempotency_key};
+use super::request::{NoArguments, OptionalJsonBody, PathParams, QueryParams, idempotency_key};
+use super::session_body::raise_of;
 use crate::{Caller, Result, Scope};
 use adjutant_store::{Cursor, IdempotencyKey, Page, TaskFilter, TaskRecord, TurnPage};
 
@@ -24,6 +25,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/tasks/{id}/turns", get(turns))
         .route("/v1/tasks/{id}/cancel", post(cancel))
         .route("/v1/tasks/{id}/retry", post(retry))
+        .route("/v1/tasks/{id}/raise", post(raise))
 }
 
 /// The query parameters of a search.
@@ -206,6 +208,30 @@ pub(super) async fn retry(
     let key = idempotency_key(&headers)?.map(|key| IdempotencyKey { key, body: body.as_bytes() });
     let spawned = store.retry_task(&caller.tenant, id, key).await?;
     Ok(Json(store.task(&caller.tenant, spawned.id).await?))
+}
+
+/// Raise the budget of a task
+///
+/// Only limits that the task has, to more than it has used. The budget of a task without a parent
+/// holds for its whole tree. Tasks that wait for the budget go on. Idempotent.
+#[utoipa::path(
+    post, path = "/v1/tasks/{id}/raise", tag = "history",
+    params(("id" = String, Path, description = "Its `id`, a UUID.")),
+    responses((status = 200, description = "The task as it is now.", body = TaskRecord))
+)]
+pub(super) async fn raise(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    path: PathParams,
+    parameters: QueryParams,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Result<Json<TaskRecord>> {
+    caller.require(&[Scope::Delegate])?;
+    parameters.end()?;
+    let (store, id, limits) = (&shared.service.store_of(&caller), id(&path)?, raise_of(&body)?);
+    let (session, number) = store.find_task(&caller.tenant, id).await?;
+    store.raise(session, number, &limits).await?;
+    Ok(Json(store.task(&caller.tenant, id).await?))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! One answer from a model: waits for its limits and its gate, checks budgets, retries failed
 //! calls.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{
-    AgentConfig, BudgetScope, FailureKind, OverBudget, Request, Spent, StoredTurn, ToolDefinition,
-    Turn, TurnKind, give_up, prompts,
+    AgentConfig, FailureKind, Request, StoredTurn, ToolDefinition, Turn, TurnKind, give_up, prompts,
 };
-use adjutant_store::Preflight;
 use rand::RngExt;
 use tracing::Instrument;
 
+use super::budgets::check_money;
 use super::call_limiter::{CallGrant, CallLimiter, Permission};
 use super::failing_call::{AtCircuit, FailingCall, Failure, answered};
 use super::models::{LimitedModel, ModelChain};
@@ -74,8 +74,8 @@ pub(super) async fn call_model(
             Some(preflight) => preflight,
             None => task.preflight(model.name()).await?,
         };
-        if let Err(over) = within_budgets(&call, &preflight) {
-            return Ok(CallResult::Ended(call.give_up(FailureKind::Budget, over.to_string())));
+        if let Err(stopped) = check_money(task, chain, &call, &preflight).await? {
+            return Ok(stopped);
         }
         if preflight.is_circuit && !is_probe {
             match failing.at_circuit(task, chain, &call).await? {
@@ -104,6 +104,7 @@ pub(super) async fn call_model(
                 if let Some(grant) = grant {
                     grant.settle(&reply.usage);
                 }
+                task.call_answered(reply.usage);
                 answered(task, model, is_probe).await?;
                 return Ok(CallResult::Answered(call.turn(model, reply, started.elapsed())));
             }
@@ -111,6 +112,7 @@ pub(super) async fn call_model(
         };
         drop(grant);
         task.clear_draft();
+        task.call_failed().await?;
         if error.is_too_long() {
             answered(task, model, is_probe).await?;
             return Ok(CallResult::TooLong(prompts::model_error(model.says(error.details()))));
@@ -163,7 +165,7 @@ pub(super) fn spread(opens_in: Duration) -> Duration {
 
 async fn send(
     task: &Task,
-    model: &Model,
+    model: &Arc<Model>,
     call: &ModelCall<'_>,
     grant: Option<&CallGrant>,
 ) -> Result<Reply, CallError> {
@@ -202,7 +204,8 @@ async fn send(
                 task.append_text(text);
             }
         };
-        let reply = model.call_with_headers(call.request, call.tools, report, on_text).await;
+        let meter = task.begin_call(model);
+        let reply = model.call_metered(call.request, call.tools, &meter, report, on_text).await;
         fault::point("answered");
         if let Ok(reply) = &reply {
             payloads::log_answer(task.id(), &reply.answer);
@@ -256,17 +259,4 @@ impl ModelCall<'_> {
     pub(super) fn give_up(&self, failure: FailureKind, error: String) -> End {
         super::end(give_up(self.turns, failure, error))
     }
-}
-
-/// Checks the budgets of the task, its tree and its session against what is spent before the call,
-/// whatever the call will cost.
-fn within_budgets(call: &ModelCall<'_>, preflight: &Preflight) -> Result<(), OverBudget> {
-    call.agent.budget.check(BudgetScope::Task, Spent::on(call.turns))?;
-    if let Some(tree) = &preflight.tree {
-        tree.budget.check(BudgetScope::Tree, tree.spent)?;
-    }
-    if let Some(session) = &preflight.session {
-        session.budget.check(BudgetScope::Session, session.spent)?;
-    }
-    Ok(())
 }

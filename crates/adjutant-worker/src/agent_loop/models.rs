@@ -68,6 +68,13 @@ impl Models {
         }
     }
 
+    /// Every name that finds a model, and whether that model has prices.
+    pub fn prices(&self) -> BTreeMap<String, bool> {
+        let has_prices = |name: &String| self.get(name).is_some_and(|model| model.has_prices());
+        let names = self.models.keys().chain(self.aliases.keys());
+        names.map(|name| (name.clone(), has_prices(name))).collect()
+    }
+
     /// Whether some model is only for some tenants.
     pub(crate) fn are_limited(&self) -> bool {
         self.models.values().any(|limited| limited.model.tenants().is_some())

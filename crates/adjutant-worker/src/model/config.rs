@@ -51,8 +51,8 @@ pub struct ModelConfig {
     /// Whether conversations that near the context window are summed up.
     #[serde(default)]
     pub compaction: Compaction,
-    #[serde(default)]
-    pub prices: Prices,
+    /// Without prices its calls cost nothing, and a task whose cost is limited may not use it.
+    pub prices: Option<Prices>,
     /// The most concurrent calls of all workers together.
     pub max_concurrency: Option<u32>,
     /// The most calls of all workers together in any 60 seconds.
@@ -121,7 +121,8 @@ impl Model {
                 key: key(config)?,
                 headers: headers(config)?,
                 parameters: parameters(name, config, &url)?,
-                rates: Rates::new(&config.prices).map_err(|which| {
+                has_prices: config.prices.is_some(),
+                rates: Rates::new(&config.prices.unwrap_or_default()).map_err(|which| {
                     Problem::new(
                         format!("prices.{which}"),
                         "must be a number of US dollars per million tokens",

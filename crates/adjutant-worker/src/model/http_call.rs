@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 
 use super::partial_answer::PartialAnswer;
 use super::response::ResponseParser;
-use super::{CallError, Model, Secret, error};
+use super::{CallError, CallMeter, Model, Secret, error};
 
 /// The most bytes of an error response that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -20,19 +20,30 @@ impl Model {
         &self,
         key: Option<&Secret>,
         body: String,
+        meter: &CallMeter,
         on_headers: impl FnOnce(&HeaderMap),
         mut on_text: impl FnMut(&str),
     ) -> Result<PartialAnswer, CallError> {
         let request =
             self.client.post(self.url.clone()).headers(self.request_headers(key)?).body(body);
-        let mut response = self.within_idle_time(request.send()).await??;
+        let sent = self.within_idle_time(request.send()).await?;
+        if sent.as_ref().is_err_and(|error| error.is_connect() || error.is_builder()) {
+            meter.refused();
+        }
+        let mut response = sent?;
         if !response.status().is_success() {
+            meter.refused();
             return Err(self.read_error(response).await);
         }
         on_headers(response.headers());
         let mut parser = ResponseParser::new(self.wire);
         while let Some(bytes) = self.within_idle_time(response.chunk()).await?? {
-            parser.feed(&bytes, &mut on_text)?;
+            let fed = parser.feed(&bytes, &mut on_text);
+            meter.received(parser.answer());
+            if fed.is_err() && !parser.answer().started {
+                meter.refused();
+            }
+            fed?;
             if parser.is_finished() {
                 let _ = tokio::time::timeout(LAST_BYTES, drain(response)).await;
                 break;

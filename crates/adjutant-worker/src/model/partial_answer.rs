@@ -65,6 +65,11 @@ impl PartialAnswer {
         Ok(())
     }
 
+    /// The size of its content so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Appends to the last part if it is text, else starts a part.
     pub(super) fn push_text(&mut self, text: &str) -> Result<(), CallError> {
         self.reserve(text.len())?;

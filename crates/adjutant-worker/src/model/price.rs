@@ -61,6 +61,7 @@ impl Rates {
             cache_read_tokens: cache_read,
             cache_write_tokens: cache_write,
             cost_nanousd: i64::try_from((cost + 500) / 1000).unwrap_or(i64::MAX),
+            estimated: false,
         }
     }
 }

@@ -34,6 +34,11 @@ impl ResponseParser {
         self.answer.finished
     }
 
+    /// What has arrived so far.
+    pub(super) fn answer(&self) -> &PartialAnswer {
+        &self.answer
+    }
+
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],

@@ -43,7 +43,7 @@ fn read<'a>(
     let mut parser = ResponseParser::new(wire);
     let fed = pieces.into_iter().try_for_each(|piece| parser.feed(piece, &mut on_text));
     let parsed = fed.and_then(|()| parser.end(&mut on_text));
-    (parsed.map(|answer| model.reply(answer, 0)), text)
+    (parsed.map(|answer| model.reply(answer, 0, 0)), text)
 }
 
 /// Parses a stream split in two at every byte and cut off at every byte: the same answer, or a

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod audit;
 pub mod bench;
+mod budget_args;
 pub mod cancel;
 pub mod collect;
 pub mod completions;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod mcp;
 pub mod migrate;
 pub mod postgres;
+pub mod raise;
 pub mod read;
 pub mod script_model;
 pub mod serve;

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::client::OutputFormat;
+use crate::commands::budget_args::BudgetArgs;
 use crate::commands::server_args::{ServerArgs, print_answer};
 use crate::exit::{CommandError, Exit, examples};
 use crate::table::{Column, OutputStyle, items, table, text};
@@ -51,6 +52,7 @@ enum Action {
     Create(Create),
     Show(profile::Show),
     Change(profile::Change),
+    Raise(Raise),
     Archive(Archive),
     Delete(Delete),
 }
@@ -74,7 +76,32 @@ struct Create {
     metadata: Option<Map<String, Value>>,
 
     #[command(flatten)]
+    budget: BudgetArgs,
+
+    /// What its tasks do at a limit: fail, or pause until it is raised
+    #[arg(long, value_name = "fail|pause", value_parser = ["fail", "pause"])]
+    on_budget: Option<String>,
+
+    #[command(flatten)]
     profile: profile::SessionProfile,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Raise the budget of a session
+///
+/// Give the new limits, which must be above what its tasks have used. Tasks that wait for the
+/// budget go on.
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("  adjutant sessions raise nightly --max-cost-usd 20\n"))]
+struct Raise {
+    /// The name of the session
+    #[arg(value_name = "SESSION")]
+    session: String,
+
+    #[command(flatten)]
+    limits: BudgetArgs,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -122,6 +149,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Some(Action::Create(arguments)) => create(arguments).await,
         Some(Action::Show(arguments)) => profile::show_one(arguments).await,
         Some(Action::Change(arguments)) => profile::change(arguments).await,
+        Some(Action::Raise(arguments)) => raise(arguments).await,
         Some(Action::Archive(arguments)) => archive(arguments).await,
         Some(Action::Delete(arguments)) => delete(arguments).await,
     }
@@ -177,9 +205,19 @@ async fn create(arguments: Create) -> anyhow::Result<ExitCode> {
     body.extend(
         arguments.metadata.map(|metadata| ("metadata".to_owned(), Value::Object(metadata))),
     );
+    body.extend(arguments.budget.fields());
+    body.extend(arguments.on_budget.map(|word| ("on_budget".to_owned(), json!(word))));
     body.extend(arguments.profile.fields());
     let answer = client.post(&["v1", "sessions"], Value::Object(body)).await?;
     print_answer(&client, &answer, || text(&answer.value, "session_id"))?;
+    Ok(Exit::Done.into())
+}
+
+async fn raise(arguments: Raise) -> anyhow::Result<ExitCode> {
+    let client = arguments.server.client()?;
+    let limits = Value::Object(arguments.limits.fields());
+    let answer = client.post(&["v1", "sessions", &arguments.session, "raise"], limits).await?;
+    print_answer(&client, &answer, || format!("The budget of {} was raised.", arguments.session))?;
     Ok(Exit::Done.into())
 }
 

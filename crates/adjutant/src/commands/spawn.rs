@@ -105,6 +105,10 @@ struct TaskOptions {
     #[arg(long, value_name = "USD")]
     max_cost_usd: Option<f64>,
 
+    /// What the task does at a limit: fail, or pause until `adjutant raise`
+    #[arg(long, value_name = "fail|pause", value_parser = ["fail", "pause"])]
+    on_budget: Option<String>,
+
     /// Tasks with a higher priority run first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     priority: Option<i32>,
@@ -231,6 +235,7 @@ fn call(agent: &str, task: &str, options: &TaskOptions) -> Value {
     set("max_input_tokens", options.max_input_tokens.map(Value::from));
     set("max_output_tokens", options.max_output_tokens.map(Value::from));
     set("max_cost_usd", options.max_cost_usd.map(Value::from));
+    set("on_budget", options.on_budget.clone().map(Value::from));
     set("priority", options.priority.map(Value::from));
     set("pool", options.pool.clone().map(Value::from));
     set("webhook", options.webhook.as_ref().map(|url| json!({ "url": url })));

@@ -47,12 +47,19 @@ pub fn assemble(
     let previous = running.map_or_else(Agents::new, |running| running.agents.clone());
     let agents = agents::read(&table, files, known, &previous, findings);
     agents::warn_of_idle_delegation(&agents, &limits, findings);
+    let models = models::read(&table, &model_names, findings);
+    match running {
+        Some(running) => {
+            agents::check_prices(&agents, &running.model_names, &running.models, findings);
+        }
+        None => agents::check_prices(&agents, &model_names, &models, findings),
+    }
     let lease = section(&table, "lease").and_then(|lease| lease.get("seconds")?.as_integer());
     let config = Config {
         path: None,
         role: Role::default(),
         name: super::name(&table, findings),
-        models: models::read(&table, &model_names, findings),
+        models,
         tools: tools::read(&table, findings),
         server: server::read(&table, findings),
         webhooks: webhooks::read(&table, findings),

@@ -1,5 +1,5 @@
 use adjutant_agent::{
-    AgentDraft, Compaction, Fields, MissingTools, OnWorkerLoss, Refusal, check_agent_name,
+    AgentDraft, Compaction, Fields, MissingTools, OnBudget, OnWorkerLoss, Refusal, check_agent_name,
 };
 use serde_json::{Map, Value};
 
@@ -36,6 +36,7 @@ impl DefineCall {
             max_input_tokens: fields.integer("max_input_tokens")?,
             max_output_tokens: fields.integer("max_output_tokens")?,
             max_cost_usd: fields.number("max_cost_usd")?,
+            on_budget: OnBudget::take_from(fields)?,
             on_worker_loss: on_worker_loss(fields)?,
             may_delegate: fields.boolean("may_delegate")?,
             extra_body: extra_body(fields)?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    DEFAULT_PAGE_CHARS, Fields, MAX_PAGE_CHARS, Refusal, TaskNumber, WaitMode,
+    Budget, DEFAULT_PAGE_CHARS, Fields, MAX_PAGE_CHARS, Refusal, TaskNumber, WaitMode,
     check_idempotency_key,
 };
 
@@ -29,6 +29,14 @@ pub struct CollectCall {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CancelCall {
     pub task_id: TaskNumber,
+}
+
+/// `raise`: more budget for a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaiseCall {
+    pub task_id: TaskNumber,
+    /// At least one limit.
+    pub limits: Budget,
 }
 
 /// A part of a result, in characters.
@@ -62,6 +70,12 @@ impl CollectCall {
 impl CancelCall {
     pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         Ok(Self { task_id: task_id(fields)? })
+    }
+}
+
+impl RaiseCall {
+    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+        Ok(Self { task_id: task_id(fields)?, limits: Budget::take_raise_from(fields)? })
     }
 }
 

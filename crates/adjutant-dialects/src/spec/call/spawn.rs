@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, Refusal,
-    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, nanousd, not_negative,
-    time_limit,
+    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, OnBudget, Refusal,
+    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, time_limit,
 };
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
@@ -30,6 +29,7 @@ pub struct TaskOptions {
     pub delay: Option<Duration>,
     pub timeout_s: Option<f64>,
     pub budget: Budget,
+    pub on_budget: Option<OnBudget>,
     pub summary_prompt: Option<String>,
     pub label: Option<String>,
     pub metadata: Map<String, Value>,
@@ -100,6 +100,7 @@ pub fn new_delegation(agent: &str, assignment: &str, options: &TaskOptions) -> N
         delay,
         timeout_s,
         budget,
+        on_budget,
         summary_prompt,
         label,
         metadata,
@@ -121,6 +122,7 @@ pub fn new_delegation(agent: &str, assignment: &str, options: &TaskOptions) -> N
         },
         timeout_s,
         budget,
+        on_budget,
         summary_prompt,
         ..NewDelegation::default()
     }
@@ -299,20 +301,8 @@ impl TaskOptions {
             priority: priority(fields)?,
             delay: delay(fields)?,
             timeout_s: timeout_s(fields)?,
-            budget: Budget {
-                max_input_tokens: not_negative(
-                    "max_input_tokens",
-                    fields.integer("max_input_tokens")?,
-                )?,
-                max_output_tokens: not_negative(
-                    "max_output_tokens",
-                    fields.integer("max_output_tokens")?,
-                )?,
-                max_cost_nanousd: fields
-                    .number("max_cost_usd")?
-                    .map(|cost| nanousd("max_cost_usd", cost))
-                    .transpose()?,
-            },
+            budget: Budget::take_from(fields)?,
+            on_budget: OnBudget::take_from(fields)?,
             summary_prompt: summary_prompt(fields)?,
             label: fields.short_text("label", MAX_LABEL_CHARS)?.map(str::to_owned),
             metadata: metadata(fields)?,

@@ -5,7 +5,7 @@ mod values;
 use serde_json::{Value, json};
 
 use super::*;
-use adjutant_agent::{Budget, TaskNumber, WaitMode, Webhook, WebhookEvent};
+use adjutant_agent::{Budget, OnBudget, TaskNumber, WaitMode, Webhook, WebhookEvent};
 
 /// The least that each action needs.
 fn least(action: SubagentAction) -> Value {
@@ -20,6 +20,9 @@ fn least(action: SubagentAction) -> Value {
         SubagentAction::Wait => json!({"action": "wait"}),
         SubagentAction::Read => json!({"action": "read", "task_id": "t_01"}),
         SubagentAction::Cancel => json!({"action": "cancel", "task_id": "t_01"}),
+        SubagentAction::Raise => {
+            json!({"action": "raise", "task_id": "t_01", "max_cost_usd": 2})
+        }
         SubagentAction::Continue => {
             json!({"action": "continue", "task_id": "t_01", "task": "Go on."})
         }
@@ -50,10 +53,10 @@ fn assert_refused(arguments: &Value, code: ErrorCode, field: &str) {
 }
 
 /// The fields of each action, with what they must be.
-const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
+const FIELDS: [(SubagentAction, &[(&str, Kind)]); 11] = {
     use Kind::{Flag, Number, Object, Text, Texts, Whole};
     use SubagentAction::*;
-    const OPTIONS: [(&str, Kind); 12] = [
+    const OPTIONS: [(&str, Kind); 13] = [
         ("queue", Flag),
         ("priority", Whole),
         ("delay_s", Number),
@@ -61,17 +64,18 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
         ("max_input_tokens", Whole),
         ("max_output_tokens", Whole),
         ("max_cost_usd", Number),
+        ("on_budget", Text),
         ("summary_prompt", Text),
         ("label", Text),
         ("metadata", Object),
         ("webhook", Object),
         ("pool", Text),
     ];
-    const SPAWN: [(&str, Kind); 16] = joined(
+    const SPAWN: [(&str, Kind); 17] = joined(
         OPTIONS,
         [("agent", Text), ("task", Text), ("depends_on", Texts), ("idempotency_key", Text)],
     );
-    const CONTINUE: [(&str, Kind); 15] =
+    const CONTINUE: [(&str, Kind); 16] =
         joined(OPTIONS, [("task_id", Text), ("task", Text), ("idempotency_key", Text)]);
     [
         (ListAgents, &[]),
@@ -91,6 +95,7 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
                 ("max_input_tokens", Whole),
                 ("max_output_tokens", Whole),
                 ("max_cost_usd", Number),
+                ("on_budget", Text),
                 ("on_worker_loss", Text),
                 ("extra_body", Object),
                 ("compaction", Text),
@@ -107,6 +112,15 @@ const FIELDS: [(SubagentAction, &[(&str, Kind)]); 10] = {
         (Cancel, &[("task_id", Text)]),
         (Continue, &CONTINUE),
         (Batch, &[("tasks", Kind::Items), ("queue", Flag), ("idempotency_key", Text)]),
+        (
+            Raise,
+            &[
+                ("task_id", Text),
+                ("max_input_tokens", Whole),
+                ("max_output_tokens", Whole),
+                ("max_cost_usd", Number),
+            ],
+        ),
     ]
 };
 
@@ -245,6 +259,11 @@ fn a_missing_or_empty_required_field_is_refused_by_its_name() {
         ErrorCode::InvalidArgument,
         "tasks",
     );
+    assert_refused(
+        &with(SubagentAction::Raise, "max_cost_usd", Value::Null),
+        ErrorCode::InvalidArgument,
+        "max_cost_usd",
+    );
     for arguments in [json!([]), json!("spawn"), Value::Null] {
         assert_refused(&arguments, ErrorCode::InvalidArgument, "arguments");
     }
@@ -290,6 +309,7 @@ fn a_text_that_is_no_task_id_names_no_task() {
             SubagentAction::Status,
             SubagentAction::Collect,
             SubagentAction::Cancel,
+            SubagentAction::Raise,
             SubagentAction::Read,
         ] {
             let refusal = refused(&with(action, "task_id", json!(id)));

@@ -59,9 +59,9 @@ impl ChildCall {
             SubagentCall::Wait(call) => ChildWait::of(call, arguments).map(Self::Wait),
             SubagentCall::Read(call) => Ok(Self::Read(call)),
             SubagentCall::Cancel(call) => Ok(Self::Cancel(call)),
-            other @ (SubagentCall::Define(_) | SubagentCall::Continue(_)) => {
-                Err(orchestrators_own(other.action()))
-            }
+            other @ (SubagentCall::Define(_)
+            | SubagentCall::Continue(_)
+            | SubagentCall::Raise(_)) => Err(orchestrators_own(other.action())),
         }
     }
 }
@@ -110,6 +110,7 @@ mod tests {
                 "INVALID_ACTION",
             ),
             (json!({"action": "continue", "task_id": "t_01", "task": "x"}), "INVALID_ACTION"),
+            (json!({"action": "raise", "task_id": "t_01", "max_cost_usd": 2}), "INVALID_ACTION"),
             (json!({"action": "dance"}), "INVALID_ACTION"),
             (
                 json!({"action": "spawn", "agent": "a", "task": "x", "idempotency_key": "k"}),

@@ -91,9 +91,10 @@ pub(super) fn of_tool(path: &str) -> Option<Value> {
 /// The location of the task id in the responses of a path, if they always have one.
 pub(super) fn task_in(path: &str) -> Option<&'static str> {
     match path {
-        "/v1/tasks/{id}" | "/v1/tasks/{id}/cancel" | "/v1/tasks/{id}/retry" => {
-            Some("$response.body#/id")
-        }
+        "/v1/tasks/{id}"
+        | "/v1/tasks/{id}/cancel"
+        | "/v1/tasks/{id}/retry"
+        | "/v1/tasks/{id}/raise" => Some("$response.body#/id"),
         _ => None,
     }
 }

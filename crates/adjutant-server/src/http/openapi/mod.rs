@@ -33,9 +33,10 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     paths(
         health::lives, health::ready, metrics::show, dashboard::page, show,
         sessions::create, sessions::list, sessions::show, sessions::change, sessions::archive,
-        sessions::remove,
+        sessions::remove, sessions::raise,
         tools::definitions, tools::prompt, tools::call,
-        tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, stats::show,
+        tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, tasks::raise,
+        stats::show,
         events::session_events, events::task_events,
         webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
         webhooks::list, webhooks::redeliver, audit::list,
@@ -202,7 +203,8 @@ fn links(id: &str) -> Value {
     let to = |operation: &str| json!({"operationId": operation, "parameters": {"id": id}});
     json!({
         "show": to("get_v1_tasks_id"), "turns": to("get_v1_tasks_id_turns"),
-        "cancel": to("post_v1_tasks_id_cancel"), "retry": to("post_v1_tasks_id_retry"),
+        "cancel": to("post_v1_tasks_id_cancel"), "raise": to("post_v1_tasks_id_raise"),
+        "retry": to("post_v1_tasks_id_retry"),
     })
 }
 
@@ -211,6 +213,7 @@ fn optional_body(path: &str) -> Value {
         "/v1/sessions" => "NewSession",
         "/v1/sessions/{session}" => "SessionChange",
         "/v1/webhooks/secrets" => "NewWebhookSecret",
+        "/v1/tasks/{id}/raise" | "/v1/sessions/{session}/raise" => "Raise",
         _ => {
             return json!({"required": false, "content": {"application/json": {"schema": request_bodies::empty()}}});
         }
@@ -246,7 +249,7 @@ mod tests {
         let operations = operations(&document);
         assert_eq!(
             operations.len(),
-            37,
+            39,
             "{:?}",
             operations.iter().map(|(name, _)| name).collect::<Vec<_>>()
         );

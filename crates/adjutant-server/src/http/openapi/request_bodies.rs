@@ -5,7 +5,7 @@ use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent}
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
-use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody};
+use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody, RaiseBody};
 use super::super::webhooks::NewWebhookSecret;
 use crate::Policy;
 
@@ -15,7 +15,7 @@ pub(super) const TEXT: &str = "^[^\\u0000]*$";
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
 
 #[derive(OpenApi)]
-#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions)))]
+#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions, RaiseBody)))]
 struct RequestBodies;
 
 /// The schemas of all request bodies by name.
@@ -34,6 +34,8 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     schemas.insert("Webhook".to_owned(), webhook(policy));
     narrow_permissions(&mut schemas["Permissions"]["properties"]);
     narrow_session(policy, &mut schemas["NewSession"]["properties"]);
+    narrow_limits(&mut schemas["Raise"]["properties"]);
+    schemas["Raise"]["minProperties"] = json!(1);
     let mut change = schemas["NewSession"].clone();
     if let Some(properties) = change["properties"].as_object_mut() {
         properties.retain(|name, _| CHANGEABLE.contains(&name.as_str()));
@@ -52,10 +54,7 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
     fields["model"] = model(policy, fields["model"]["description"].clone());
     fields["max_active"]["maximum"] = json!(policy.sessions.max_active);
     fields["max_queued"]["maximum"] = json!(policy.sessions.max_queued);
-    for name in ["max_input_tokens", "max_output_tokens"] {
-        fields[name]["maximum"] = json!(i64::MAX);
-    }
-    fields["max_cost_usd"]["maximum"] = json!(MAX_USD);
+    narrow_limits(fields);
     fields["tools"]["items"]["pattern"] = json!(FILLED);
     let names: Vec<&str> = policy.skills.iter().map(|skill| skill.name.as_str()).collect();
     if names.is_empty() {
@@ -67,6 +66,13 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
     fields["webhook"] = json!({"oneOf": [
         {"$ref": "#/components/schemas/Webhook"}, {"type": "null"},
     ]});
+}
+
+fn narrow_limits(fields: &mut Value) {
+    for name in ["max_input_tokens", "max_output_tokens"] {
+        fields[name]["maximum"] = json!(i64::MAX);
+    }
+    fields["max_cost_usd"]["maximum"] = json!(MAX_USD);
 }
 
 fn narrow_permissions(fields: &mut Value) {

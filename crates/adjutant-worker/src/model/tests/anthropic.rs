@@ -92,6 +92,7 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
             cache_read_tokens: 3000,
             cache_write_tokens: 200,
             cost_nanousd: 10 * 1000 + 3000 * 100 + 200 * 1250 + 42 * 2000,
+            estimated: false,
         }
     );
 }

@@ -69,6 +69,7 @@ fn a_stream_is_the_same_answer_wherever_it_is_cut_and_none_when_it_is_cut_off() 
             cache_read_tokens: 60,
             cache_write_tokens: 0,
             cost_nanousd: 40 * 1000 + 60 * 100 + 7 * 2000,
+            estimated: false,
         }
     );
 }
@@ -93,14 +94,14 @@ fn an_answer_in_one_piece_is_parsed() {
 }
 
 #[test]
-fn either_end_marker_will_do_and_a_missing_count_is_zero() {
+fn either_end_marker_will_do_and_a_missing_count_is_estimated() {
     let said = chunk(json!({"content": "Hi"}), None);
     let without_reason = stream(std::slice::from_ref(&said));
     let without_done = format!("data: {said}\n\ndata: {}", chunk(json!({}), Some("stop")));
     for stream in [without_reason, without_done] {
         let reply = read(Wire::OpenAi, [stream.as_bytes()]).0.unwrap();
         assert_eq!(reply.answer, Answer::of_text("Hi"));
-        assert_eq!(reply.usage, Usage::default());
+        assert_eq!((reply.usage.estimated, reply.usage.output_tokens), (true, 1));
     }
 }
 

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use adjutant_agent::{AgentDefinition, Compaction, DEFAULT_MAX_DEPTH, MissingTools, Skill};
+use adjutant_agent::{
+    AgentDefinition, Compaction, DEFAULT_MAX_DEPTH, MissingTools, OnBudget, Skill,
+};
+use adjutant_worker::model::ModelConfig;
 
 use super::assemble::entries;
 use super::check::split_list;
@@ -36,6 +39,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "agents.*.max_input_tokens" => Kind::Integer { min: 0, max: i64::MAX },
     "agents.*.max_output_tokens" => Kind::Integer { min: 0, max: i64::MAX },
     "agents.*.max_cost_usd" => Kind::Number { min: 0.0, max: 1e9 },
+    "agents.*.on_budget" => Kind::OneOf(OnBudget::WORDS),
     "agents.*.on_worker_loss" => Kind::OneOf(&["resume", "fail"]),
     "agents.*.may_delegate" => Kind::Boolean,
     "agents.*.missing_tools" => Kind::OneOf(MissingTools::WORDS),
@@ -165,6 +169,39 @@ pub fn warn_of_idle_delegation(agents: &Agents, limits: &Limits, findings: &mut 
         let name = dotted(&dotted("agents", &agent.definition.name), "may_delegate");
         let text = "has no effect, because limits.max_depth is 1";
         findings.warning(&agent.source, name, text);
+    }
+}
+
+/// Limits of the cost need prices: a spawn of such an agent would be refused. A fallback without
+/// prices is passed over.
+pub fn check_prices(
+    agents: &Agents,
+    names: &ModelNames,
+    models: &BTreeMap<String, ModelConfig>,
+    findings: &mut Findings,
+) {
+    for (name, agent) in agents {
+        let config = &agent.definition.config;
+        let model = if config.model.is_empty() {
+            names.default.as_deref()
+        } else {
+            names.resolve(&config.model)
+        };
+        let (Some(model), Some(_)) = (model, config.budget.max_cost_nanousd) else { continue };
+        let Some(known) = models.get(model) else { continue };
+        let setting = dotted(&dotted("agents", name), "max_cost_usd");
+        if known.prices.is_none() {
+            let text = format!("needs the prices of its model; set models.{model}.prices");
+            findings.error(&agent.source, setting, text);
+            continue;
+        }
+        for fallback in &known.fallback {
+            let other = names.resolve(fallback).and_then(|name| models.get(name));
+            if other.is_some_and(|other| other.prices.is_none()) {
+                let text = format!("never falls back to {fallback}, which has no prices");
+                findings.warning(&agent.source, setting.clone(), text);
+            }
+        }
     }
 }
 

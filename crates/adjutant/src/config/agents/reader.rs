@@ -96,6 +96,7 @@ impl AgentReader<'_> {
             max_input_tokens: self.integer("max_input_tokens"),
             max_output_tokens: self.integer("max_output_tokens"),
             max_cost_usd: self.number("max_cost_usd"),
+            on_budget: self.text("on_budget").and_then(|(_, word)| word.parse().ok()),
             on_worker_loss: self.text("on_worker_loss").and_then(|(_, word)| match word {
                 "fail" => Some(OnWorkerLoss::Fail),
                 "resume" => Some(OnWorkerLoss::Resume),

@@ -44,7 +44,7 @@ fn a_variable_overrides_the_file() {
     let main = &config.models["main"];
     assert_eq!(main.base_url.as_ref().map(Secret::expose), Some("http://127.0.0.1:9/v1"));
     assert_eq!(
-        (main.max_tokens, main.prices.cache_read, main.temperature),
+        (main.max_tokens, main.prices.unwrap().cache_read, main.temperature),
         (Some(77), Some(0.5), Some(1.0))
     );
     assert_eq!(config.models["gpt-mini"].wire, Wire::Anthropic);

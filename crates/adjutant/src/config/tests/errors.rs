@@ -45,6 +45,25 @@ fn an_unknown_setting_is_an_error_that_suggests_the_nearest() {
 }
 
 #[test]
+fn a_limit_of_the_cost_without_prices_is_an_error_of_the_config() {
+    let agent =
+        "[agents.a]\ndescription = 'A.'\nsystem_prompt = 'You are a.'\nmax_cost_usd = 0.5\n";
+    let config = |prices: &str, model: &str| {
+        format!("[models.m]\nwire = 'openai'\n{prices}[model_aliases]\nx = 'm'\n{agent}{model}")
+    };
+    for model in ["", "model = 'm'\n", "model = 'x'\n"] {
+        refused(
+            &config("", model),
+            &[
+                "adjutant.toml:5:9: agents.a.max_cost_usd: needs the prices of its model; set models.m.prices",
+            ],
+        );
+        refused(&config("prices = {}\n", model), &[]);
+        refused(&config("prices = { input = 1.0 }\n", model), &[]);
+    }
+}
+
+#[test]
 fn an_invalid_value_is_an_error_with_its_line_and_what_is_allowed() {
     for (text, expected) in [
         ("[lease]\nseconds = 1\n", "adjutant.toml:2:11: lease.seconds: must be at least 2, not 1"),

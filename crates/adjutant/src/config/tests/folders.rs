@@ -5,7 +5,7 @@ use adjutant_agent::{AgentDefinition, OnWorkerLoss};
 
 use super::*;
 
-const CONFIG: &str = "agents_dir = 'agents'\n[models.main]\nwire = 'openai'\n[model_aliases]\nopus = 'main'\n[tools.files]\nroot = '.'\n[tools.mcp.github]\nurl = 'https://x/mcp'\n";
+const CONFIG: &str = "agents_dir = 'agents'\n[models.main]\nwire = 'openai'\nprices = { input = 1.0 }\n[model_aliases]\nopus = 'main'\n[tools.files]\nroot = '.'\n[tools.mcp.github]\nurl = 'https://x/mcp'\n";
 
 /// A config whose folder `agents` has this one file.
 fn with(file: &str) -> ConfigDir {

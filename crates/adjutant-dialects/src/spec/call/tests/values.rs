@@ -99,7 +99,7 @@ fn a_page_is_4000_characters_by_default_and_20000_at_most() {
 fn a_spawn_has_every_given_field() {
     let call = SubagentCall::parse(&json!({
         "action": "spawn", "agent": "a", "task": "Do it.", "depends_on": ["t_02", "t_100"], "queue": true, "priority": -3,
-        "delay_s": 1.5, "timeout_s": 60, "max_input_tokens": 1, "max_output_tokens": 2, "max_cost_usd": 0.25,
+        "delay_s": 1.5, "timeout_s": 60, "max_input_tokens": 1, "max_output_tokens": 2, "max_cost_usd": 0.25, "on_budget": "pause",
         "summary_prompt": "In short?", "label": "First", "metadata": {"ticket": [1, null]}, "idempotency_key": "k",
         "webhook": {"url": "https://example.com/ended", "events": ["task.failed"]}, "pool": "gpu",
     }));
@@ -113,6 +113,7 @@ fn a_spawn_has_every_given_field() {
             max_output_tokens: Some(2),
             max_cost_nanousd: Some(250_000_000),
         },
+        on_budget: Some(OnBudget::Pause),
         summary_prompt: Some("In short?".to_owned()),
         label: Some("First".to_owned()),
         metadata: json!({"ticket": [1, null]}).as_object().unwrap().clone(),
