@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use adjutant_agent::{FailureKind, SHARED_CONTEXT, SUBAGENT, TaskState};
+use adjutant_agent::{FailureKind, SHARED_CONTEXT, SUBAGENT, TaskState, Why};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
@@ -236,6 +236,9 @@ struct TaskShown {
     /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
+    /// Why an unfinished task does not run: a code, a sentence, and until when if it is known.
+    #[schema(nullable = false)]
+    why: Option<Why>,
     /// Why it failed.
     #[schema(nullable = false)]
     error: Option<String>,
@@ -275,6 +278,9 @@ struct Waited {
     tasks: Vec<TaskShown>,
     /// wait: no awaited task has ended yet; wait again.
     timed_out: bool,
+    /// wait: after a time-out, up to ten of the awaited tasks that have not ended.
+    #[schema(nullable = false)]
+    unfinished: Option<Vec<TaskShown>>,
 }
 
 #[derive(ToSchema)]

@@ -118,7 +118,7 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
         Finding::ok("clock", format!("differs from this machine's by {skew:+.3} s"))
     };
     let fleet = store.fleet().await?;
-    let unserved = fleet.pools.iter().filter(|pool| pool.queued > 0 && pool.workers == 0);
+    let unserved = fleet.pools.iter().filter(|pool| pool.ready > 0 && pool.workers == 0);
     let unserved: Vec<&str> = unserved.map(|pool| pool.name.as_str()).collect();
     let pools = if unserved.is_empty() {
         Finding::ok("pools", "every pool with queued tasks has a worker")

@@ -11,11 +11,17 @@ use crate::table::{count_noun, text};
 struct Progress {
     state: String,
     turns: u64,
+    /// What it waits for, if it is held back.
+    why: String,
 }
 
 impl Progress {
     fn of(task: &Value) -> Self {
-        Self { state: task_text::state(task), turns: task_text::turns(task) }
+        Self {
+            state: task_text::state(task),
+            turns: task_text::turns(task),
+            why: task_text::why_code(task),
+        }
     }
 
     fn is_terminal(&self) -> bool {
@@ -100,6 +106,19 @@ mod tests {
         ]);
         assert_eq!(ids(&changes.since(&next)), ["b", "c", "d"]);
         assert!(changes.since(&next).is_empty());
+    }
+
+    #[test]
+    fn a_task_is_printed_when_the_reason_of_its_waiting_changes() {
+        let with = |why: Value| Snapshot {
+            stats: Value::Null,
+            tasks: vec![json!({"id": "a", "state": "queued", "why": why})],
+        };
+        let mut changes = Changes::default();
+        assert_eq!(changes.since(&with(json!({"code": "next", "text": "Soon"}))).len(), 1);
+        assert_eq!(changes.since(&with(Value::Null)).len(), 0, "nothing holds it back");
+        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 1);
+        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 0);
     }
 
     #[test]
