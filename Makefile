@@ -6,8 +6,8 @@
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
-# Each test has a database of its own, so tests write much that is soon deleted. They do so in memory
-# if there is enough: on a disk, half the time of a run goes into files.
+# Each test has a database of its own, so tests write much that is soon deleted. They do so in
+# memory if there is enough: on a disk, half the time of a run goes into files.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk '$$4 > 8000000' | grep -q shm && ! grep -q ' /dev/shm .*noexec' /proc/mounts && echo TMPDIR=/dev/shm)
 # One throwaway PostgreSQL for all tests of a run.
 WITH_SERVER := $(IN_MEMORY) $(ADJUTANT) postgres --throwaway -- sh -c 'export ADJUTANT_TEST_SERVER="$$DATABASE_URL"; unset DATABASE_URL; exec "$$@"' sh

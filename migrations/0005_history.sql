@@ -19,6 +19,8 @@ create table turn (
     at timestamptz not null default now(),
     primary key (task, number, at)
 ) partition by range (at);
+-- For reports over hours and days. An insert only reads a page of it.
+create index turn_at on turn using brin (at) with (pages_per_range = 32, autosummarize = on);
 
 comment on table turn is 'One model answer of a task, stored before the tools that it calls run.';
 comment on column turn.kind is 'Why the model was called; only "turn" counts as a turn used.';
@@ -34,6 +36,7 @@ create table tool_result (
     task uuid not null,
     turn integer not null check (turn > 0),
     call text not null,
+    tool text,
     attempt integer not null check (attempt > 0),
     content text not null,
     is_error boolean not null,
@@ -41,11 +44,15 @@ create table tool_result (
     at timestamptz not null default now()
 ) partition by range (at);
 create index tool_result_turn on tool_result (task, turn);
+create index tool_result_at on tool_result using brin (at) with (pages_per_range = 32, autosummarize = on);
 
 comment on table tool_result is
     'The result of a tool call. A call of a stored turn without a row here may have started.';
 comment on column tool_result.call is
     'The call''s id in the turn, of any length. The slot''s lock ensures one result for each call.';
+
+comment on column tool_result.tool is
+    'The name of the tool, if the agent has it. Names that a model made up are not stored.';
 
 create table event (
     session bigint not null,

@@ -377,8 +377,8 @@ begin
     session_id := (select name from session where id = p_session);
     content := answer;
     duration_ms := extract(epoch from clock_timestamp() - began) * 1000;
-    insert into tool_result (task, turn, call, attempt, content, is_error, duration_ms)
-    values (p_task, p_turn, p_call_id, held.attempt, content, is_error, duration_ms);
+    insert into tool_result (task, turn, call, tool, attempt, content, is_error, duration_ms)
+    values (p_task, p_turn, p_call_id, 'shared_context', held.attempt, content, is_error, duration_ms);
     perform record_event_1(held, 'tool', p_turn, 'shared_context', is_error);
     return next;
 end $$;

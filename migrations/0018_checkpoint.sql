@@ -70,8 +70,8 @@ begin
         raise exception 'task % has no turn % to store a tool result for', p_task, p_turn;
     end if;
     -- A stored result stays: the model has seen it, or will.
-    insert into tool_result (task, turn, call, attempt, content, is_error, duration_ms)
-    select p_task, p_turn, given.call, held.attempt, given.content, given.is_error, given.duration_ms
+    insert into tool_result (task, turn, call, tool, attempt, content, is_error, duration_ms)
+    select p_task, p_turn, given.call, p_tool, held.attempt, given.content, given.is_error, given.duration_ms
     from jsonb_to_record(p_result) given (call text, content text, is_error boolean, duration_ms bigint)
     where not exists (
         select

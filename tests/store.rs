@@ -28,6 +28,7 @@ pub mod model_limits;
 pub mod pools;
 pub mod preflight;
 pub mod queue_order;
+pub mod reports;
 pub mod retry;
 pub mod scale;
 pub mod schema;
