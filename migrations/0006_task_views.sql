@@ -8,13 +8,28 @@ create function may_be_lost_1(p_expires_at timestamptz) returns boolean language
     select p_expires_at < now() + interval '15 seconds' or pg_postmaster_start_time() > now() - interval '1 minute'
 $$;
 
--- Why a task waits (see 0034_why_waiting.sql), as JSON; null if it does not.
-create function why_1(p_task uuid) returns jsonb language plpgsql stable as $$
+-- Why a task waits: why_of_1 (0034_why_waiting.sql) for one task. Readers of the views may not read
+-- the tables that it decides from.
+create function why_1(p_task uuid) returns table (code text, text text, until timestamptz)
+language plpgsql stable security definer set search_path from current as $$
 begin
-    return (
-        select jsonb_build_object('code', w.code, 'text', w.text, 'until', w.until) from why_of_1(array[p_task]) w
-    );
+    return query select w.code, w.text, w.until from why_of_1(array[p_task]) w;
 end $$;
+
+create view why_waiting as
+select t.id as task, w.code, w.text, w.until
+from task t
+cross join lateral why_1(t.id) w
+where t.finished_at is null;
+
+comment on view why_waiting is
+    'Why each task that waits does not run. A task has one reason, the most binding one.';
+comment on column why_waiting.task is 'The id of the task.';
+comment on column why_waiting.code is
+    'lease, dependency, children, rate, gate, delay, no_worker, cap, window, tenant, workers or '
+    'next. docs/specification.md says what each means.';
+comment on column why_waiting.text is 'The same as a sentence.';
+comment on column why_waiting.until is 'Until when it waits for this at the longest, if known.';
 
 create view task_history as
 select
@@ -35,8 +50,8 @@ select
     t.priority,
     case when x.expires_at > now() then 'running' else t.state end as state,
     t.waiting_for,
-    case when may_wait.answer then why_1(t.id) ->> 'code' end as why_code,
-    case when may_wait.answer then why_1(t.id) ->> 'text' end as why_text,
+    case when may_wait.answer then (select y.code from why_1(t.id) y) end as why_code,
+    case when may_wait.answer then (select y.text from why_1(t.id) y) end as why_text,
     t.failure,
     t.error,
     t.assignment,

@@ -18,7 +18,9 @@ returns table (
 #variable_conflict use_column
 begin
     return query
-    with fleet as materialized (
+    with own as materialized (
+        select x.task, x.expires_at, x.worker from slot x where x.task = any(p_tasks)
+    ), fleet as materialized (
         select
             count(*) filter (where x.open) as cap,
             -- A task in a closed slot keeps an open one empty.
@@ -50,7 +52,7 @@ begin
     join task t on t.id = given.id
     join session s on s.id = t.session
     cross join fleet f
-    left join slot x on x.task = t.id
+    left join own x on x.task = t.id
     left join worker w on w.id = x.worker
     left join tenant n on n.name = s.tenant
     left join held h on h.tenant = s.tenant
@@ -146,17 +148,3 @@ begin
     where w.lease_until is null or w.lease_until <= now() or w.is_silent;
 end $$;
 select plan_by_index('why_of_1');
-
-create view why_waiting as
-select t.id as task, w.code, w.text, w.until
-from task t
-cross join lateral why_of_1(array[t.id]) w
-where t.finished_at is null;
-
-comment on view why_waiting is
-    'Why each task that waits does not run. A task has one reason, the most binding one.';
-comment on column why_waiting.code is
-    'lease, dependency, children, rate, gate, delay, no_worker, cap, window, tenant, workers or '
-    'next. docs/specification.md says what each means.';
-comment on column why_waiting.text is 'The same as a sentence.';
-comment on column why_waiting.until is 'Until when it waits for this at the longest, if known.';

@@ -20,6 +20,7 @@ mod tenants;
 mod usage;
 mod waits;
 mod webhooks;
+mod why;
 
 use std::collections::BTreeSet;
 
@@ -56,6 +57,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     usage::MUTANTS,
     webhooks::MUTANTS,
     model_limits::MUTANTS,
+    why::MUTANTS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
