@@ -5,6 +5,7 @@ mod client;
 mod commands;
 mod config;
 mod exit;
+mod fleet_log;
 mod logs;
 mod moment;
 mod open_files;

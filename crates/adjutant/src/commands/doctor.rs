@@ -18,7 +18,8 @@ use crate::commands::server_args::ServerArgs;
 use crate::exit::Exit;
 use crate::output::print_line;
 use crate::table::OutputStyle;
-use finding::{Finding, Verdict};
+pub use check_fleet::read as fleet_findings;
+pub use finding::{Finding, Verdict};
 
 /// Check the installation and suggest fixes
 ///

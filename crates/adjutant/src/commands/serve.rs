@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use adjutant_agent::DefinitionLimits;
 use adjutant_server::{HttpServer, HttpSettings, Hub, Policy, SessionLimits, ToolService};
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Config;
+use crate::fleet_log;
 use crate::logs;
 use crate::open_files;
 use crate::output::print_line;
@@ -139,6 +141,10 @@ impl BoundListener {
         let store = Store::open(database_url, CONNECTIONS)
             .await?
             .with_context_versions(config.limits.context_versions);
+        let watching = tokio::spawn(fleet_log::run(
+            store.clone(),
+            Duration::from_secs(config.server.fleet_check_s),
+        ));
         let server = HttpServer::new(
             ToolService::new(
                 store.clone(),
@@ -153,7 +159,11 @@ impl BoundListener {
             .map_err(|error| anyhow::anyhow!(error.into_message()))?;
         let stop = CancellationToken::new();
         let serving = tokio::spawn(server.serve(self.listener, stop.clone()));
-        Ok(RunningServer { stop, serving: AbortOnDropHandle::new(serving) })
+        Ok(RunningServer {
+            stop,
+            serving: AbortOnDropHandle::new(serving),
+            _watching: AbortOnDropHandle::new(watching),
+        })
     }
 }
 
@@ -161,6 +171,8 @@ impl BoundListener {
 pub struct RunningServer {
     stop: CancellationToken,
     serving: AbortOnDropHandle<std::io::Result<()>>,
+    /// Logs the fleet's troubles.
+    _watching: AbortOnDropHandle<()>,
 }
 
 impl RunningServer {

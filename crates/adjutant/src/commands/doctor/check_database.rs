@@ -99,8 +99,7 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     } else {
         Finding::ok("clock", format!("differs from this machine's by {skew:+.3} s"))
     };
-    let mut findings =
-        check_fleet::findings(&store.trouble().await?, store.slots().await?, checkup.clock);
+    let mut findings = check_fleet::read(store).await?;
     findings.extend([disk(store).await, clock, deletions(store.deletions_left().await?)]);
     Ok(findings)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_store::{LostWorker, PoolLoad, Slots, Trouble};
+use adjutant_store::{LostWorker, PoolLoad, Result, Slots, Store, Trouble};
 use chrono::{DateTime, Utc};
 
 use super::finding::Finding;
@@ -15,8 +15,14 @@ const FLOOD: i64 = 100;
 /// The most characters of an error.
 const SHORT: usize = 120;
 
+/// Reads the fleet and judges it.
+pub async fn read(store: &Store) -> Result<Vec<Finding>> {
+    let now = store.health().await?.clock;
+    Ok(findings(&store.trouble().await?, store.slots().await?, now))
+}
+
 /// `now` is the database's clock.
-pub fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding> {
+fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding> {
     let ready = trouble.pools.iter().map(|pool| pool.ready).sum();
     let mut findings = vec![workers(trouble, slots, now), lost(&trouble.lost, now), cap(slots, ready)];
     findings.push(pools(&trouble.pools));
