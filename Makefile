@@ -1,8 +1,8 @@
 # Everything here runs as root and as an ordinary user, and sets up what it needs.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-real test-api test-clients lint soak mutants bench sqlx build \
-    build-tests run-tests install-clients run-clients setup setup-clients
+.PHONY: help demo test check test-real test-api test-clients test-deploy manifests lint \
+    soak mutants bench sqlx build build-tests run-tests install-clients run-clients setup setup-clients
 
 CARGO ?= cargo
 ADJUTANT := target/debug/adjutant
@@ -15,6 +15,7 @@ WITH_SERVER := $(IN_MEMORY) $(ADJUTANT) postgres --throwaway -- sh -c 'export AD
 REAL := $(CURDIR)/target/real
 API := $(CURDIR)/target/api
 CLIENTS := $(CURDIR)/target/clients
+DEPLOY := $(CURDIR)/target/deploy
 CAN_INSTALL_CLIENTS := python3 -c 'import ensurepip, venv' 2>/dev/null && command -v npm >/dev/null
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 TESTS := $(if $(NEXTEST),nextest run,test)
@@ -50,6 +51,15 @@ test-real: build ## Test against a real model, another project's mock and real M
 test-api: build ## Test a real server against its OpenAPI document with schemathesis (about 2 minutes when built, fetches 30 MB once)
 	sh tests/api/install.sh $(API)
 	$(ADJUTANT) postgres --throwaway -- sh tests/api/run.sh $(ADJUTANT) $(API)
+
+test-deploy: ## Test the Helm chart and the manifests (about a minute, fetches 150 MB once)
+	sh tests/deploy/install.sh $(DEPLOY)
+	cd tests/deploy && ADJUTANT_DEPLOY_TOOLS=$(DEPLOY) PYTHONDONTWRITEBYTECODE=1 $(DEPLOY)/python/bin/python -m pytest -q -p no:cacheprovider
+
+manifests: ## Render deploy/kubernetes and the page of the chart from the chart
+	sh tests/deploy/install.sh $(DEPLOY)
+	python3 deploy/helm/adjutant/readme.py >deploy/helm/adjutant/README.md
+	$(DEPLOY)/bin/helm template adjutant deploy/helm/adjutant --namespace adjutant --values deploy/kubernetes/values.yaml >deploy/kubernetes/adjutant.yaml
 
 test-clients: build setup-clients install-clients run-clients ## Run clients of other projects against a real server (about 3 minutes when built, fetches 500 MB once)
 
