@@ -1,6 +1,7 @@
 //! The table "a bad day" of docs/operate.md, played with real processes: for each trouble the line
 //! of `doctor`, of `watch` and of a log that names it.
 
+use std::cell::RefCell;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ const OPERATE: &str = include_str!("../../docs/operate.md");
 /// A lease that neither ends nor counts as overdue while a row is played.
 const LONG_LEASE: (&str, &str) = ("ADJUTANT_LEASE_SECONDS", "600");
 
+/// How long a line may take to appear.
+const LONGEST: Duration = Duration::from_secs(20);
+
 struct Day<'a> {
     world: &'a World,
     server: &'a TestServer,
@@ -50,17 +54,17 @@ impl Day<'_> {
             ("doctor", vec!["--database-url", url.as_str()], doctor),
             ("watch", vec!["--once"], watch),
         ] {
-            let mut said = String::new();
-            until(&format!("{command} says {words:?}"), async || {
-                let now = self.says(command, &more);
-                let is_named = has(&now, words);
-                if !is_named && now != said {
-                    eprintln!("{now}");
-                    said = now;
-                }
-                is_named
-            })
-            .await;
+            let said = RefCell::new(String::new());
+            let is_named = async {
+                until(&format!("{command} says {words:?}"), async || {
+                    *said.borrow_mut() = self.says(command, &more);
+                    has(&said.borrow(), words)
+                })
+                .await;
+            };
+            if tokio::time::timeout(LONGEST, is_named).await.is_err() {
+                panic!("{command} does not say {words:?}: {}", said.borrow());
+            }
         }
     }
 
@@ -188,7 +192,7 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     world.store.spawn(default, &[task], None).await.unwrap();
 
     std::fs::write(&full, "").unwrap();
-    day.is_named("the database cannot write 16 MB: could not extend file", "running").await;
+    day.is_named("the database cannot write 16 MB ... could not extend file", "running").await;
     is_logged(&worker, "No space left on device").await;
     std::fs::remove_file(&full).unwrap();
 
