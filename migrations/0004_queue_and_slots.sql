@@ -140,9 +140,10 @@ create index worker_living on worker (pool) where stopped_at is null;
 create index worker_stopped on worker (stopped_at) where stopped_at is not null;
 
 create view living_worker as
-select * from worker where stopped_at is null and renewed_at > now() - 2 * lease;
+select * from worker where stopped_at is null and renewed_at > now() - lease;
 
-comment on view living_worker is 'Workers that renewed within two leases.';
+comment on view living_worker is
+    'Workers that renewed within the time of a lease: the leases of all others have ended.';
 
 -- Deletes workers that stopped so long ago, up to 1000, unless one still has a slot; returns how
 -- many. Attempts keep their ids.

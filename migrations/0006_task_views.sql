@@ -1,6 +1,36 @@
 -- Tasks as people and programs read them: views, status, search and statistics. Nothing here
 -- writes.
 
+-- Whether the worker that holds this lease may be lost: half of a lease of the default length has
+-- passed without a renewal, or the database has just started. A task that runs as it should pays
+-- this comparison for the question why it waits, and no more.
+create function may_be_lost_1(p_expires_at timestamptz) returns boolean language sql stable as $$
+    select p_expires_at < now() + interval '15 seconds' or pg_postmaster_start_time() > now() - interval '1 minute'
+$$;
+
+-- Why a task waits: why_of_1 (0036_why_waiting.sql) for one task. Readers of the views may not read
+-- the tables that it decides from.
+create function why_1(p_task uuid) returns table (code text, text text, until timestamptz)
+language plpgsql stable security definer set search_path from current as $$
+begin
+    return query select w.code, w.text, w.until from why_of_1(array[p_task]) w;
+end $$;
+
+create view why_waiting as
+select t.id as task, w.code, w.text, w.until
+from task t
+cross join lateral why_1(t.id) w
+where t.finished_at is null;
+
+comment on view why_waiting is
+    'Why each task that waits does not run. A task has one reason, the most binding one.';
+comment on column why_waiting.task is 'The id of the task.';
+comment on column why_waiting.code is
+    'lease, dependency, children, rate, gate, delay, no_worker, cap, window, tenant, workers or '
+    'next. docs/specification.md says what each means.';
+comment on column why_waiting.text is 'The same as a sentence.';
+comment on column why_waiting.until is 'Until when it waits for this at the longest, if known.';
+
 create view task_history as
 select
     t.id,
@@ -18,8 +48,10 @@ select
     t.agent_version,
     t.pool,
     t.priority,
-    case when x.task is not null then 'running' else t.state end as state,
+    case when x.expires_at > now() then 'running' else t.state end as state,
     t.waiting_for,
+    case when may_wait.answer then (select y.code from why_1(t.id) y) end as why_code,
+    case when may_wait.answer then (select y.text from why_1(t.id) y) end as why_text,
     t.failure,
     t.error,
     t.assignment,
@@ -35,7 +67,8 @@ select
     coalesce(x.attempt, t.attempt) as attempt,
     t.failures,
     t.on_worker_loss,
-    x.worker,
+    case when x.expires_at > now() then x.worker end as worker,
+    x.expires_at as lease_expires_at,
     t.not_before,
     t.created_at,
     coalesce(t.started_at, x.claimed_at) as started_at,
@@ -51,10 +84,14 @@ select
     end as timeout_s
 from task t
 join session s on s.id = t.session
-left join slot x on x.task = t.id;
+left join slot x on x.task = t.id
+cross join lateral (
+    select t.finished_at is null and (x.expires_at is null or may_be_lost_1(x.expires_at)) as answer
+) may_wait;
 
 comment on view task_history is
-    'Every task. "running" is derived from the slot that holds it, so it cannot be stale.';
+    'Every task. "running" is derived from the slot that holds it, so it cannot be stale: a task '
+    'whose lease has ended is queued.';
 comment on column task_history.id is 'Its id outside the session (UUIDv7: ordered by creation).';
 comment on column task_history.tenant is 'The tenant that owns it.';
 comment on column task_history.session_id is 'The session''s name on the wire.';
@@ -74,6 +111,9 @@ comment on column task_history.priority is 'Higher is sooner.';
 comment on column task_history.state is 'queued, running, waiting, completed, failed or cancelled.';
 comment on column task_history.waiting_for is
     'What a waiting task waits for: dependencies, all_children or any_child.';
+comment on column task_history.why_code is
+    'What an unfinished task that does not run waits for, as a code. See why_waiting.';
+comment on column task_history.why_text is 'The same as a sentence.';
 comment on column task_history.failure is 'The kind of failure of a failed task.';
 comment on column task_history.error is 'Why a failed task failed, in words.';
 comment on column task_history.assignment is 'What the agent was asked to do.';
@@ -94,6 +134,8 @@ comment on column task_history.failures is 'Workers lost in a row without progre
 comment on column task_history.on_worker_loss is
     'What becomes of it when its worker is lost: resume or fail.';
 comment on column task_history.worker is 'The worker that runs it now.';
+comment on column task_history.lease_expires_at is
+    'When the lease of its worker ends, unless it is renewed; null if no worker has one.';
 comment on column task_history.not_before is
     'Until when it is delayed; null once that time has come.';
 comment on column task_history.created_at is 'When it was spawned.';
@@ -115,7 +157,7 @@ select
     t.session, t.tenant, t.pool,
     t.id, t.number, t.parent, t.agent, t.label, t.state, t.failure, t.error, t.turns_used, t.answers,
     t.input_tokens, t.output_tokens, t.cost_nanousd, t.attempt, t.on_worker_loss, t.created_at,
-    t.started_at, t.last_activity_at, t.finished_at, t.collected_at,
+    t.started_at, t.last_activity_at, t.finished_at, t.collected_at, t.lease_expires_at,
     case when t.state = 'queued' and t.not_before > now() then
         ceil(extract(epoch from t.not_before - now()) * 1000)::bigint
     end as due_in_ms,
@@ -172,6 +214,13 @@ begin
             limit 1000
         ) as tasks
         from (select distinct tenant, pool from requested where state = 'queued') o
+    ), why as materialized (
+        select w.*
+        from why_of_1(array(
+            select r.id
+            from requested r
+            where r.finished_at is null and (r.lease_expires_at is null or may_be_lost_1(r.lease_expires_at))
+        )) w
     )
     select p.place::integer, to_jsonb(p)
     from (
@@ -179,7 +228,9 @@ begin
             array_position(f.tasks, a.id) - 1,
             -- Outside the window of its session, or behind a thousand others.
             (select q.place from queue_positions_1(a.session, array[a.id]) q)
-        ) end as queue_position
+        ) end as queue_position, (
+            select jsonb_build_object('code', w.code, 'text', w.text, 'until', w.until) from why w where w.task = a.id
+        ) as why
         from requested a
         left join ahead f on f.tenant = a.tenant and f.pool = a.pool
     ) p;
@@ -201,7 +252,7 @@ create function tasks_1(
 language plpgsql stable
 set plan_cache_mode = force_custom_plan set jit = off set cursor_tuple_fraction = 1 as $$
 declare
-    running uuid[] := array(select x.task from slot x where x.task is not null);
+    running uuid[] := array(select x.task from slot x where x.expires_at > now());
     stored text := case p_state when 'running' then 'queued' else p_state end;
     unfinished boolean := coalesce(stored in ('queued', 'waiting'), false);
     -- An id or a task_id finds its task only, not tasks that mention it.
@@ -302,10 +353,10 @@ begin
 end $$;
 select plan_by_index('stats_1');
 
--- A tenant's backlog by state, and the age of the oldest of its first 1000 tasks of each pool that
--- may be claimed now.
+-- A tenant's backlog by state, the slots that it holds, which may be more than it has running
+-- tasks, and the age of the oldest of its first 1000 tasks of each pool that may be claimed now.
 create function backlog_1(p_tenant text)
-returns table (queued bigint, running bigint, waiting bigint, oldest_s double precision) language plpgsql stable as $$
+returns table (queued bigint, running bigint, waiting bigint, held bigint, oldest_s double precision) language plpgsql stable as $$
 #variable_conflict use_column
 begin
     return query
@@ -328,12 +379,15 @@ begin
         join task t on t.id = first.task
     )
     select
-        b.unfinished - b.waiting - held.running, held.running, b.waiting,
+        b.unfinished - b.waiting - slots.running, slots.running, b.waiting, slots.held,
         extract(epoch from now() - o.created_at)::double precision
     from tenant_backlog_1(p_tenant) b
     cross join (
-        select count(*) as running from slot x join session s on s.id = x.session where s.tenant = p_tenant
-    ) held
+        select count(*) filter (where x.expires_at > now()) as running, count(*) as held
+        from slot x
+        join session s on s.id = x.session
+        where s.tenant = p_tenant
+    ) slots
     cross join oldest o;
 end $$;
 select plan_by_index('backlog_1');

@@ -29,7 +29,9 @@ cross join (
     select count(*) filter (where open) as cap, count(task) as used from slot
 ) c
 cross join lateral (
-    select count(*) as running, count(*) filter (where x.expires_at < now()) as of_dead_workers
+    select
+        count(*) filter (where x.expires_at > now()) as running,
+        count(*) filter (where x.expires_at <= now()) as of_dead_workers
     from slot x
     where x.task is not null and x.pool = p.pool
 ) h
@@ -45,8 +47,9 @@ comment on view fleet is 'One row for each pool: its workers and its share of th
 comment on column fleet.pool is 'The name of the pool.';
 comment on column fleet.cap is 'The tasks that the whole fleet may run at once, in all pools.';
 comment on column fleet.used is 'The slots that hold a task, in all pools.';
-comment on column fleet.running is 'The slots that hold a task of this pool.';
-comment on column fleet.of_dead_workers is 'Those of them whose lease has expired.';
+comment on column fleet.running is 'The slots with a running task of this pool.';
+comment on column fleet.of_dead_workers is
+    'The slots of this pool whose lease has ended: their tasks wait until a worker takes them over.';
 comment on column fleet.workers is 'Living workers of this pool.';
 comment on column fleet.concurrency is 'Tasks that these workers could run at once.';
 comment on column fleet.oldest_version is 'The oldest release that runs, as text.';
@@ -100,7 +103,8 @@ comment on column runnable_tasks.tasks is 'Queued tasks, at most the cap and wha
 
 create view worker_demand as
 select
-    f.pool, r.tasks as runnable, f.running, least(f.cap, r.tasks + f.running) as demand, f.concurrency
+    f.pool, r.tasks as runnable, f.running,
+    least(f.cap, r.tasks + f.running + f.of_dead_workers) as demand, f.concurrency
 from fleet f
 cross join lateral (
     select coalesce(sum(t.tasks), 0)::bigint as tasks from runnable_tasks t where t.pool = f.pool
@@ -113,6 +117,7 @@ comment on view worker_demand is
 comment on column worker_demand.pool is 'The name of the pool.';
 comment on column worker_demand.runnable is
     'Queued tasks that could start now: within the caps, without what gates hold back.';
-comment on column worker_demand.running is 'Tasks of the pool that hold slots.';
-comment on column worker_demand.demand is 'runnable + running, at most the cap.';
+comment on column worker_demand.running is 'Running tasks of the pool.';
+comment on column worker_demand.demand is 
+    'runnable + running + what dead workers left behind, at most the cap.';
 comment on column worker_demand.concurrency is 'Tasks that its living workers could run at once.';

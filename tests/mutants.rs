@@ -22,6 +22,7 @@ mod tenants;
 mod usage;
 mod waits;
 mod webhooks;
+mod why;
 
 use std::collections::BTreeSet;
 
@@ -60,6 +61,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     webhooks::MUTANTS,
     model_limits::MUTANTS,
     requirements::MUTANTS,
+    why::MUTANTS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Mutant> {

@@ -44,3 +44,4 @@ pub mod sweep;
 pub mod trees;
 pub mod usage;
 pub mod waits;
+pub mod why;

@@ -64,6 +64,10 @@ pub struct TaskView {
     #[schema(ignore)]
     #[serde(default, skip_serializing)]
     pub queue_position: Option<i32>,
+    /// Why an unfinished task does not run. Read by `Store::status`, by lists and records of the
+    /// history; none elsewhere.
+    #[serde(default)]
+    pub why: Option<Why>,
     /// Read by `Store::task_details` and by lists for clients that do not collect; none elsewhere.
     #[schema(ignore)]
     #[serde(default, skip_serializing)]
@@ -79,6 +83,24 @@ pub struct TaskDetails {
     pub summary: Option<String>,
     /// The longest that the task may run.
     pub timeout_s: Option<f64>,
+}
+
+/// What an unfinished task waits for: the one reason that has to go away first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    /// `lease`, `dependency`, `children`, `rate`, `gate`, `delay`, `no_worker`, `cap`, `window`,
+    /// `tenant`, `workers` or `next`. Later releases may add codes.
+    pub code: String,
+    /// The reason as a sentence.
+    pub text: String,
+    /// Until when it waits for this at the longest, if that is known.
+    #[schema(nullable = false)]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "timestamp::serialize_option"
+    )]
+    pub until: Option<DateTime<Utc>>,
 }
 
 impl TaskView {

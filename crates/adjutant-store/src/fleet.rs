@@ -11,6 +11,9 @@ use crate::{ClosedGate, Result, Store};
 pub struct Fleet {
     /// The fleet-wide cap.
     pub cap: i64,
+    /// Tasks in the state queued: those in `pools`, and those that are delayed, outside the window
+    /// of their session, or left behind by a lost worker.
+    pub queued: i64,
     /// Tasks that have not ended: queued, running, delayed, waiting, or held back by the window of
     /// their session.
     pub unfinished: i64,
@@ -18,7 +21,8 @@ pub struct Fleet {
     pub undelivered: i64,
     /// Models that no worker may call now.
     pub closed_gates: Vec<ClosedGate>,
-    /// Pools that have live workers or queued tasks, by name.
+    /// The pool `default`, and pools that have tasks to claim, or had workers in the last day, by
+    /// name.
     pub pools: Vec<PoolStats>,
 }
 
@@ -26,7 +30,7 @@ pub struct Fleet {
 pub struct PoolStats {
     pub name: String,
     /// Tasks that may be claimed now.
-    pub queued: i64,
+    pub ready: i64,
     /// Seconds since the oldest of them was spawned.
     pub oldest_s: Option<f64>,
     pub running: i64,
@@ -49,11 +53,17 @@ impl Store {
                        group by q.pool
                    )
                    select
-                       p.pool as "name!", coalesce(q.tasks, 0) as "queued!", q.oldest_s::double precision as oldest_s,
-                       (select count(*) from slot x join worker w on w.id = x.worker where w.pool = p.pool) as "running!",
+                       p.pool as "name!", coalesce(q.tasks, 0) as "ready!", q.oldest_s::double precision as oldest_s,
+                       (select count(*) from slot x where x.pool = p.pool and x.expires_at > now()) as "running!",
                        (select count(*) from living_worker w where w.pool = p.pool) as "workers!",
                        (select coalesce(sum(w.concurrency), 0) from living_worker w where w.pool = p.pool) as "concurrency!"
-                   from (select pool from living_worker union select pool from queued) p
+                   from (
+                       select 'default' as pool
+                       union
+                       select pool from worker where stopped_at is null or stopped_at > now() - interval '1 day'
+                       union
+                       select pool from queued
+                   ) p
                    left join queued q on q.pool = p.pool
                    order by p.pool"#
             )
@@ -62,17 +72,28 @@ impl Store {
             let sums = sqlx::query!(
                 r#"select
                        (select count(*) from slot where open) as "cap!",
-                       (
-                           select count(*) from task t join session s on s.id = t.session where t.finished_at is null
-                       ) as "unfinished!",
+                       (select count(*) from slot where expires_at > now()) as "running!",
+                       b.unfinished as "unfinished!",
+                       b.waiting as "waiting!",
                        (
                            select count(*) from webhook_delivery d join session s on s.id = d.session where d.state = 'pending'
-                       ) as "undelivered!""#
+                       ) as "undelivered!"
+                   from (
+                       select
+                           coalesce(sum(c.unfinished), 0)::bigint as unfinished,
+                           coalesce(sum(c.waiting), 0)::bigint as waiting
+                       from (
+                           select unfinished, waiting from tenant_backlog
+                           union all
+                           select case when outcome = 'spawned' then tasks else -tasks end, waiting from usage_delta
+                       ) c
+                   ) b"#
             )
             .fetch_one(&mut *connection)
             .await?;
             Ok(Fleet {
                 cap: sums.cap,
+                queued: sums.unfinished - sums.waiting - sums.running,
                 unfinished: sums.unfinished,
                 undelivered: sums.undelivered,
                 closed_gates: gate::closed(connection).await?,

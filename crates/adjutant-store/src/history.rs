@@ -156,7 +156,17 @@ impl Store {
         let entries = self
             .call(async |connection| {
                 sqlx::query_scalar!(
-                    r#"select to_jsonb(e) as "entry!: Json<TaskEntry>"
+                    r#"with why as materialized (
+                           select w.task, jsonb_build_object('code', w.code, 'text', w.text, 'until', w.until) as why
+                           from why_of_1(array(
+                               select id
+                               from task_status
+                               where id = any($1) and finished_at is null
+                                   and (lease_expires_at is null or may_be_lost_1(lease_expires_at))
+                           )) w
+                       )
+                       select to_jsonb(e) || jsonb_build_object('why', (select w.why from why w where w.task = e.id))
+                           as "entry!: Json<TaskEntry>"
                        from task_entry e
                        where id = any($1)
                        order by id desc"#,

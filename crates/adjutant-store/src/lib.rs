@@ -123,6 +123,7 @@ mod text;
 mod time_limits;
 mod tool_result;
 mod tools;
+mod trouble;
 mod turn_history;
 mod wait_for_children;
 mod wait_for_ends;
@@ -188,6 +189,9 @@ pub use sweep::Swept;
 pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
 pub use tools::PublishedTool;
+pub use trouble::{
+    ClosedGate, FailingTool, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures, Trouble,
+};
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};
 pub use webhook_delivery::{DeliveredTask, Delivery, DeliveryResponse};

@@ -61,7 +61,8 @@ pub struct QueueStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = Slots)]
 pub struct SlotStats {
-    /// Slots that run tasks of this tenant.
+    /// Slots that tasks of this tenant hold. One whose worker is lost holds its slot until another
+    /// worker takes it over.
     pub used: i64,
     /// The fleet-wide cap.
     pub cap: i64,
@@ -74,6 +75,7 @@ struct Backlog {
     queued: i64,
     running: i64,
     waiting: i64,
+    held: i64,
     oldest_s: Option<f64>,
     cap: i64,
     workers_alive: i64,
@@ -122,7 +124,7 @@ impl Store {
             agents: BTreeMap::new(),
             models: BTreeMap::new(),
             queue: QueueStats { queued: backlog.queued, oldest_s: backlog.oldest_s },
-            slots: SlotStats { used: backlog.running, cap: backlog.cap },
+            slots: SlotStats { used: backlog.held, cap: backlog.cap },
             workers_alive: backlog.workers_alive,
         };
         for (state, tasks) in [
@@ -144,7 +146,7 @@ impl Store {
             sqlx::query_as!(
                 Backlog,
                 r#"select
-                    queued as "queued!", running as "running!", waiting as "waiting!", oldest_s,
+                    queued as "queued!", running as "running!", waiting as "waiting!", held as "held!", oldest_s,
                     (select count(*) from slot where open) as "cap!",
                     (select count(*) from living_worker) as "workers_alive!"
                    from backlog_1($1)"#,

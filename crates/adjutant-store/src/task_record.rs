@@ -93,7 +93,12 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select
-                        to_jsonb(e) as "entry!: Json<TaskEntry>",
+                        to_jsonb(e) || jsonb_build_object('why', case
+                            when h.finished_at is null and (h.lease_expires_at is null or may_be_lost_1(h.lease_expires_at))
+                            then (
+                                select jsonb_build_object('code', y.code, 'text', y.text, 'until', y.until) from why_1(h.id) y
+                            )
+                        end) as "entry!: Json<TaskEntry>",
                         h.root as "root!", h.depth as "depth!", h.metadata as "metadata!",
                         t.config - '{system_prompt, retry_of, continues, parent, skills}'::text[] as "config!", h.timeout_s,
                         h.pool as "pool!", h.priority as "priority!", h.not_before, h.waiting_for,

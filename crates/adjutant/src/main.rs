@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod config;
 mod exit;
+mod fleet_log;
 mod logs;
 mod moment;
 mod open_files;

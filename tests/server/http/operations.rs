@@ -20,7 +20,8 @@ async fn the_metrics_show_the_state_of_the_fleet() {
     for line in [
         "adjutant_cap 7",
         "adjutant_unfinished_tasks 3",
-        "adjutant_queued_tasks{pool=\"default\"} 2",
+        "adjutant_queued_tasks 2",
+        "adjutant_ready_tasks{pool=\"default\"} 2",
         "adjutant_running_tasks{pool=\"default\"} 1",
         "adjutant_workers{pool=\"default\"} 1",
     ] {
@@ -30,7 +31,7 @@ async fn the_metrics_show_the_state_of_the_fleet() {
             answer.text
         );
     }
-    assert!(answer.text.contains("adjutant_oldest_queued_seconds{pool=\"default\"} "));
+    assert!(answer.text.contains("adjutant_oldest_ready_seconds{pool=\"default\"} "));
     running.lease.complete("done".to_owned(), None).write().await.unwrap();
     let text = server.request("GET", "/metrics", &[], "").await.text;
     assert!(text.contains("adjutant_running_tasks{pool=\"default\"} 0"), "{text}");

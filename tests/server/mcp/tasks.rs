@@ -150,7 +150,9 @@ async fn a_client_without_mcp_tasks_waits_instead() {
     let client = McpClient::new(TestServer::of(&orchestrator.world, CONFIG), &secret);
     orchestrator.spawn("x").await;
     let waited = wait(&client, json!({"task_ids": ["t_01"], "timeout_s": 0.01})).await;
-    assert_eq!(waited["structuredContent"], json!({"tasks": [], "timed_out": true}));
+    let answer = &waited["structuredContent"];
+    assert_eq!((&answer["tasks"], &answer["timed_out"]), (&json!([]), &json!(true)));
+    assert_eq!(answer["unfinished"][0]["why"]["code"], "no_worker", "{answer}");
     let error =
         client.request("tasks/get", json!({"taskId": "wait.1.any.t_01.the%20session"})).await;
     assert_eq!(error["error"]["code"], -32021, "{error}");

@@ -4,7 +4,7 @@ use super::render::{error, word};
 use adjutant_agent::timestamp::utc;
 use adjutant_agent::{FailureKind, Spent, TaskState, TaskView, usd};
 use adjutant_store::Spawned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::TaskOptions;
 
@@ -29,6 +29,7 @@ pub(super) fn status(view: &TaskView) -> Map<String, Value> {
     let mut fields = Fields(task(view));
     fields.phase(view.state, view.queue_position, view.due_in_ms);
     fields.put_if("retrying", retrying(view));
+    fields.put_if("why", view.why.as_ref().map(|why| json!(why)));
     fields.put("created_at", utc(view.created_at));
     fields.put("last_activity_at", utc(view.last_activity_at));
     fields.put_if("completed_at", view.finished_at.map(utc));

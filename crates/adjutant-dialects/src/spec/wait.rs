@@ -1,10 +1,14 @@
-use adjutant_agent::{SessionId, TaskNumber, TaskState};
-use adjutant_store::{Check, EndWait, EndedTasks};
+use adjutant_agent::{SessionId, TaskNumber, TaskState, TaskView};
+use adjutant_store::{Check, EndWait, EndedTasks, Error};
 use chrono::{DateTime, Utc};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::{WaitCall, task_fields};
 use crate::{Context, Result};
+
+/// The most tasks that an answer of a wait lists as unfinished.
+const MAX_UNFINISHED: usize = 10;
 
 /// The start of a wait by a client that polls.
 pub enum StartedWait {
@@ -28,8 +32,8 @@ pub struct PolledWait {
     pub met: bool,
     /// The states of the tasks that have ended.
     pub ended: Vec<TaskState>,
-    /// The state of the first task.
-    pub first: TaskState,
+    /// The first task.
+    pub first: TaskView,
     pub updated: DateTime<Utc>,
     /// The answer of `wait`.
     pub answer: Value,
@@ -46,11 +50,42 @@ pub(super) async fn wait(
     loop {
         let check = wait_loop.check();
         let ends = context.store.check_ends(session, &mut awaited, check).await?;
-        if ends.met || check == Check::Last {
+        if ends.met {
             return Ok(waited(&ends));
+        } else if check == Check::Last {
+            let unfinished = unfinished(context, session, &awaited, &ends).await?;
+            let mut answer = waited(&ends);
+            if !unfinished.is_empty() {
+                answer["unfinished"] = Value::Array(unfinished);
+            }
+            return Ok(answer);
         }
         wait_loop.rest().await;
     }
+}
+
+/// The awaited tasks that have not ended, as in `status`: why they wait. At most ten, which share a
+/// round trip; a task that ended or was collected a moment ago is left out.
+async fn unfinished(
+    context: &Context<'_>,
+    session: SessionId,
+    awaited: &EndWait,
+    ends: &EndedTasks,
+) -> Result<Vec<Value>> {
+    let ended: Vec<TaskNumber> = ends.tasks.iter().map(|task| task.number).collect();
+    let open = awaited.tasks().into_iter().filter(|task| !ended.contains(task));
+    let read = open.take(MAX_UNFINISHED).map(|task| context.store.status(session, task));
+    let mut shown = Vec::new();
+    for task in join_all(read).await {
+        match task {
+            Ok(task) if !task.state.is_terminal() => {
+                shown.push(Value::Object(task_fields::status(&task)));
+            }
+            Ok(_) | Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(shown)
 }
 
 /// The first query for a client that polls.
@@ -87,8 +122,8 @@ pub async fn poll_wait(
     Ok(PolledWait {
         met: ends.met,
         ended: ends.tasks.iter().map(|task| task.state).collect(),
-        first: first.state,
         updated: latest.unwrap_or(first.last_activity_at),
+        first,
         answer: waited(&ends),
     })
 }

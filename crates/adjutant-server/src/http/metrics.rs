@@ -37,6 +37,7 @@ fn text(fleet: &Fleet) -> String {
     let mut text = String::new();
     let fleet_wide = [
         ("cap", "Tasks that the whole fleet may run at once.", fleet.cap),
+        ("queued_tasks", "Tasks in the state queued, whatever they wait for.", fleet.queued),
         ("unfinished_tasks", "Tasks that have not ended.", fleet.unfinished),
         ("undelivered_webhooks", "Webhook deliveries that are pending.", fleet.undelivered),
     ];
@@ -46,9 +47,11 @@ fn text(fleet: &Fleet) -> String {
     }
     type PoolValue = fn(&PoolStats) -> Option<String>;
     let of_each_pool: [(&str, &str, PoolValue); 5] = [
-        ("queued_tasks", "Tasks that may be claimed now.", |pool| Some(pool.queued.to_string())),
+        ("ready_tasks", "Queued tasks that may be claimed now.", |pool| {
+            Some(pool.ready.to_string())
+        }),
         (
-            "oldest_queued_seconds",
+            "oldest_ready_seconds",
             "How long ago the oldest task that may be claimed was spawned.",
             |pool| pool.oldest_s.map(|seconds| seconds.to_string()),
         ),
@@ -103,7 +106,7 @@ mod tests {
     fn every_metric_is_explained_and_every_pool_is_in_it() {
         let pool = |name: &str, oldest_s| PoolStats {
             name: name.to_owned(),
-            queued: 7,
+            ready: 7,
             oldest_s,
             running: 3,
             workers: 2,
@@ -115,14 +118,22 @@ mod tests {
             reason: "circuit".to_owned(),
             closed_s: 12.5,
         }];
-        let text = text(&Fleet { cap: 50, unfinished: 12, undelivered: 0, closed_gates, pools });
+        let text = text(&Fleet {
+            cap: 50,
+            queued: 9,
+            unfinished: 12,
+            undelivered: 0,
+            closed_gates,
+            pools,
+        });
         let lines: Vec<&str> = text.lines().collect();
         for wanted in [
             "# TYPE adjutant_cap gauge",
             "adjutant_cap 50",
             "adjutant_unfinished_tasks 12",
-            "adjutant_queued_tasks{pool=\"default\"} 7",
-            "adjutant_oldest_queued_seconds{pool=\"default\"} 1.5",
+            "adjutant_queued_tasks 9",
+            "adjutant_ready_tasks{pool=\"default\"} 7",
+            "adjutant_oldest_ready_seconds{pool=\"default\"} 1.5",
             "adjutant_running_tasks{pool=\"g\\\"p\\\\u\\n\"} 3",
             "adjutant_worker_concurrency{pool=\"default\"} 20",
             "adjutant_model_gate_closed_seconds{model=\"main\",reason=\"circuit\"} 12.5",
@@ -130,7 +141,7 @@ mod tests {
             assert!(lines.contains(&wanted), "{wanted} is not in\n{text}");
         }
         assert_eq!(
-            lines.iter().filter(|line| line.starts_with("adjutant_oldest_queued_seconds")).count(),
+            lines.iter().filter(|line| line.starts_with("adjutant_oldest_ready_seconds")).count(),
             1
         );
         for line in lines.iter().filter(|line| !line.starts_with('#')) {

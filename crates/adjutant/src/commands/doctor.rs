@@ -2,6 +2,7 @@
 
 mod check_config;
 mod check_database;
+mod check_fleet;
 mod check_published;
 mod check_server;
 mod finding;
@@ -18,13 +19,15 @@ use crate::commands::server_args::ServerArgs;
 use crate::exit::Exit;
 use crate::output::print_line;
 use crate::table::OutputStyle;
-use finding::{Finding, Verdict};
+pub use check_fleet::read as fleet_findings;
+pub use finding::{Finding, Verdict};
 
 /// Check the installation and suggest fixes
 ///
-/// Checks the config, the API keys of its models, the database with its schema, clock and
-/// notifications, the workers, the cap, the server and your key. It changes nothing. The exit code
-/// is 1 if a check fails; warnings do not count.
+/// Checks the config, the API keys of its models, the database with its schema, clock, disk and
+/// notifications, the server and your key; and the fleet: its workers, the cap, models that are held
+/// back, failing tools and tasks, tenants that flood the queue. It leaves nothing changed. The exit
+/// code is 1 if a check fails; warnings do not count.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

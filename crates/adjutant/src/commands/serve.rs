@@ -18,6 +18,7 @@ use crate::adopt_cap;
 use crate::client::{Client, OutputFormat};
 use crate::commands::work::host_and_process;
 use crate::config::{Config, Role};
+use crate::fleet_log;
 use crate::logs;
 use crate::open_files;
 use crate::output::print_line;
@@ -172,6 +173,10 @@ impl BoundListener {
         let store = Store::open(database_url, CONNECTIONS)
             .await?
             .with_context_versions(config.limits.context_versions);
+        let watching = tokio::spawn(fleet_log::run(
+            store.clone(),
+            Duration::from_secs(config.server.fleet_check_s),
+        ));
         let server = HttpServer::new(
             ToolService::new(
                 store.clone(),
@@ -186,7 +191,11 @@ impl BoundListener {
             .map_err(|error| anyhow::anyhow!(error.into_message()))?;
         let stop = CancellationToken::new();
         let serving = tokio::spawn(server.serve(self.listener, stop.clone()));
-        Ok(RunningServer { stop, serving: AbortOnDropHandle::new(serving) })
+        Ok(RunningServer {
+            stop,
+            serving: AbortOnDropHandle::new(serving),
+            _watching: AbortOnDropHandle::new(watching),
+        })
     }
 }
 
@@ -194,6 +203,8 @@ impl BoundListener {
 pub struct RunningServer {
     stop: CancellationToken,
     serving: AbortOnDropHandle<std::io::Result<()>>,
+    /// Logs the fleet's troubles.
+    _watching: AbortOnDropHandle<()>,
 }
 
 impl RunningServer {

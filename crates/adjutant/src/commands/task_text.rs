@@ -24,10 +24,30 @@ pub fn progress_line(task: &Value) -> String {
             turns => format!("{state}, {}", count_noun(turns, "turn")),
         },
     };
-    match retrying(task) {
-        why if why.is_empty() => format!("{id} {agent}: {how}"),
-        why => format!("{id} {agent}: {how}; {why}"),
+    let why = match retrying(task) {
+        retrying if retrying.is_empty() => why(task).map(|why| format!(": {why}")),
+        retrying => Some(format!("; {retrying}")),
+    };
+    format!("{id} {agent}: {how}{}", why.unwrap_or_default())
+}
+
+/// Why an unfinished task does not run, as a sentence with its time; none if nothing holds it back.
+pub fn why(task: &Value) -> Option<String> {
+    let why = task.get("why").filter(|why| text(why, "code") != "next")?;
+    let sentence = text(why, "text");
+    if sentence.is_empty() {
+        return None;
     }
+    Some(match text(why, "until") {
+        until if until.is_empty() => sentence,
+        until => format!("{sentence}, until {until}"),
+    })
+}
+
+/// The code of the reason why an unfinished task does not run; empty if nothing holds it back.
+pub fn why_code(task: &Value) -> String {
+    let code = task.get("why").map(|why| text(why, "code")).unwrap_or_default();
+    if code == "next" { String::new() } else { code }
 }
 
 /// An ended task, on one line.
@@ -76,22 +96,33 @@ pub fn state(task: &Value) -> String {
         .unwrap_or_default()
 }
 
+/// The state, followed by the failure, or by what the task waits for and its place in the queue.
 pub fn state_with_reason(task: &Value) -> String {
     let state = state(task);
-    match (text(task, "failure"), task.get("queue_position").and_then(Value::as_u64)) {
-        (failure, _) if !failure.is_empty() => format!("{state} ({failure})"),
-        (_, Some(before)) if state == "queued" => format!("queued ({before} before)"),
-        _ => state,
-    }
+    let before = task.get("queue_position").and_then(Value::as_u64);
+    let before = before.filter(|_| state == "queued").map(|before| format!("{before} before"));
+    let reasons: Vec<String> = [text(task, "failure"), why_code(task), before.unwrap_or_default()]
+        .into_iter()
+        .filter(|reason| !reason.is_empty())
+        .collect();
+    if reasons.is_empty() { state } else { format!("{state} ({})", reasons.join(", ")) }
 }
 
-/// The label and the error, or why the model call is tried again.
+/// The label, and the error, or why the model call is tried again, or why the task waits.
 pub fn about(task: &Value) -> String {
-    let parts = [text(task, "label"), text(task, "error"), retrying(task)];
-    let width = if parts[2].is_empty() { SHORT } else { WITH_REASON };
-    let parts: Vec<&str> =
-        parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    truncate(&parts.join(": "), width)
+    let (label, error) = (text(task, "label"), text(task, "error"));
+    let both: Vec<&str> =
+        [label.as_str(), error.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
+    let short = truncate(&both.join(": "), SHORT);
+    let reason = match retrying(task) {
+        retrying if retrying.is_empty() => why(task),
+        retrying => Some(truncate(&retrying, WITH_REASON)),
+    };
+    match reason {
+        Some(reason) if short.is_empty() => reason,
+        Some(reason) => format!("{short}: {reason}"),
+        None => short,
+    }
 }
 
 /// Why the model call of a task is tried again; empty if it is not.
@@ -130,6 +161,16 @@ mod tests {
             (
                 json!({"phase": "running", "retrying": {"text": "model `main` at host: 503, try 2 of 8, next in 1 s"}}),
                 "t_03 researcher: running; model `main` at host: 503, try 2 of 8, next in 1 s",
+                json!({"phase": "queued", "queue_position": 0, "why": {"code": "next", "text": "Soon"}}),
+                "t_03 researcher: queued, the next",
+            ),
+            (
+                json!({"phase": "queued", "queue_position": 1, "why": {"code": "cap", "text": "All slots are in use"}}),
+                "t_03 researcher: queued, 1 before it: All slots are in use",
+            ),
+            (
+                json!({"phase": "running", "why": {"code": "lease", "text": "Lost", "until": "2026-07-01T00:00:00Z"}}),
+                "t_03 researcher: running: Lost, until 2026-07-01T00:00:00Z",
             ),
         ] {
             assert_eq!(progress_line(&task(more)), expected);
@@ -145,11 +186,13 @@ mod tests {
     #[test]
     fn a_table_of_tasks_shows_history_and_tool_answers_alike() {
         let of_tool = json!({"task_id": "t_01", "agent": "clerk", "status": "running", "phase": "queued", "queue_position": 3, "turns_used": 0});
+        let waits = json!({"task_id": "t_03", "agent": "clerk", "state": "queued", "turns_used": 2,
+            "label": "logs", "why": {"code": "gate", "text": "Calls are held back"}});
         let of_history = json!({"task_id": "t_02", "agent": "clerk", "state": "failed", "failure": "max_turns", "turns_used": 10,
             "created_at": "2026-07-01T00:00:00Z", "label": "logs", "error": "Max turns exceeded without producing a final response"});
         let now = parse_time("2026-07-01T01:00:00Z").unwrap();
         let shown = table_of_tasks(
-            &[of_tool, of_history],
+            &[of_tool, of_history, waits],
             now,
             OutputStyle { width: 120, colors: Colors::Off },
         );
@@ -159,6 +202,7 @@ mod tests {
                 "TASK  AGENT  STATE               TURNS  AGE  ABOUT",
                 "t_01  clerk  queued (3 before)       0",
                 "t_02  clerk  failed (max_turns)     10   1h  logs: Max turns exceeded without producing a final response",
+                "t_03  clerk  queued (gate)           2       logs: Calls are held back",
             ]
         );
     }

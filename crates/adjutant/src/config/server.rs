@@ -23,6 +23,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "server.bodies_max_bytes" => at_least(1024),
     "server.tenant_bodies_max_bytes" => at_least(1024),
     "server.trusted_proxies" => Kind::TextList,
+    "server.fleet_check_s" => at_least(1),
 };
 
 /// A limit that is `None` does not exist.
@@ -44,6 +45,8 @@ pub struct Server {
     pub bodies_max_bytes: usize,
     pub tenant_bodies_max_bytes: usize,
     pub trusted_proxies: Vec<String>,
+    /// How often the fleet's troubles are looked for, to log them.
+    pub fleet_check_s: u64,
 }
 
 impl Default for Server {
@@ -63,6 +66,7 @@ impl Default for Server {
             bodies_max_bytes: 256 << 20,
             tenant_bodies_max_bytes: 64 << 20,
             trusted_proxies: Vec::new(),
+            fleet_check_s: 15,
         }
     }
 }

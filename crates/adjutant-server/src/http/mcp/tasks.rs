@@ -213,7 +213,9 @@ fn working(id: &WaitId, now: DateTime<Utc>, message: String) -> ToolResponse {
 /// none of them completed.
 fn wait_payload(polled: &PolledWait, id: &WaitId) -> (TaskPayload, String) {
     if !polled.met {
-        let message = format!("{} is {}", id.tasks[0], polled.first.as_str());
+        let first = &polled.first;
+        let why = first.why.as_ref().map(|why| format!(": {}", why.text)).unwrap_or_default();
+        let message = format!("{} is {}{why}", id.tasks[0], first.state);
         return (TaskPayload::Working, message);
     }
     let all = |wanted: &[TaskState]| polled.ended.iter().all(|state| wanted.contains(state));

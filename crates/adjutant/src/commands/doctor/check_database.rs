@@ -3,7 +3,7 @@ use std::time::Duration;
 use adjutant_store::{DeletionsLeft, Error, SchemaMismatch, Store};
 use chrono::Utc;
 
-use super::check_published;
+use super::{check_fleet, check_published};
 use super::finding::Finding;
 use crate::commands::database_args::DatabaseArgs;
 use crate::config::Config;
@@ -99,25 +99,6 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     let asked_at = Utc::now();
     let checkup = store.health().await?;
     let halfway = asked_at + (Utc::now() - asked_at) / 2;
-    let slots = store.slots().await?;
-    let workers = match checkup.workers_alive {
-        0 => Finding::wrong(
-            "workers",
-            "no worker is alive, so tasks do not start",
-            "start `adjutant work` or `adjutant up`",
-        ),
-        1 => Finding::ok("workers", "1 alive"),
-        alive => Finding::ok("workers", format!("{alive} alive")),
-    };
-    let cap = match (slots.cap, slots.used) {
-        (0, _) => Finding::wrong("cap", "0, so no task starts", "`adjutant limits --cap 5`"),
-        (cap, used) if used >= cap => Finding::warning(
-            "cap",
-            format!("all {cap} slots are in use"),
-            "raise it with `adjutant limits --cap N`, if the workers have capacity",
-        ),
-        (cap, used) => Finding::ok("cap", format!("{used} of {cap} slots are in use")),
-    };
     let skew = checkup.clock.signed_duration_since(halfway).as_seconds_f64();
     let clock = if skew.abs() > MAX_CLOCK_SKEW_S {
         let found = format!("differs from this machine's by {skew:+.1} s");
@@ -129,19 +110,20 @@ async fn fleet(store: &Store) -> adjutant_store::Result<Vec<Finding>> {
     } else {
         Finding::ok("clock", format!("differs from this machine's by {skew:+.3} s"))
     };
-    let fleet = store.fleet().await?;
-    let unserved = fleet.pools.iter().filter(|pool| pool.queued > 0 && pool.workers == 0);
-    let unserved: Vec<&str> = unserved.map(|pool| pool.name.as_str()).collect();
-    let pools = if unserved.is_empty() {
-        Finding::ok("pools", "every pool with queued tasks has a worker")
-    } else {
-        Finding::warning(
-            "pools",
-            format!("no worker serves {}, where tasks are queued", unserved.join(", ")),
-            "start `adjutant work --pool NAME`, or cancel the tasks",
-        )
-    };
-    Ok(vec![workers, cap, pools, clock, deletions(store.deletions_left().await?)])
+    let mut findings = check_fleet::read(store).await?;
+    findings.extend([disk(store).await, clock, deletions(store.deletions_left().await?)]);
+    Ok(findings)
+}
+
+async fn disk(store: &Store) -> Finding {
+    match store.can_write().await {
+        Ok(()) => Finding::ok("disk", "the database can write 16 MB"),
+        Err(error) => Finding::wrong(
+            "disk",
+            format!("the database cannot write 16 MB: {error}"),
+            "free space where PostgreSQL has its data; nothing stored is lost",
+        ),
+    }
 }
 
 fn deletions(left: DeletionsLeft) -> Finding {
