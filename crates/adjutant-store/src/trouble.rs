@@ -14,7 +14,7 @@ pub struct Trouble {
     pub last_heard: Option<LostWorker>,
     /// Workers that do not answer and hold tasks, or died without stopping.
     pub lost: Vec<LostWorker>,
-    pub gates: Vec<ClosedGate>,
+    pub gates: Vec<HeldBackModel>,
     /// Tools whose recent calls failed at least half of the time.
     pub tools: Vec<FailingTool>,
     pub failures: Vec<RecentFailures>,
@@ -49,8 +49,13 @@ pub struct LostWorker {
 
 /// A model that no worker calls now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClosedGate {
+pub struct HeldBackModel {
     pub model: String,
+    /// `rate_limit`, `circuit` or `outage`.
+    pub reason: String,
+    /// What the server said, and where it is.
+    pub error: Option<String>,
+    /// A circuit lets one call through at this time.
     pub until: DateTime<Utc>,
     /// Tasks that wait for it, of the first 1000 that are delayed.
     pub tasks: i64,
@@ -182,15 +187,17 @@ async fn lost_workers(connection: &mut PgConnection) -> sqlx::Result<Vec<LostWor
     .await
 }
 
-async fn closed_gates(connection: &mut PgConnection) -> sqlx::Result<Vec<ClosedGate>> {
+async fn closed_gates(connection: &mut PgConnection) -> sqlx::Result<Vec<HeldBackModel>> {
     sqlx::query_as!(
-        ClosedGate,
+        HeldBackModel,
         r#"with delayed as materialized (
                select model from task where not_before is not null and finished_at is null order by not_before limit 1000
            )
-           select g.model, g.closed_until as until, (select count(*) from delayed d where d.model = g.model) as "tasks!"
+           select
+               g.model, g.reason::text as "reason!", g.error, greatest(g.closed_until, now()) as "until!",
+               (select count(*) from delayed d where d.model = g.model) as "tasks!"
            from model_gate g
-           where g.closed_until > now()
+           where g.closed_until > now() or g.reason = 'circuit'
            order by g.model
            limit 20"#
     )

@@ -124,17 +124,23 @@ fn pools(pools: &[PoolLoad]) -> Finding {
 }
 
 fn models(trouble: &Trouble) -> Vec<Finding> {
-    let closed = |gate: &adjutant_store::ClosedGate| {
-        Finding::warning(
-            "gates",
-            format!(
-                "calls of model {} are held back until {}, and {}",
-                gate.model,
-                gate.until.format("%H:%M:%S UTC"),
-                waits(gate.tasks),
-            ),
-            "the workers' logs have the provider's answer; calls go on by themselves then",
-        )
+    let closed = |gate: &adjutant_store::HeldBackModel| {
+        let error = gate.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
+        let (until, waits) = (gate.until.format("%H:%M:%S UTC"), waits(gate.tasks));
+        let model = &gate.model;
+        if gate.reason == "circuit" {
+            Finding::wrong(
+                "gates",
+                format!("model {model} refuses calls{error}: one call a minute, the next at {until}, and {waits}"),
+                "mend its API key where workers start; the tasks then continue by themselves",
+            )
+        } else {
+            Finding::warning(
+                "gates",
+                format!("calls of model {model} are held back until {until}{error}, and {waits}"),
+                "calls go on by themselves then; if it comes back, lower the model's limits or the cap",
+            )
+        }
     };
     if trouble.gates.is_empty() {
         return vec![Finding::ok("gates", "no model is held back")];
