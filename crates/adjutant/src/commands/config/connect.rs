@@ -117,11 +117,12 @@ async fn list(
 async fn call(name: &str, config: &ModelConfig, patience: Duration) -> (String, Outcome<()>) {
     let calling = async {
         let client = http_client().map_err(|error| error.to_string())?;
-        let config =
-            ModelConfig { max_tokens: config.max_tokens.min(MAX_TOKENS), ..config.clone() };
+        let max_tokens = config.max_tokens.map_or(MAX_TOKENS, |most| most.min(MAX_TOKENS));
+        let config = ModelConfig { max_tokens: Some(max_tokens), ..config.clone() };
         let model = Model::new(name, &config, client).map_err(|error| error.problem)?;
         let messages = vec![Message::User("Say yes.".into())];
-        let request = Request { system: String::new(), messages, with_tools: false };
+        let request =
+            Request { system: String::new(), messages, with_tools: false, extra_body: None };
         model.call(&request, &[], |_| {}).await.map(drop).map_err(|error| error.to_string())
     };
     (name.to_owned(), Outcome::of(patience, calling).await)
