@@ -10,8 +10,10 @@ create domain failure_kind as text check (value in (
 ));
 create domain loss_rule as text check (value in ('resume', 'fail'));
 create domain event_kind as text check (value in (
-    'spawned', 'started', 'turn', 'tool', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed', 'cancelled'
+    'spawned', 'started', 'turn', 'tool', 'retrying', 'waiting', 'resumed', 'released', 'lost', 'completed', 'failed',
+    'cancelled'
 ));
+create domain gate_reason as text check (value in ('rate_limit', 'circuit', 'outage'));
 create domain attempt_outcome as text check (value in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost'));
 create domain notified_state as text check (value in ('completed', 'failed'));
 create domain delivery_state as text check (value in ('pending', 'delivered', 'failed'));

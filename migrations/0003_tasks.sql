@@ -137,6 +137,66 @@ comment on table awaited is
     'What a task waits for. A dependency must complete; a child only has to end. Child rows are '
     'deleted when the parent wakes.';
 
+-- Failed tries of the model call that a task is making. A call that succeeds at once writes nothing
+-- here, and neither does a success after failures: the row counts only while `answers` is that of
+-- the task.
+create table failed_call (
+    task uuid primary key,
+    model text not null,
+    host text not null,
+    answers integer not null check (answers >= 0),
+    tries integer not null check (tries >= 0),
+    refusals integer not null default 0 check (refusals >= 0),
+    max_tries integer not null check (max_tries > 0),
+    spent_ms bigint not null default 0 check (spent_ms >= 0),
+    status smallint,
+    error text not null,
+    first_failed_at timestamptz not null default now(),
+    last_failed_at timestamptz not null default now(),
+    next_try_at timestamptz,
+    waits_since timestamptz
+) with (fillfactor = 70);
+-- For the tasks that wait at a circuit.
+create index failed_call_waits on failed_call (model) where waits_since is not null;
+
+comment on table failed_call is
+    'The failed tries of the model call under way of a task, over attempts and workers. The row '
+    'counts only while `answers` is that of the task.';
+comment on column failed_call.model is 'The model of the last try.';
+comment on column failed_call.host is 'The host of that model, with its port.';
+comment on column failed_call.answers is 'The stored answers of the task before this call.';
+comment on column failed_call.tries is
+    'Tries that failed, of all models of the call, without refusals.';
+comment on column failed_call.refusals is
+    'Tries that the provider refused with 401 or 403. They are no fault of the task.';
+comment on column failed_call.max_tries is 'After so many tries the task fails.';
+comment on column failed_call.spent_ms is
+    'Time of these tries and of the pauses between them. Time at a closed gate does not count.';
+comment on column failed_call.status is 'The HTTP status of the last failed try, if it had one.';
+comment on column failed_call.error is
+    'What went wrong in the last try: the status and the kind of the error, or that of the '
+    'connection. Never a text of the provider.';
+comment on column failed_call.next_try_at is 'When it is tried again; null: at once.';
+comment on column failed_call.waits_since is
+    'Since when the task waits at a circuit; null: it does not.';
+
+-- The call that a task tries again, as people read it.
+create function retrying(f failed_call) returns jsonb language sql stable as $$
+    select jsonb_build_object(
+        'text', format(
+            'model `%s` at %s: %s, %s', f.model, f.host, f.error,
+            case when f.waits_since is null then format('try %s of %s, next %s', f.tries, f.max_tries, n.next_try)
+            else format('waits until the model accepts calls, next try %s', n.next_try) end
+        ),
+        'model', f.model, 'host', f.host, 'tries', f.tries, 'max_tries', f.max_tries, 'status', f.status,
+        'error', f.error, 'since', f.first_failed_at, 'next_try_at', f.next_try_at
+    )
+    from (
+        select case when f.next_try_at > now() then format('in %s s', ceil(extract(epoch from f.next_try_at - now())))
+            else 'now' end
+    ) n (next_try)
+$$;
+
 -- Refuses a task number that the session does not have.
 create function refuse_unknown_task_1(p_session bigint, p_number integer) returns void language plpgsql as $$
 begin

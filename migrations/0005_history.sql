@@ -64,6 +64,7 @@ create table event (
     turn integer,
     tool text,
     is_error boolean,
+    detail text,
     at timestamptz not null default now(),
     primary key (session, seq, at)
 ) partition by range (at);
@@ -78,6 +79,7 @@ comment on column event.turn is
     'The number of the turn that was stored, or whose tool was called. See table turn.';
 comment on column event.tool is
     'The name of the tool, if the agent has it. Names that a model made up are not stored.';
+comment on column event.detail is 'Of "retrying": the model, its host, and what went wrong.';
 
 create table attempt (
     task uuid not null,

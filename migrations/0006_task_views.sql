@@ -160,12 +160,17 @@ select
     t.started_at, t.last_activity_at, t.finished_at, t.collected_at, t.lease_expires_at,
     case when t.state = 'queued' and t.not_before > now() then
         ceil(extract(epoch from t.not_before - now()) * 1000)::bigint
-    end as due_in_ms
-from task_history t;
+    end as due_in_ms,
+    case when f.task is not null and t.state in ('queued', 'running') then retrying(f) end as retrying
+from task_history t
+left join failed_call f on f.task = t.id and f.answers = t.answers;
 
 comment on view task_status is 'The status of tasks, without assignments and results.';
 comment on column task_status.due_in_ms is
     'How long a queued task is still delayed, in milliseconds.';
+comment on column task_status.retrying is
+    'The failed tries of its model call, while it is tried again: text, model, host, tries, '
+    'max_tries, status, error, since, next_try_at.';
 
 create view task_view as
 select

@@ -25,16 +25,17 @@ end $$;
 
 -- Writes the next event of a running task. The first one of an attempt records its start too: a
 -- second call needs the slot as the first one left it. Needs the session's lock and the slot's.
-create function record_event_1(held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean)
-returns void language plpgsql as $$
+create function record_event_1(
+    held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean, p_detail text default null
+) returns void language plpgsql as $$
 begin
     with numbered as (
         update session set next_event = next_event + 1 where id = held.session returning next_event - 1 as seq
     )
-    insert into event (session, seq, task, kind, attempt, started_at, turn, tool, is_error)
+    insert into event (session, seq, task, kind, attempt, started_at, turn, tool, is_error, detail)
     select
         held.session, numbered.seq, held.task, p_kind, held.attempt,
-        case when held.announced is distinct from held.lease then held.claimed_at end, p_turn, p_tool, p_is_error
+        case when held.announced is distinct from held.lease then held.claimed_at end, p_turn, p_tool, p_is_error, p_detail
     from numbered;
     if held.announced is distinct from held.lease then
         update slot set announced = lease where n = held.n;

@@ -91,7 +91,7 @@ create function checkpoint_and_preflight_1(
     p_slot integer, p_task uuid, p_lease uuid, p_number integer, p_turn jsonb, p_session bigint, p_model text
 )
 returns table (
-    closed_ms bigint,
+    closed_ms bigint, is_circuit boolean,
     session_budget jsonb, session_input_tokens bigint, session_output_tokens bigint, session_cost_nanousd bigint,
     tree_budget jsonb, tree_input_tokens bigint, tree_output_tokens bigint, tree_cost_nanousd bigint
 ) language plpgsql as $$

@@ -16,6 +16,7 @@ pub mod drafts;
 pub mod driver;
 pub mod end_and_claim;
 pub mod events;
+pub mod failed_calls;
 pub mod fairness;
 pub mod grants;
 pub mod history;

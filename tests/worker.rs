@@ -4,6 +4,7 @@
 
 pub mod agent_files;
 pub mod budgets;
+pub mod closed_models;
 pub mod continuations;
 pub mod deaths;
 pub mod delegation;

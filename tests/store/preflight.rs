@@ -4,13 +4,16 @@
 use std::time::Duration;
 
 use adjutant_agent::{Budget, Spent, Turn};
-use adjutant_store::{Account, NewTask, Preflight};
+use adjutant_store::{Account, GateCause, GateReason, NewTask, Preflight};
 use serde_json::json;
 
 use crate::support::world::{World, queued, race, turn};
 
 const BUDGET: Budget =
     Budget { max_input_tokens: Some(100), max_output_tokens: None, max_cost_nanousd: Some(900) };
+
+const LIMITED: GateCause<'static> =
+    GateCause { reason: GateReason::RateLimit, status: None, error: None };
 
 /// What so many of the world's turns cost.
 fn turns(count: i64) -> Spent {
@@ -31,10 +34,10 @@ async fn a_closed_gate_holds_everybody_back_and_is_never_opened_early() {
     assert_eq!(preflight("main").await, Preflight::default());
     let closings = [3, 60, 1, 20].map(|seconds| {
         let store = world.store.clone();
-        async move { store.close_gate("main", Duration::from_secs(seconds)).await.unwrap() }
+        async move { store.close_gate("main", Duration::from_secs(seconds), LIMITED).await.unwrap() }
     });
     race(closings.into()).await;
-    world.store.close_gate("main", Duration::from_secs(2)).await.unwrap();
+    world.store.close_gate("main", Duration::from_secs(2), LIMITED).await.unwrap();
     let closed_for = preflight("main").await.closed_for;
     assert!(
         closed_for > Duration::from_secs(30) && closed_for <= Duration::from_secs(60),
@@ -50,7 +53,7 @@ async fn a_closed_gate_holds_everybody_back_and_is_never_opened_early() {
         .await
         .unwrap();
     assert_eq!(preflight("main").await.closed_for, Duration::ZERO);
-    world.store.close_gate("main", Duration::from_millis(1500)).await.unwrap();
+    world.store.close_gate("main", Duration::from_millis(1500), LIMITED).await.unwrap();
     assert!(preflight("main").await.closed_for > Duration::ZERO, "closed again");
 }
 
@@ -58,7 +61,7 @@ async fn a_closed_gate_holds_everybody_back_and_is_never_opened_early() {
 async fn an_absurd_time_closes_a_gate_for_a_day() {
     let world = World::new().await;
     let (session, _, claim) = world.one_running().await;
-    world.store.close_gate("main", Duration::MAX).await.unwrap();
+    world.store.close_gate("main", Duration::MAX, LIMITED).await.unwrap();
     let preflight = world.store.preflight(claim.lease.task(), session, "main").await.unwrap();
     assert!(preflight.closed_for <= Duration::from_secs(24 * 3600), "{preflight:?}");
     assert!(preflight.closed_for > Duration::from_secs(23 * 3600), "{preflight:?}");
@@ -143,7 +146,7 @@ async fn a_checkpoint_clears_the_next_call_with_its_own_turn_counted() {
         assert_eq!(preflight.closed_for, Duration::ZERO);
     }
     assert_eq!(world.store.turns(claim.lease.task()).await.unwrap().len(), 2);
-    world.store.close_gate("main", Duration::from_secs(60)).await.unwrap();
+    world.store.close_gate("main", Duration::from_secs(60), LIMITED).await.unwrap();
     let preflight = claim.lease.checkpoint(&of_main).await.unwrap();
     assert!(preflight.closed_for > Duration::from_secs(30), "{preflight:?}");
 }

@@ -205,6 +205,14 @@ impl Done {
         );
     }
 
+    /// It failed because of this model of the script; the error names it and its host.
+    #[track_caller]
+    pub fn assert_model_failed(&self, fleet: &Fleet, model: &str, details: &str) {
+        let host = fleet.model.address();
+        let error = format!("Model API error: model `{model}` at {host}: {details}");
+        self.assert_failed(FailureKind::Model, &error);
+    }
+
     /// The tool results of a turn, in the order of the calls. Errors start with `error: `.
     pub fn results_of(&self, turn: usize) -> Vec<String> {
         let stored = &self.turns[turn - 1];

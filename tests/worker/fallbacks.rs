@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use adjutant_agent::FailureKind;
 use adjutant_script::{
     Answer, RecordedRequest, Script, ScriptServer, When, status, text, tool_call,
 };
+use adjutant_store::GateCause;
 use serde_json::json;
 
 use crate::support::fleet::{CLERK, Done, Fleet, model_config};
@@ -43,7 +43,8 @@ async fn open_gates(fleet: &Fleet) {
 }
 
 async fn close_gate(fleet: &Fleet, model: &str, seconds: u64) {
-    fleet.world.store.close_gate(model, Duration::from_secs(seconds)).await.unwrap();
+    let cause = GateCause::default();
+    fleet.world.store.close_gate(model, Duration::from_secs(seconds), cause).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +195,7 @@ async fn a_task_fails_when_no_model_of_the_chain_answers() {
     let _worker = fleet.worker();
     let task = fleet.give("first", CLERK, "Try them all.").await;
     let done = fleet.done(task).await;
-    done.assert_failed(FailureKind::Model, "Model API error: 500 api_error: Second");
+    done.assert_model_failed(&fleet, "second", "500 api_error: Second");
     assert_eq!(called(&done), [["first-test"; 3], ["second-test"; 3]].concat());
     fleet.close().await;
 }
@@ -206,7 +207,7 @@ async fn a_request_that_a_model_refuses_does_not_go_to_its_fallback() {
     let _worker = fleet.worker();
     let task = fleet.give("first", CLERK, "Be refused.").await;
     let done = fleet.done(task).await;
-    done.assert_failed(FailureKind::Model, "Model API error: 400 invalid_request_error: No");
+    done.assert_model_failed(&fleet, "first", "400 invalid_request_error: No");
     assert_eq!(called(&done), ["first-test"]);
     fleet.close().await;
 }

@@ -56,8 +56,9 @@ async fn a_refusal_is_a_failure_of_the_model() {
     let script = Script::new().on(When::any()).then(refusal("I will not."));
     let fleet = Fleet::new(script).await;
     let _worker = fleet.worker();
-    for done in fleet.run_on_both(CLERK, "Do what should not be done").await {
-        done.assert_failed(FailureKind::Model, "Model API error: the model refused to answer");
+    let both = fleet.run_on_both(CLERK, "Do what should not be done").await;
+    for (done, model) in both.into_iter().zip(WIRES) {
+        done.assert_model_failed(&fleet, model, "the model refused to answer");
         assert_eq!((done.turns_used, done.requests.len()), (1, 1), "a refusal is not argued with");
     }
     fleet.close().await;

@@ -1,10 +1,9 @@
 //! The log of a worker.
 
-use adjutant_agent::FailureKind;
 use adjutant_script::{Script, When, status, text, tool_call};
 use serde_json::json;
 
-use crate::support::fleet::{CLERK, Fleet, KEY};
+use crate::support::fleet::{CLERK, Fleet, KEY, WIRES};
 use crate::support::worker_process::WorkerProcess;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,10 +40,10 @@ async fn no_key_and_no_payload_is_logged_at_any_level() {
     for done in fleet.run_on_both(CLERK, "ASSIGNMENT-WORDS to be limited").await {
         done.assert_completed("ANSWER-WORDS");
     }
-    for done in fleet.run_on_both(CLERK, "ASSIGNMENT-WORDS to be refused").await {
+    let refused = fleet.run_on_both(CLERK, "ASSIGNMENT-WORDS to be refused").await;
+    for (done, model) in refused.into_iter().zip(WIRES) {
         let said = repeats.replace(KEY, "***");
-        let error = format!("Model API error: 400 invalid_request_error: {said}");
-        done.assert_failed(FailureKind::Model, &error);
+        done.assert_model_failed(&fleet, model, &format!("400 invalid_request_error: {said}"));
         worker.until_logged(&format!("model call for task {} failed, giving up", done.task)).await;
     }
     worker.until_logged("called lookup").await;

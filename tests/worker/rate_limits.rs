@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use adjutant_agent::TaskState;
 use adjutant_script::{Answer, Script, When, status, text, tool_call};
+use adjutant_store::GateCause;
 use chrono::{DateTime, Utc};
 use serde_json::json;
 
@@ -162,7 +163,12 @@ async fn a_retry_after_is_obeyed_in_every_form() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_call_waits_for_a_closed_gate() {
     let fleet = Fleet::new(Script::new().on(When::any()).then(text("Now."))).await;
-    fleet.world.store.close_gate("openai", Duration::from_secs(2)).await.unwrap();
+    fleet
+        .world
+        .store
+        .close_gate("openai", Duration::from_secs(2), GateCause::default())
+        .await
+        .unwrap();
     let opens: DateTime<Utc> = sqlx::query_scalar("select closed_until from model_gate")
         .fetch_one(&fleet.world.sql)
         .await

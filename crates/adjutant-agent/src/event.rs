@@ -10,6 +10,8 @@ word_enum! {
         Turn = "turn",
         /// The result of a tool call was stored.
         Tool = "tool",
+        /// A model call failed and is tried again, or waits until the model accepts calls.
+        Retrying = "retrying",
         Waiting = "waiting",
         Resumed = "resumed",
         Released = "released",
@@ -30,6 +32,7 @@ impl EventKind {
             | Self::Started
             | Self::Turn
             | Self::Tool
+            | Self::Retrying
             | Self::Waiting
             | Self::Resumed
             | Self::Released

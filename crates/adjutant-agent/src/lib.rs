@@ -4,7 +4,7 @@
 //! the step out, stores its result and calls [`next`] again, so that a restart after a crash is the
 //! same code path as the first start.
 //!
-//! - **a task**: `ids`, `outcome`, `task_view`, `ended_task`, `earlier_task`, `event`, `wait_mode`
+//! - **a task**: `ids`, `outcome`, `task_view`, `retrying`, `ended_task`, `earlier_task`, `event`, `wait_mode`
 //! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
 //!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`
 //! - **the loop**: `next`, `conversation`, `context_window`, `request`, `answer`, `turn`, `tool`,
@@ -44,6 +44,7 @@ mod permissions;
 mod prompt_placeholders;
 pub mod prompts;
 mod request;
+mod retrying;
 mod shared_context_tool;
 mod skill;
 mod task_view;
@@ -91,6 +92,7 @@ pub use pending_call::{MAX_TOOL_CALLS, PendingCall};
 pub use permissions::Permissions;
 pub use prompt_placeholders::{fill_orchestrator_prompt, subagent_lines};
 pub use request::{Message, Request, ToolOutput};
+pub use retrying::Retrying;
 pub use shared_context_tool::shared_context_tool;
 pub use skill::Skill;
 pub use task_view::{TaskDetails, TaskView, Why};

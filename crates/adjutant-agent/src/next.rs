@@ -32,13 +32,13 @@ pub fn next<'a>(
 ) -> Next<'a> {
     let agent = conversation.agent;
     let call = |kind| Next::CallModel { kind, request: conversation.request(turns, kind) };
-    let failed = |failure, error| Next::Finish(give_up(turns, failure, error));
+    let failed = |failure, error: &str| Next::Finish(give_up(turns, failure, error));
     let Some(last) = turns.last() else { return call(TurnKind::Turn) };
     if last.turn.kind == TurnKind::Summary {
         return Next::Finish(completed(turns));
     }
     match LoopState::after(turns) {
-        LoopState::Refused => failed(FailureKind::Model, prompts::REFUSED),
+        LoopState::Refused => failed(FailureKind::Model, &prompts::model_error(prompts::REFUSED)),
         LoopState::WantsTools | LoopState::CutOff if turns_used(turns) >= max_turns(agent) => {
             failed(FailureKind::MaxTurns, prompts::MAX_TURNS)
         }

@@ -43,7 +43,8 @@ pub const UNFINISHED: &str = "There is no result of this call: the task ended be
 pub const TRUNCATED: &str = "\n[truncated — full response exceeded 1000 token limit]";
 
 pub const MAX_TURNS: &str = "Max turns exceeded without producing a final response";
-pub const REFUSED: &str = "Model API error: the model refused to answer";
+/// The details of the error of a task whose model gave no answer for reasons of its own.
+pub const REFUSED: &str = "the model refused to answer";
 pub const EMPTY_RESULT: &str =
     "The agent ended without a final response, and gave none when it was asked again";
 

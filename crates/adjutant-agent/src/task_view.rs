@@ -3,8 +3,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Spent, TaskId, TaskNumber, TaskState,
-    timestamp,
+    FailureKind, OnWorkerLoss, Outcome, OutcomeParts, Retrying, Spent, TaskId, TaskNumber,
+    TaskState, timestamp,
 };
 
 /// A task as every reader sees it: status, waits, parents, the history and the dashboard.
@@ -56,6 +56,9 @@ pub struct TaskView {
     #[schema(ignore)]
     #[serde(skip_serializing)]
     pub due_in_ms: Option<i64>,
+    /// While its model call is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrying: Option<Retrying>,
     /// How many of the tenant's tasks are before a queued one, up to 1000. Read by `Store::status`
     /// and `Store::task_details` only.
     #[schema(ignore)]

@@ -18,7 +18,7 @@ impl Lease {
             .call(async |connection| {
                 sqlx::query_as!(
                     Row,
-                    r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
+                    r#"select closed_ms, is_circuit, session_budget as "session_budget: Json<Budget>", session_input_tokens,
                         session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
                         tree_input_tokens, tree_output_tokens, tree_cost_nanousd
                        from checkpoint_and_preflight_1($1, $2, $3, $4, $5, $6, $7)"#,

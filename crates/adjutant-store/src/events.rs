@@ -24,6 +24,8 @@ pub struct Event {
     pub turn: Option<i32>,
     pub answer: Option<StoredAnswer>,
     pub tool: Option<UsedTool>,
+    /// Of [`EventKind::Retrying`]: what went wrong.
+    pub detail: Option<String>,
     pub failure: Option<FailureKind>,
     pub error: Option<String>,
     /// The use of the task, if it has ended.
@@ -151,6 +153,7 @@ impl Store {
                     duration_ms: row.duration_ms.unwrap_or_default(),
                 }),
                 tool: row.is_error.map(|is_error| UsedTool { name: row.tool, is_error }),
+                detail: row.detail,
                 failure: row.failure.as_deref().filter(|_| failed).map(known).transpose()?,
                 error: row.error.filter(|_| failed),
                 spent: kind

@@ -3,7 +3,8 @@
 
 use adjutant_agent::{TaskId, WorkerId};
 
-use crate::{Result, Store};
+use crate::gate;
+use crate::{ClosedGate, Result, Store};
 
 /// The fleet at one moment, all tenants together.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Fleet {
     pub unfinished: i64,
     /// Webhook deliveries that are pending.
     pub undelivered: i64,
+    /// Models that no worker may call now.
+    pub closed_gates: Vec<ClosedGate>,
     /// The pool `default`, and pools that have tasks to claim, or had workers in the last day, by
     /// name.
     pub pools: Vec<PoolStats>,
@@ -86,13 +89,14 @@ impl Store {
                        ) c
                    ) b"#
             )
-            .fetch_one(connection)
+            .fetch_one(&mut *connection)
             .await?;
             Ok(Fleet {
                 cap: sums.cap,
                 queued: sums.unfinished - sums.waiting - sums.running,
                 unfinished: sums.unfinished,
                 undelivered: sums.undelivered,
+                closed_gates: gate::closed(connection).await?,
                 pools,
             })
         })

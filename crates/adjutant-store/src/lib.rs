@@ -37,7 +37,7 @@
 //! - **spawn**: `delegate`, `spawn`, `spawn_concurrent`, `new_tasks`, `batch`, `quota`,
 //!   `children`, `retry_and_continue`, `idempotency`
 //! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `preflight`, `gate`,
-//!   `checkpoint`, `tool_result`, `shared_context`, `draft`
+//!   `failed_call`, `checkpoint`, `tool_result`, `shared_context`, `draft`
 //! - **end**: `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep`
 //! - **notify and poll**: `worker_notifier`, `event_notifier`, `listen`, `poll`
 //! - **read**: `status`, `wait_for_ends`, `collect`, `read_result`, `events`, `history`,
@@ -73,6 +73,7 @@ mod end_and_claim;
 mod error;
 mod event_notifier;
 mod events;
+mod failed_call;
 mod fleet;
 mod gate;
 mod health;
@@ -144,7 +145,9 @@ pub use event_notifier::{LiveText, TextFilter, Watcher};
 pub use events::{
     Event, EventPage, EventQuery, EventTexts, StoredAnswer, TaskSession, TextRef, UsedTool,
 };
+pub use failed_call::{FailedCall, FailedTries};
 pub use fleet::{Fleet, PoolStats};
+pub use gate::{ClosedGate, GateCause, GateReason, Probe};
 pub use health::DatabaseHealth;
 pub use history::{Cursor, Page, TaskEntry, TaskFilter};
 pub use idempotency::IdempotencyKey;
@@ -177,7 +180,8 @@ pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
 pub use tools::PublishedTool;
 pub use trouble::{
-    ClosedGate, FailingTool, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures, Trouble,
+    FailingTool, HeldModel, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures,
+    RetriedCalls, Trouble,
 };
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};

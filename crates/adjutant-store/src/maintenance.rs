@@ -11,7 +11,7 @@ const BATCH: u64 = 1000;
 impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
-    /// drafts, stale rows of model limits, expired webhook secrets, old webhook deliveries, expired
+    /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets, old webhook deliveries, expired
     /// idempotency keys, old rows of the audit, workers that stopped long ago, and the history of
     /// deleted keys of shared contexts. Ends sessions that MCP connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
@@ -35,6 +35,7 @@ impl Store {
         .await?;
         self.fold_old_minutes().await?;
         self.delete_stale_drafts().await?;
+        self.delete_stale_failed_calls().await?;
         self.delete_stale_model_rows().await?;
         sqlx::query!("delete from webhook_secret where expires_at < now()")
             .execute(&self.pool)

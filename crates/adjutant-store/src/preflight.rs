@@ -10,6 +10,9 @@ use crate::{Result, Store};
 pub struct Preflight {
     /// How long the model's gate is still closed, by the database's clock.
     pub closed_for: Duration,
+    /// It is a circuit: no call may be made before one has succeeded, except by the task that asks
+    /// for it ([`Store::take_probe`]) when the time has come.
+    pub is_circuit: bool,
     /// None without a budget.
     pub session: Option<Account>,
     /// Of the whole tree; none without a budget.
@@ -35,7 +38,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query_as!(
                     Row,
-                    r#"select closed_ms, session_budget as "session_budget: Json<Budget>", session_input_tokens,
+                    r#"select closed_ms, is_circuit, session_budget as "session_budget: Json<Budget>", session_input_tokens,
                         session_output_tokens, session_cost_nanousd, tree_budget as "tree_budget: Json<Budget>",
                         tree_input_tokens, tree_output_tokens, tree_cost_nanousd
                        from preflight_1($1, $2, $3)"#,
@@ -54,6 +57,7 @@ impl Store {
 /// The row that `preflight_1` returns.
 pub(crate) struct Row {
     pub(crate) closed_ms: Option<i64>,
+    pub(crate) is_circuit: Option<bool>,
     pub(crate) session_budget: Option<Json<Budget>>,
     pub(crate) session_input_tokens: Option<i64>,
     pub(crate) session_output_tokens: Option<i64>,
@@ -72,6 +76,7 @@ impl From<Row> for Preflight {
         let tree = [row.tree_input_tokens, row.tree_output_tokens, row.tree_cost_nanousd];
         Self {
             closed_for: Duration::from_millis(closed_ms),
+            is_circuit: row.is_circuit.unwrap_or_default(),
             session: account(row.session_budget, session),
             tree: account(row.tree_budget, tree),
         }

@@ -5,6 +5,7 @@
 //! start: load the turns, decide.
 //!
 //! - `call_model` makes one model call, with budgets, the model's limits and gate, and retries.
+//! - `failing_call` counts the tries of a call that fails, and closes gates.
 //! - `models` says which model is called next if one does not answer.
 //! - `run_tools` runs the tool calls of one answer.
 //! - `delegate` and `await_children` run the tool calls that create and await child tasks.
@@ -14,6 +15,7 @@ mod blocking_call;
 mod call_limiter;
 mod call_model;
 mod delegate;
+mod failing_call;
 mod models;
 mod run_tools;
 
@@ -35,6 +37,7 @@ use crate::{End, Handler, Stop, Task, telemetry};
 use await_children::Awaited;
 use call_model::{CallResult, LONGEST_WAIT, ModelCall, call_model, spread};
 pub use delegate::Delegating;
+use failing_call::FailingCall;
 pub use models::Models;
 use models::{Following, ModelChain};
 use run_tools::{SHARED_CONTEXT, ToolRunner};
@@ -44,17 +47,27 @@ pub struct Agents {
     models: Models,
     toolbox: Arc<Toolbox>,
     delegating: Delegating,
+    model_patience: Duration,
 }
+
+/// How long a task waits for a model whose provider refuses the key, if the operator does not say.
+pub const DEFAULT_MODEL_PATIENCE: Duration = Duration::from_secs(600);
 
 impl Agents {
     /// With the default settings for agents that delegate.
     pub fn new(models: Models, toolbox: Arc<Toolbox>) -> Self {
-        Self { models, toolbox, delegating: Delegating::default() }
+        let (delegating, model_patience) = (Delegating::default(), DEFAULT_MODEL_PATIENCE);
+        Self { models, toolbox, delegating, model_patience }
     }
 
     /// With these settings for agents that delegate.
     pub fn delegating(self, delegating: Delegating) -> Self {
         Self { delegating, ..self }
+    }
+
+    /// With this time that tasks wait for a model whose provider refuses the key.
+    pub fn model_patience(self, model_patience: Duration) -> Self {
+        Self { model_patience, ..self }
     }
 
     async fn run_turns(
@@ -71,6 +84,7 @@ impl Agents {
         let delegation = self.delegating.of(agent, task.assignment());
         let mut turns = task.turns().await?;
         let mut preflight = None;
+        let mut failing = FailingCall::new(self.model_patience);
         loop {
             let window = window(&chain.current().model);
             let conversation = Conversation { agent, earlier, assignment, window, waits };
@@ -79,12 +93,13 @@ impl Agents {
                     let tools = self.definitions(agent, delegation, tenant);
                     let call =
                         ModelCall { agent, kind, request: &request, tools: &tools, turns: &turns };
-                    match call_model(task, &chain, call, preflight.take()).await? {
+                    match call_model(task, &chain, call, &mut failing, preflight.take()).await? {
                         CallResult::Answered(turn) => {
                             let next = task.checkpoint(&turn).await?;
                             // It is of the model that answered.
                             preflight = chain.is_at_start().then_some(next);
                             chain.restart();
+                            failing.answered();
                             telemetry::log_turn(task, &turn);
                             turns.push(StoredTurn {
                                 number: task.answers(),
@@ -121,8 +136,22 @@ impl Agents {
                         return Ok(end);
                     }
                 }
-                Next::Finish(outcome) => return Ok(end(outcome)),
+                Next::Finish(outcome) => return Ok(end(self.with_model(outcome, &turns))),
             }
+        }
+    }
+
+    /// Names the model that refused to answer, and its host.
+    fn with_model(&self, outcome: Outcome, turns: &[StoredTurn]) -> Outcome {
+        let name = turns.last().and_then(|turn| turn.turn.model.as_deref());
+        match (outcome, name.and_then(|name| self.models.get(name))) {
+            (Outcome::Failed { failure, error, partial_result }, Some(model))
+                if error == prompts::model_error(prompts::REFUSED) =>
+            {
+                let error = prompts::model_error(model.says(prompts::REFUSED));
+                Outcome::Failed { failure, error, partial_result }
+            }
+            (outcome, _) => outcome,
         }
     }
 

@@ -64,7 +64,7 @@ mod webhooks;
 mod worker;
 mod worker_state;
 
-pub use agent_loop::{Agents, Delegating, Models};
+pub use agent_loop::{Agents, DEFAULT_MODEL_PATIENCE, Delegating, Models};
 pub use handler::{End, Handler, Stop};
 pub use hooks::{AttemptInfo, Hooked, Hooks, Stopped};
 pub use settings::Settings;

@@ -29,6 +29,7 @@ mod secret;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,7 @@ pub(crate) use rate_limit::remaining;
 pub(crate) use reqwest::header::HeaderMap;
 pub use retry::{Retries, Retry};
 pub use secret::Secret;
+pub(crate) use trouble::Trouble;
 pub use wire::Wire;
 
 use parameters::Parameters;
@@ -74,6 +76,7 @@ pub struct Model {
     client: reqwest::Client,
     tenants: Option<Vec<String>>,
     missing_usage_logged: AtomicBool,
+    trouble: Trouble,
 }
 
 /// The result of one call.
@@ -116,6 +119,24 @@ impl Model {
     /// The port of the server.
     pub fn port(&self) -> Option<u16> {
         self.url.port_or_known_default()
+    }
+
+    /// The host of the server, with its port if that is not the usual one.
+    pub fn address(&self) -> String {
+        match self.url.port() {
+            Some(port) => format!("{}:{port}", self.host()),
+            None => self.host().to_owned(),
+        }
+    }
+
+    /// What is wrong with it, as texts name it: the model, its address, and what happened.
+    pub(crate) fn says(&self, what: impl std::fmt::Display) -> String {
+        format!("model `{}` at {}: {what}", self.name, self.address())
+    }
+
+    /// Whether its calls fail at the moment, in this process.
+    pub(crate) fn trouble(&self) -> &Trouble {
+        &self.trouble
     }
 
     pub fn context_window(&self) -> Option<u32> {

@@ -7,8 +7,8 @@ use adjutant_agent::{
 };
 use adjutant_dialects::spec::ReadCall;
 use adjutant_store::{
-    Agent, Assignment, Error, IdempotencyKey, Lease, NewDelegation, NewTask, Operator, Preflight,
-    ResultPage, Spawned,
+    Agent, Assignment, Error, FailedCall, FailedTries, GateCause, IdempotencyKey, Lease,
+    NewDelegation, NewTask, NotifyTarget, Operator, Preflight, Probe, ResultPage, Spawned,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -212,9 +212,42 @@ impl Task {
         self.retry(|| self.lease.store().preflight(self.id(), self.session(), model)).await
     }
 
-    /// Keeps all workers from calling the model for this time.
-    pub async fn close_gate(&self, model: &str, time: Duration) -> Result<(), Stop> {
-        self.retry(|| self.lease.store().close_gate(model, time)).await
+    /// Keeps all workers from calling the model for this time. True if its gate was open.
+    pub async fn close_gate(
+        &self,
+        model: &str,
+        time: Duration,
+        cause: GateCause<'_>,
+    ) -> Result<bool, Stop> {
+        self.retry(|| self.lease.store().close_gate(model, time, cause)).await
+    }
+
+    /// Asks for the next call of a model whose circuit is closed.
+    pub(crate) async fn take_probe(&self, model: &str, next: Duration) -> Result<Probe, Stop> {
+        self.retry(|| self.lease.store().take_probe(model, next)).await
+    }
+
+    /// Opens a circuit for all workers. True if it was closed.
+    pub(crate) async fn open_circuit(&self, model: &str) -> Result<bool, Stop> {
+        let opened = self.retry(|| self.lease.store().open_circuit(model)).await?;
+        if opened {
+            self.lease.store().notify_workers(NotifyTarget::All);
+        }
+        Ok(opened)
+    }
+
+    /// The failed tries of the model call under way, by this attempt and earlier ones.
+    pub(crate) async fn failed_tries(&self) -> Result<FailedTries, Stop> {
+        self.retry(|| self.lease.failed_tries()).await
+    }
+
+    /// Stores the failed tries of the model call, with an event if there is a text for it.
+    pub(crate) async fn record_failed_call(
+        &self,
+        call: &FailedCall<'_>,
+        detail: Option<&str>,
+    ) -> Result<(), Stop> {
+        self.retry(|| self.lease.record_failed_call(call, detail)).await
     }
 
     /// Spawns children, all or none, and once per key. They continue the trace of their parent.

@@ -52,7 +52,10 @@ impl WorkerSetup {
             max_depth: config.limits.max_depth,
             dialects: config.dialects.clone(),
         };
-        (Agents::new(self.models, self.toolbox).delegating(delegating), publisher)
+        let agents = Agents::new(self.models, self.toolbox)
+            .delegating(delegating)
+            .model_patience(config.limits.model_patience());
+        (agents, publisher)
     }
 }
 

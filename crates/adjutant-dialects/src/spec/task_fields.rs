@@ -29,6 +29,7 @@ pub(super) fn status(view: &TaskView) -> Map<String, Value> {
     let mut fields = Fields(task(view));
     fields.phase(view.state, view.queue_position, view.due_in_ms);
     fields.put_if("why", view.why.as_ref().map(|why| json!(why)));
+    fields.put_if("retrying", retrying(view));
     fields.put("created_at", utc(view.created_at));
     fields.put("last_activity_at", utc(view.last_activity_at));
     fields.put_if("completed_at", view.finished_at.map(utc));
@@ -55,6 +56,11 @@ pub(super) fn summary(view: &TaskView) -> Map<String, Value> {
     fields.put_if("error", error(view.state, view.error.as_deref()));
     fields.put_if("failure", view.failure.map(FailureKind::as_str));
     fields.0
+}
+
+/// What the task's model call is waiting for, while it is tried again.
+fn retrying(view: &TaskView) -> Option<Value> {
+    view.retrying.as_ref().and_then(|retrying| serde_json::to_value(retrying).ok())
 }
 
 #[derive(Default)]

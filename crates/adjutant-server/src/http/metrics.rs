@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use adjutant_store::{Fleet, PoolStats};
+use adjutant_store::{ClosedGate, Fleet, PoolStats};
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -72,6 +72,13 @@ fn text(fleet: &Fleet) -> String {
             }
         }
     }
+    let gate = "model_gate_closed_seconds";
+    head(&mut text, gate, "Models that no worker may call: seconds until the next call.");
+    for ClosedGate { model, reason, closed_s } in &fleet.closed_gates {
+        let model = escaped(model);
+        let labels = format!("{{model=\"{model}\",reason=\"{reason}\"}}");
+        line(&mut text, &format!("adjutant_{gate}{labels} {closed_s}"));
+    }
     head(&mut text, "build_info", "The version of this server.");
     line(&mut text, &format!("adjutant_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
     text
@@ -106,7 +113,19 @@ mod tests {
             concurrency: 20,
         };
         let pools = vec![pool("default", Some(1.5)), pool("g\"p\\u\n", None)];
-        let text = text(&Fleet { cap: 50, queued: 9, unfinished: 12, undelivered: 0, pools });
+        let closed_gates = vec![ClosedGate {
+            model: "main".to_owned(),
+            reason: "circuit".to_owned(),
+            closed_s: 12.5,
+        }];
+        let text = text(&Fleet {
+            cap: 50,
+            queued: 9,
+            unfinished: 12,
+            undelivered: 0,
+            closed_gates,
+            pools,
+        });
         let lines: Vec<&str> = text.lines().collect();
         for wanted in [
             "# TYPE adjutant_cap gauge",
@@ -117,6 +136,7 @@ mod tests {
             "adjutant_oldest_ready_seconds{pool=\"default\"} 1.5",
             "adjutant_running_tasks{pool=\"g\\\"p\\\\u\\n\"} 3",
             "adjutant_worker_concurrency{pool=\"default\"} 20",
+            "adjutant_model_gate_closed_seconds{model=\"main\",reason=\"circuit\"} 12.5",
         ] {
             assert!(lines.contains(&wanted), "{wanted} is not in\n{text}");
         }

@@ -249,6 +249,7 @@ impl EventStream {
             is_error: event.tool.as_ref().map(|tool| tool.is_error),
             failure: event.failure,
             error: event.error.as_deref(),
+            detail: event.detail.as_deref(),
             result: event.result.as_ref().map(|result| TextData::of(event.task, result)),
             ..plain
         }
@@ -338,6 +339,9 @@ struct EventData<'a> {
     failure: Option<FailureKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
+    /// Of `retrying`: the model, its host, and what went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
     /// Where the text starts in the answer, in characters; 0 starts a new answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<usize>,

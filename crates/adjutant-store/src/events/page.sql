@@ -3,7 +3,7 @@
 select
     s.next_event - 1 as "newest!", e.seq as "seq?", e.task as "task?", t.number as "number?",
     e.kind as "kind?", e.at as "at?", e.attempt as "attempt?", e.started_at as "started_at?",
-    e.turn as "turn?", e.tool as "tool?", e.is_error as "is_error?",
+    e.turn as "turn?", e.tool as "tool?", e.is_error as "is_error?", e.detail as "detail?",
     u.kind as "turn_kind?", u.model as "model?", u.input_tokens as "turn_input?",
     u.output_tokens as "turn_output?", u.cost_nanousd as "turn_cost?", u.duration_ms as "duration_ms?",
     t.failure as "failure?", t.error as "error?", t.input_tokens as "task_input?",

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use adjutant_agent::{
     AgentConfig, BudgetScope, FailureKind, OverBudget, Request, Spent, StoredTurn, ToolDefinition,
-    Turn, TurnKind, give_up,
+    Turn, TurnKind, give_up, prompts,
 };
 use adjutant_store::Preflight;
 use rand::RngExt;
 use tracing::Instrument;
 
 use super::call_limiter::{CallGrant, CallLimiter, Permission};
+use super::failing_call::{AtCircuit, FailingCall, Failure, answered};
 use super::models::{LimitedModel, ModelChain};
-use crate::model::{CallError, HeaderMap, Model, Reply, Retries, Retry, remaining};
+use crate::model::{CallError, HeaderMap, Model, Reply, remaining};
 use crate::{End, PreflightResult, Stop, Task, fault, payloads};
 
 /// A task waits for a closed gate, or for its turn under the limits of its model, in its slot for
@@ -22,13 +23,6 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Calls that wait for a gate start within this time after it opens, not all at once.
 const SPREAD: Duration = Duration::from_millis(500);
-
-/// How often a model with a fallback is tried.
-const TRIES_BEFORE_FALLBACK: u32 = 3;
-
-/// A model whose tries all failed is not tried for this time if it has a fallback, and for longer
-/// than tasks wait for its gate.
-const OUTAGE: Duration = Duration::from_secs(60);
 
 pub(super) enum CallResult {
     Answered(Turn),
@@ -56,13 +50,12 @@ pub(super) async fn call_model(
     task: &Task,
     chain: &ModelChain,
     call: ModelCall<'_>,
+    failing: &mut FailingCall,
     mut preflight: Option<PreflightResult>,
 ) -> Result<CallResult, Stop> {
     let LimitedModel { model, limiter } = chain.current();
-    let mut retries = match chain.patience() {
-        Some(_) => Retries::at_most(TRIES_BEFORE_FALLBACK),
-        None => Retries::default(),
-    };
+    failing.enters_model();
+    let mut is_probe = false;
     loop {
         let mut grant = match limiter {
             Some(limiter) => match permission(task, limiter, model, &call).await? {
@@ -82,9 +75,16 @@ pub(super) async fn call_model(
         if let Err(over) = within_budgets(&call, &preflight) {
             return Ok(CallResult::Ended(call.give_up(FailureKind::Budget, over.to_string())));
         }
-        if !preflight.closed_for.is_zero() {
+        if preflight.is_circuit && !is_probe {
+            match failing.at_circuit(task, chain, &call).await? {
+                AtCircuit::Probes => is_probe = true,
+                AtCircuit::LooksAgain => continue,
+                AtCircuit::Leaves(result) => return Ok(result),
+            }
+        } else if !preflight.is_circuit && !preflight.closed_for.is_zero() {
             drop(grant);
-            if let Some(closed) = wait_for_gate(task, chain, preflight.closed_for).await {
+            let wait = failing.spread(preflight.closed_for);
+            if let Some(closed) = wait_for_gate(task, chain, preflight.closed_for, wait).await {
                 return Ok(closed);
             }
             continue;
@@ -98,19 +98,18 @@ pub(super) async fn call_model(
                 if let Some(grant) = grant {
                     grant.settle(&reply.usage);
                 }
+                answered(task, model, is_probe).await?;
                 return Ok(CallResult::Answered(call.turn(model, reply, started.elapsed())));
             }
             Err(error) => error,
         };
         drop(grant);
         task.clear_draft();
-        let retry = retries.after(&error, started.elapsed());
-        log_failure(task, model, &error, &retry);
-        match retry {
-            Retry::After(pause) => task.pause(pause).await,
-            Retry::CloseGate(time) => task.close_gate(model.name(), time).await?,
-            Retry::GiveUp => return give_up_model(task, chain, &call, &error).await,
+        let failure = Failure { error: &error, took: started.elapsed(), is_probe };
+        if let Some(result) = failing.failed(task, chain, &call, failure).await? {
+            return Ok(result);
         }
+        is_probe = false;
     }
 }
 
@@ -133,13 +132,13 @@ async fn wait_for_gate(
     task: &Task,
     chain: &ModelChain,
     closed_for: Duration,
+    wait: Duration,
 ) -> Option<CallResult> {
     if chain.patience().is_some_and(|patience| closed_for > patience) {
         let name = chain.current().model.name();
-        let error = format!("the gate of model {name} is closed");
+        let error = prompts::model_error(format!("the gate of model `{name}` is closed"));
         return Some(CallResult::Unavailable { closed_for: Some(closed_for), error });
     }
-    let wait = spread(closed_for);
     if closed_for > LONGEST_WAIT {
         return Some(released(wait));
     }
@@ -150,28 +149,6 @@ async fn wait_for_gate(
 /// The time after which to call a model that opens in this time.
 pub(super) fn spread(opens_in: Duration) -> Duration {
     opens_in + rand::rng().random_range(Duration::ZERO..SPREAD)
-}
-
-/// After the last try. A model that is down is closed for the next calls too, so that they go to
-/// its fallback at once.
-async fn give_up_model(
-    task: &Task,
-    chain: &ModelChain,
-    call: &ModelCall<'_>,
-    error: &CallError,
-) -> Result<CallResult, Stop> {
-    let model = &chain.current().model;
-    match chain.patience() {
-        Some(patience) if !matches!(error, CallError::Permanent { .. }) => {
-            if chain.has_next() {
-                task.close_gate(model.name(), OUTAGE.max(patience * 2)).await?;
-            }
-            Ok(CallResult::Unavailable { closed_for: None, error: error.to_string() })
-        }
-        Some(_) | None => {
-            Ok(CallResult::Ended(call.give_up(FailureKind::Model, error.to_string())))
-        }
-    }
 }
 
 async fn send(
@@ -247,28 +224,6 @@ fn log_wait(task: &Task, model: &Model, wait: Duration) {
         task.id(),
         model.name()
     );
-}
-
-fn log_failure(task: &Task, model: &Model, error: &CallError, retry: &Retry) {
-    let (id, name, what) = (task.id(), model.name(), error.summary());
-    match retry {
-        Retry::After(pause) | Retry::CloseGate(pause) => {
-            let retry_ms = pause.as_millis();
-            tracing::warn!(
-                task.id = %id,
-                model.name = name,
-                retry_ms,
-                "model call for task {id} failed, retrying: {what}"
-            );
-        }
-        Retry::GiveUp => {
-            tracing::warn!(
-                task.id = %id,
-                model.name = name,
-                "model call for task {id} failed, giving up: {what}"
-            );
-        }
-    }
 }
 
 impl ModelCall<'_> {

@@ -117,6 +117,10 @@ impl ModelChain {
         self.current + 1 < self.models.len()
     }
 
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.models.len()).unwrap_or(u32::MAX)
+    }
+
     /// How long the gate of the current model may be closed; none if there is no other model.
     pub(super) fn patience(&self) -> Option<Duration> {
         (self.models.len() > 1).then(|| self.current().model.fallback_after())

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::parameters::Parameters;
 use super::price::Rates;
 use super::secret::KeySource;
-use super::{Model, Prices, Secret, Wire};
+use super::{Model, Prices, Secret, Trouble, Wire};
 
 /// Parameters that Adjutant sets itself.
 const RESERVED: &[&str] =
@@ -135,6 +135,7 @@ impl Model {
                 client,
                 tenants: config.tenants.clone(),
                 missing_usage_logged: AtomicBool::new(false),
+                trouble: Trouble::default(),
                 url,
             })
         };

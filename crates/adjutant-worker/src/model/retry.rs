@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use backon::{BackoffBuilder, ExponentialBuilder};
 
 use super::CallError;
 
-const MAX_ATTEMPTS: u32 = 8;
+const MAX_TRIES: u32 = 8;
 const MAX_TIME: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -12,87 +12,115 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// task does not wait in its slot.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const FIRST_GATE_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_GATE_PAUSE: Duration = Duration::from_secs(60);
 
-/// The retry policy of one model call: at most 8 attempts within 5 minutes of calls and pauses.
+/// The retry policy of one model call: at most 8 tries within 5 minutes of calls and pauses, over
+/// attempts and workers.
 ///
 /// Pauses that the provider asks for do not count, and a call that took the 5 minutes by itself is
-/// retried once.
-#[derive(Debug)]
+/// retried once. A refusal of the key is no try.
+#[derive(Debug, Clone)]
 pub struct Retries {
-    max_attempts: u32,
-    pauses: ExponentialBackoff,
-    gate_pauses: ExponentialBackoff,
-    attempts: u32,
+    max_tries: u32,
+    tries: u32,
     spent: Duration,
 }
 
-/// What to do after a failed attempt.
+/// What to do after a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Retry after this time.
     After(Duration),
     /// Close the model's gate for all workers for this time, and retry when it is open.
     CloseGate(Duration),
+    /// Close the model's gate for all workers until a call succeeds.
+    CloseCircuit,
     GiveUp,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        let pauses =
-            ExponentialBuilder::default().without_max_times().with_max_delay(LONGEST_PAUSE);
-        Self {
-            max_attempts: MAX_ATTEMPTS,
-            pauses: pauses.with_min_delay(FIRST_PAUSE).with_jitter().build(),
-            // Without jitter: calls that wait for a gate are spread after it opens.
-            gate_pauses: pauses
-                .with_min_delay(FIRST_GATE_PAUSE)
-                .with_max_delay(Duration::from_secs(60))
-                .build(),
-            attempts: 0,
-            spent: Duration::ZERO,
-        }
+        Self::at_most(MAX_TRIES)
     }
 }
 
 impl Retries {
-    /// The same policy with fewer attempts.
-    pub fn at_most(attempts: u32) -> Self {
-        Self { max_attempts: attempts, ..Self::default() }
+    /// The same policy with another number of tries.
+    pub fn at_most(max_tries: u32) -> Self {
+        Self { max_tries, tries: 0, spent: Duration::ZERO }
     }
 
-    /// The number of failed attempts.
-    pub fn attempts(&self) -> u32 {
-        self.attempts
+    /// Goes on after the tries of earlier attempts, which took this time.
+    pub fn resume(self, tries: u32, spent: Duration) -> Self {
+        Self { tries, spent, ..self }
     }
 
-    /// What to do after an attempt that failed with `error` after the time `took`.
+    /// The number of failed tries.
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    pub fn max_tries(&self) -> u32 {
+        self.max_tries
+    }
+
+    /// The time of these tries and of the pauses between them.
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// What to do after a try that failed with `error` after the time `took`.
     pub fn after(&mut self, error: &CallError, took: Duration) -> Retry {
-        self.attempts += 1;
+        if let CallError::Refused { .. } = error {
+            return Retry::CloseCircuit;
+        }
+        self.tries += 1;
         self.spent += took;
-        // A pause of zero must not use up all attempts at once.
+        // A pause of zero must not use up all tries at once.
         let requested = error.retry_after().filter(|wait| !wait.is_zero());
         match error {
-            CallError::Permanent { .. } => Retry::GiveUp,
+            CallError::Permanent { .. }
+            | CallError::OutOfCredit { .. }
+            | CallError::Refused { .. } => Retry::GiveUp,
             CallError::RateLimited { .. } => {
-                let pause = self.gate_pauses.next().unwrap_or(LONGEST_PAUSE);
-                self.unless_exhausted(Retry::CloseGate(requested.unwrap_or(pause)))
+                self.unless_exhausted(Retry::CloseGate(requested.unwrap_or(self.gate_pause())))
             }
             CallError::Transient { .. } if requested > Some(LONGEST_WAIT) => {
                 self.unless_exhausted(Retry::CloseGate(requested.unwrap_or(LONGEST_WAIT)))
             }
             CallError::Transient { .. } => {
-                let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
+                let pause = self.pause();
                 self.spent += pause;
                 self.unless_exhausted(Retry::After(requested.map_or(pause, |wait| wait.max(pause))))
             }
         }
     }
 
+    fn pause(&self) -> Duration {
+        let pauses = growing(FIRST_PAUSE, LONGEST_PAUSE).with_jitter();
+        self.of_this_try(pauses)
+    }
+
+    /// Without jitter: calls that wait for a gate are spread after it opens.
+    fn gate_pause(&self) -> Duration {
+        self.of_this_try(growing(FIRST_GATE_PAUSE, LONGEST_GATE_PAUSE))
+    }
+
+    fn of_this_try(&self, pauses: ExponentialBuilder) -> Duration {
+        let before = usize::try_from(self.tries.saturating_sub(1)).unwrap_or_default();
+        pauses.build().nth(before).unwrap_or(LONGEST_PAUSE)
+    }
+
     fn unless_exhausted(&self, retry: Retry) -> Retry {
         let is_exhausted =
-            self.attempts >= self.max_attempts || (self.attempts > 1 && self.spent > MAX_TIME);
+            self.tries >= self.max_tries || (self.tries > 1 && self.spent > MAX_TIME);
         if is_exhausted { Retry::GiveUp } else { retry }
     }
+}
+
+fn growing(first: Duration, longest: Duration) -> ExponentialBuilder {
+    let pauses = ExponentialBuilder::default().without_max_times();
+    pauses.with_min_delay(first).with_max_delay(longest)
 }
 
 #[cfg(test)]
@@ -166,5 +194,28 @@ mod tests {
     #[test]
     fn a_permanent_error_is_not_retried() {
         assert_eq!(Retries::default().after(&CallError::permanent(""), SECOND), Retry::GiveUp);
+    }
+
+    #[test]
+    fn tries_of_earlier_attempts_count() {
+        let mut retries = Retries::default().resume(6, 10 * SECOND);
+        let error = limited(Some(30 * SECOND));
+        assert_eq!(retries.after(&error, SECOND), Retry::CloseGate(30 * SECOND));
+        assert_eq!(retries.after(&error, SECOND), Retry::GiveUp);
+        assert_eq!((retries.tries(), retries.spent()), (8, 12 * SECOND));
+        let mut retries = Retries::default().resume(2, 300 * SECOND);
+        assert_eq!(retries.after(&transient(None), SECOND), Retry::GiveUp);
+    }
+
+    #[test]
+    fn a_refusal_of_the_key_is_no_try_and_an_empty_account_is_final() {
+        let mut retries = Retries::default();
+        let refused = CallError::Refused { details: Default::default() };
+        for _ in 0..100 {
+            assert_eq!(retries.after(&refused, SECOND), Retry::CloseCircuit);
+        }
+        assert_eq!(retries.tries(), 0);
+        let empty = CallError::OutOfCredit { details: Default::default() };
+        assert_eq!(retries.after(&empty, SECOND), Retry::GiveUp);
     }
 }

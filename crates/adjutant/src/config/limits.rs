@@ -1,7 +1,10 @@
 //! `[limits]`: how much sessions and tasks may use.
 
+use std::time::Duration;
+
 use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
 use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
+use adjutant_worker::DEFAULT_MODEL_PATIENCE;
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{deserialize, section};
@@ -21,6 +24,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.context_versions" => Kind::Integer { min: 1, max: 10_000 },
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
+    "limits.model_patience_s" => Kind::PositiveNumber,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +46,14 @@ pub struct Limits {
     /// The timeout of tasks for which neither the spawn nor the agent sets one.
     pub task_timeout_s: Option<f64>,
     pub task_timeout_max_s: Option<f64>,
+    /// How long a task waits for a model whose provider refuses the key.
+    pub model_patience_s: f64,
+}
+
+impl Limits {
+    pub fn model_patience(&self) -> Duration {
+        Duration::try_from_secs_f64(self.model_patience_s).unwrap_or(DEFAULT_MODEL_PATIENCE)
+    }
 }
 
 impl Default for Limits {
@@ -57,6 +69,7 @@ impl Default for Limits {
             context_versions: DEFAULT_CONTEXT_VERSIONS,
             task_timeout_s: None,
             task_timeout_max_s: None,
+            model_patience_s: DEFAULT_MODEL_PATIENCE.as_secs_f64(),
         }
     }
 }

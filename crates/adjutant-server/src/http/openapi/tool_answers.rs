@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use adjutant_agent::{FailureKind, SHARED_CONTEXT, SUBAGENT, TaskState, Why};
+use adjutant_agent::{FailureKind, Retrying, SHARED_CONTEXT, SUBAGENT, TaskState, Why};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use utoipa::openapi::{RefOr, Schema};
@@ -239,6 +239,9 @@ struct TaskShown {
     /// Why an unfinished task does not run: a code, a sentence, and until when if it is known.
     #[schema(nullable = false)]
     why: Option<Why>,
+    /// While its model call is tried again, or waits until the model accepts calls.
+    #[schema(nullable = false)]
+    retrying: Option<Retrying>,
     /// Why it failed.
     #[schema(nullable = false)]
     error: Option<String>,

@@ -158,7 +158,6 @@ async fn a_rate_limit_has_the_requested_pause() {
 async fn the_status_decides_whether_an_error_is_transient() {
     for (status, is_transient) in [
         ("400 Bad Request", false),
-        ("401 Unauthorized", false),
         ("404 Not Found", false),
         ("408 Request Timeout", true),
         ("409 Conflict", true),
@@ -171,7 +170,8 @@ async fn the_status_decides_whether_an_error_is_transient() {
     ] {
         let answer = whole(status, "retry-after: 2\r\n", "<html>Try later</html>");
         let error = failure(Wire::OpenAi, answer, Then::KeepAlive).await;
-        let details = status.into();
+        let number = status[..3].parse().unwrap();
+        let details = Details { status: Some(number), ..status.into() };
         let expected = if is_transient {
             CallError::Transient { retry_after: Some(Duration::from_secs(2)), details }
         } else {
@@ -186,7 +186,7 @@ async fn the_error_message_of_a_server_is_shortened_and_has_no_key() {
     let details_of = |body: Value| async move {
         let error = failure(
             Wire::OpenAi,
-            whole("401 Unauthorized", "", &body.to_string()),
+            whole("422 Unprocessable Entity", "", &body.to_string()),
             Then::KeepAlive,
         )
         .await;
@@ -194,20 +194,56 @@ async fn the_error_message_of_a_server_is_shortened_and_has_no_key() {
     };
     let echo = format!("Incorrect key {KEY},\n\n ask {{night-owls}}");
     let body = json!({"error": {"message": echo, "type": "invalid_request_error", "code": "invalid_api_key"}});
-    assert_eq!(details_of(body).await, "401 invalid_request_error: Incorrect key ***, ask {***}");
+    assert_eq!(details_of(body).await, "422 invalid_request_error: Incorrect key ***, ask {***}");
     assert_eq!(
         details_of(json!({"error": "no such model"})).await,
-        "401 Unauthorized: no such model"
+        "422 Unprocessable Entity: no such model"
     );
-    assert_eq!(details_of(json!({"detail": "Not Found"})).await, "401 Unauthorized: Not Found");
+    assert_eq!(
+        details_of(json!({"detail": "Not Found"})).await,
+        "422 Unprocessable Entity: Not Found"
+    );
     assert_eq!(
         details_of(json!({"message": "bad", "type": "BadRequestError"})).await,
-        "401 BadRequestError: bad"
+        "422 BadRequestError: bad"
     );
     // Shortening must not cut the key before it is removed.
     let long = format!("{}{KEY}", "ä".repeat(260));
     let long = details_of(json!({"error": long})).await;
     assert!(long.chars().count() < 310 && !long.contains("sk-"), "{long}");
+}
+
+#[tokio::test]
+async fn a_refused_key_and_an_empty_account_are_known_without_the_servers_words() {
+    let of = |status: &'static str, body: Value| async move {
+        failure(Wire::OpenAi, whole(status, "", &body.to_string()), Then::KeepAlive).await
+    };
+    for (status, kind) in [("401 Unauthorized", "invalid_api_key"), ("403 Forbidden", "denied")] {
+        let body = json!({"error": {"message": "Your key sk-12...cd is wrong", "code": kind}});
+        let error = of(status, body).await;
+        assert!(matches!(error, CallError::Refused { .. }), "{error:?}");
+        assert_eq!(error.details().to_string(), format!("{} {kind}", &status[..3]));
+        assert_eq!(error.status(), status[..3].parse().ok());
+    }
+    for (status, error) in [
+        ("402 Payment Required", json!("Pay")),
+        ("429 Too Many Requests", json!({"type": "insufficient_quota", "message": "Pay"})),
+        (
+            "400 Bad Request",
+            json!({"type": "invalid_request_error", "code": "billing_hard_limit_reached"}),
+        ),
+        (
+            "400 Bad Request",
+            json!({"type": "invalid_request_error", "message": "Your credit balance is too low to go on"}),
+        ),
+    ] {
+        let error = of(status, json!({"error": error})).await;
+        assert!(matches!(error, CallError::OutOfCredit { .. }), "{error:?}");
+        let text = error.details().to_string();
+        assert!(text.contains("waiting does not help") && !text.contains("Pay"), "{text}");
+    }
+    let limited = of("429 Too Many Requests", json!({"error": {"message": "Slow down"}})).await;
+    assert!(matches!(limited, CallError::RateLimited { .. }), "{limited:?}");
 }
 
 #[tokio::test]

@@ -16,8 +16,11 @@ pub fn task(task: &Value) -> String {
         let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
         !nothing && !BLOCKS.contains(&name.as_str()) && name.as_str() != DELIVERIES && name.as_str() != WHY
     });
-    let mut lines: Vec<String> =
-        facts.map(|(name, _)| format!("{name:<18} {}", text(task, name))).collect();
+    let fact = |(name, value): (&String, &Value)| match name.as_str() {
+        "retrying" => format!("{name:<18} {}", text(value, "text")),
+        _ => format!("{name:<18} {}", text(task, name)),
+    };
+    let mut lines: Vec<String> = facts.map(fact).collect();
     let why = task.get(WHY).map_or_else(String::new, why_line);
     if !why.is_empty() {
         lines.push(format!("{WHY:<18} {why}"));

@@ -13,15 +13,16 @@ struct Progress {
     turns: u64,
     /// What it waits for, if it is held back.
     why: String,
+    /// The failed tries of its model call, and the error of the last one.
+    retrying: Option<(u64, String)>,
 }
 
 impl Progress {
     fn of(task: &Value) -> Self {
-        Self {
-            state: task_text::state(task),
-            turns: task_text::turns(task),
-            why: task_text::why_code(task),
-        }
+        let retrying = task.get("retrying").map(|retrying| {
+            (retrying.get("tries").and_then(Value::as_u64).unwrap_or(0), text(retrying, "error"))
+        });
+        Self { state: task_text::state(task), turns: task_text::turns(task), why: task_text::why_code(task), retrying }
     }
 
     fn is_terminal(&self) -> bool {
@@ -119,6 +120,25 @@ mod tests {
         assert_eq!(changes.since(&with(Value::Null)).len(), 0, "nothing holds it back");
         assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 1);
         assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 0);
+    }
+
+    #[test]
+    fn every_failed_try_of_a_model_call_is_a_change() {
+        let task = |tries: u64, next: u64| {
+            let text = format!("model `main` at host: 503, try {tries} of 8, next in {next} s");
+            json!({"id": "a", "created_at": "a", "state": "running", "session_id": "nightly", "task_id": "t_03",
+                "agent": "clerk", "retrying": {"text": text, "tries": tries, "error": "503"}})
+        };
+        let of = |task| Snapshot { stats: Value::Null, tasks: vec![task] };
+        let mut changes = Changes::default();
+        assert_eq!(changes.since(&of(task(1, 3))).len(), 1);
+        assert!(changes.since(&of(task(1, 2))).is_empty(), "the countdown is no change");
+        let next = of(task(2, 5));
+        let changed = changes.since(&next);
+        assert!(
+            line(changed[0])
+                .ends_with("running  model `main` at host: 503, try 2 of 8, next in 5 s")
+        );
     }
 
     #[test]
