@@ -13,7 +13,7 @@ returns table (
     lease_until timestamptz, is_silent boolean, max_active integer, is_in_queue boolean,
     cap bigint, free bigint, tenant_cap integer, tenant_holds bigint, tenant_share numeric,
     workers bigint, places bigint, free_places bigint,
-    gate text, gate_until timestamptz, limited_model text
+    gate text, gate_error text, gate_until timestamptz, limited_model text
 ) language plpgsql stable as $$
 #variable_conflict use_column
 begin
@@ -47,7 +47,7 @@ begin
         -- Null: no other tenant holds a slot.
         f.cap * coalesce(n.weight, 1)::numeric / (coalesce(n.weight, 1) + others.weight),
         coalesce(p.workers, 0), coalesce(p.places, 0)::bigint, coalesce(p.room, 0)::bigint,
-        g.model, g.closed_until, l.model
+        g.model, g.error, g.closed_until, l.model
     from unnest(p_tasks) given (id)
     join task t on t.id = given.id
     join session s on s.id = t.session
@@ -58,7 +58,7 @@ begin
     left join held h on h.tenant = s.tenant
     left join pools p on p.pool = t.pool
     left join queue q on q.session = t.session and q.task = t.id
-    left join model_gate g on g.model = t.model and g.closed_until > now()
+    left join model_gate g on g.model = t.model and (g.closed_until > now() or g.reason = 'circuit')
     left join lateral (select y.model from model_waiter y where y.task = t.id limit 1) l on true
     cross join lateral (select sum(o.weight) as weight from held o where o.tenant <> s.tenant) others
     where t.finished_at is null;
@@ -104,7 +104,7 @@ begin
                 'Its children have just ended'
             )
             when 'rate' then format('It waits for its turn under the limits of model %s', w.limited_model)
-            when 'gate' then format('Calls of model %s are held back', w.gate)
+            when 'gate' then format('Calls of model %s are held back', w.gate) || coalesce(': ' || w.gate_error, '')
             when 'delay' then 'It is delayed'
             when 'no_worker' then format('No worker of pool %s is alive', w.pool)
             when 'window' then format('Its session has %s tasks in the queue or running, as many as its window allows', w.max_active)
@@ -121,7 +121,7 @@ begin
         end,
         case c.code
             when 'lease' then case when w.lease_until > now() then w.lease_until end
-            when 'gate' then w.gate_until
+            when 'gate' then greatest(w.gate_until, w.not_before)
             when 'rate' then w.not_before
             when 'delay' then w.not_before
             when 'children' then w.not_before

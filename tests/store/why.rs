@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use adjutant_agent::{SessionId, TaskId, TaskNumber, TaskState, WaitMode};
-use adjutant_store::{Dependency, NewTask, NewWorker, Spawned, TaskFilter};
+use adjutant_store::{Dependency, GateCause, NewTask, NewWorker, Spawned, TaskFilter};
 use sqlx::AssertSqlSafe;
 
 use crate::store::fairness::limit;
@@ -121,8 +121,9 @@ async fn a_delay_a_closed_gate_and_a_models_limits_have_their_times() {
     claim.lease.release_for(hour).write().await.unwrap();
     assert_why(why(&world, session, &released).await, "delay", "It is delayed", true);
     run_sql(&world, "update task set model = 'main'").await;
-    world.store.close_gate("main", hour * 2).await.unwrap();
-    let gate = "Calls of model main are held back";
+    let cause = GateCause { error: Some("429"), ..GateCause::default() };
+    world.store.close_gate("main", hour * 2, cause).await.unwrap();
+    let gate = "Calls of model main are held back: 429";
     assert_why(why(&world, session, &released).await, "gate", gate, true);
     assert_why(why(&world, session, &delayed).await, "delay", "It is delayed", true);
     let places = format!(

@@ -190,7 +190,8 @@ pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
 pub use tools::PublishedTool;
 pub use trouble::{
-    FailingTool, HeldBackModel, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures, Trouble,
+    FailingTool, HeldModel, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures,
+    RetriedCalls, Trouble,
 };
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};

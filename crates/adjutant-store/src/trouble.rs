@@ -14,9 +14,11 @@ pub struct Trouble {
     pub last_heard: Option<LostWorker>,
     /// Workers that do not answer and hold tasks, or died without stopping.
     pub lost: Vec<LostWorker>,
-    pub gates: Vec<HeldBackModel>,
+    pub gates: Vec<HeldModel>,
     /// Tools whose recent calls failed at least half of the time.
     pub tools: Vec<FailingTool>,
+    /// Model calls that failed in the last 5 minutes and are tried again.
+    pub retried: Vec<RetriedCalls>,
     pub failures: Vec<RecentFailures>,
     /// Tasks that completed in the last 15 minutes.
     pub completed: i64,
@@ -49,15 +51,14 @@ pub struct LostWorker {
 
 /// A model that no worker calls now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBackModel {
+pub struct HeldModel {
     pub model: String,
-    /// `rate_limit`, `circuit` or `outage`.
-    pub reason: String,
-    /// What the server said, and where it is.
-    pub error: Option<String>,
-    /// A circuit lets one call through at this time.
+    /// Only a call that succeeds opens it.
+    pub is_circuit: bool,
     pub until: DateTime<Utc>,
-    /// Tasks that wait for it, of the first 1000 that are delayed.
+    /// What closed it.
+    pub error: Option<String>,
+    /// Tasks that wait for it: at a circuit up to 1000, else of the first 1000 that are delayed.
     pub tasks: i64,
 }
 
@@ -66,6 +67,14 @@ pub struct FailingTool {
     pub tool: String,
     pub calls: i64,
     pub errors: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetriedCalls {
+    pub model: String,
+    pub host: String,
+    pub error: String,
+    pub tasks: i64,
 }
 
 /// Tasks that failed in the last 15 minutes, of the newest 1000 that did not complete.
@@ -101,8 +110,9 @@ impl Store {
                 pools: pools(connection).await?,
                 last_heard: last_heard(connection).await?,
                 lost: lost_workers(connection).await?,
-                gates: closed_gates(connection).await?,
+                gates: held_models(connection).await?,
                 tools: failing_tools(connection).await?,
+                retried: retried_calls(connection).await?,
                 failures: recent_failures(connection).await?,
                 completed: completed(connection).await?,
                 largest: largest_tenant(connection).await?,
@@ -187,15 +197,21 @@ async fn lost_workers(connection: &mut PgConnection) -> sqlx::Result<Vec<LostWor
     .await
 }
 
-async fn closed_gates(connection: &mut PgConnection) -> sqlx::Result<Vec<HeldBackModel>> {
+async fn held_models(connection: &mut PgConnection) -> sqlx::Result<Vec<HeldModel>> {
     sqlx::query_as!(
-        HeldBackModel,
+        HeldModel,
         r#"with delayed as materialized (
                select model from task where not_before is not null and finished_at is null order by not_before limit 1000
            )
            select
-               g.model, g.reason::text as "reason!", g.error, greatest(g.closed_until, now()) as "until!",
-               (select count(*) from delayed d where d.model = g.model) as "tasks!"
+               g.model, g.reason = 'circuit' as "is_circuit!", g.closed_until as until, g.error,
+               case
+                   when g.reason = 'circuit' then (
+                       select count(*)
+                       from (select from failed_call f where f.model = g.model and f.waits_since is not null limit 1000) f
+                   )
+                   else (select count(*) from delayed d where d.model = g.model)
+               end as "tasks!"
            from model_gate g
            where g.closed_until > now() or g.reason = 'circuit'
            order by g.model
@@ -232,6 +248,28 @@ async fn failing_tools(connection: &mut PgConnection) -> sqlx::Result<Vec<Failin
            group by e.tool
            having count(*) >= 3 and count(*) filter (where e.is_error) * 2 >= count(*)
            order by 3 desc, 1
+           limit 10"#
+    )
+    .fetch_all(connection)
+    .await
+}
+
+/// Rows of calls that have succeeded since do not count; workers delete them.
+async fn retried_calls(connection: &mut PgConnection) -> sqlx::Result<Vec<RetriedCalls>> {
+    sqlx::query_as!(
+        RetriedCalls,
+        r#"select f.model, f.host, f.error, count(*) as "tasks!"
+           from (
+               select task, model, host, error, answers
+               from failed_call
+               where last_failed_at > now() - interval '5 minutes' and waits_since is null
+               limit 1000
+           ) f
+           join task t on t.id = f.task and t.finished_at is null
+           left join slot x on x.task = t.id
+           where f.answers = coalesce(x.answers, t.answers)
+           group by f.model, f.host, f.error
+           order by 4 desc, 1
            limit 10"#
     )
     .fetch_all(connection)

@@ -28,8 +28,8 @@ pub(super) fn spawned(spawned: &Spawned, agent: &str, options: &TaskOptions) -> 
 pub(super) fn status(view: &TaskView) -> Map<String, Value> {
     let mut fields = Fields(task(view));
     fields.phase(view.state, view.queue_position, view.due_in_ms);
-    fields.put_if("retrying", retrying(view));
     fields.put_if("why", view.why.as_ref().map(|why| json!(why)));
+    fields.put_if("retrying", retrying(view));
     fields.put("created_at", utc(view.created_at));
     fields.put("last_activity_at", utc(view.last_activity_at));
     fields.put_if("completed_at", view.finished_at.map(utc));

@@ -24,11 +24,12 @@ pub fn progress_line(task: &Value) -> String {
             turns => format!("{state}, {}", count_noun(turns, "turn")),
         },
     };
-    let why = match retrying(task) {
-        retrying if retrying.is_empty() => why(task).map(|why| format!(": {why}")),
-        retrying => Some(format!("; {retrying}")),
-    };
-    format!("{id} {agent}: {how}{}", why.unwrap_or_default())
+    // What its model call waits for is more precise than what the task waits for.
+    match (retrying(task), why(task)) {
+        (retrying, _) if !retrying.is_empty() => format!("{id} {agent}: {how}; {retrying}"),
+        (_, Some(why)) => format!("{id} {agent}: {how}: {why}"),
+        (_, None) => format!("{id} {agent}: {how}"),
+    }
 }
 
 /// Why an unfinished task does not run, as a sentence with its time; none if nothing holds it back.
@@ -108,21 +109,14 @@ pub fn state_with_reason(task: &Value) -> String {
     if reasons.is_empty() { state } else { format!("{state} ({})", reasons.join(", ")) }
 }
 
-/// The label, and the error, or why the model call is tried again, or why the task waits.
+/// The label and the error, or why the model call is tried again, or why the task waits.
 pub fn about(task: &Value) -> String {
-    let (label, error) = (text(task, "label"), text(task, "error"));
-    let both: Vec<&str> =
-        [label.as_str(), error.as_str()].into_iter().filter(|part| !part.is_empty()).collect();
-    let short = truncate(&both.join(": "), SHORT);
-    let reason = match retrying(task) {
-        retrying if retrying.is_empty() => why(task),
-        retrying => Some(truncate(&retrying, WITH_REASON)),
-    };
-    match reason {
-        Some(reason) if short.is_empty() => reason,
-        Some(reason) => format!("{short}: {reason}"),
-        None => short,
-    }
+    let why = Some(retrying(task)).filter(|why| !why.is_empty()).or_else(|| why(task));
+    let width = if why.is_none() { SHORT } else { WITH_REASON };
+    let parts = [text(task, "label"), text(task, "error"), why.unwrap_or_default()];
+    let parts: Vec<&str> =
+        parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    truncate(&parts.join(": "), width)
 }
 
 /// Why the model call of a task is tried again; empty if it is not.
@@ -159,8 +153,6 @@ mod tests {
             (json!({"phase": "waiting", "turns_used": 4}), "t_03 researcher: waiting, 4 turns"),
             (json!({}), "t_03 researcher: running"),
             (
-                json!({"phase": "running", "retrying": {"text": "model `main` at host: 503, try 2 of 8, next in 1 s"}}),
-                "t_03 researcher: running; model `main` at host: 503, try 2 of 8, next in 1 s",
                 json!({"phase": "queued", "queue_position": 0, "why": {"code": "next", "text": "Soon"}}),
                 "t_03 researcher: queued, the next",
             ),
@@ -171,6 +163,10 @@ mod tests {
             (
                 json!({"phase": "running", "why": {"code": "lease", "text": "Lost", "until": "2026-07-01T00:00:00Z"}}),
                 "t_03 researcher: running: Lost, until 2026-07-01T00:00:00Z",
+            ),
+            (
+                json!({"phase": "running", "retrying": {"text": "model `main` at host: 503, try 2 of 8, next in 1 s"}}),
+                "t_03 researcher: running; model `main` at host: 503, try 2 of 8, next in 1 s",
             ),
         ] {
             assert_eq!(progress_line(&task(more)), expected);

@@ -11,7 +11,7 @@ use crate::client::{Answer, CallError, Client, LONGEST_WAIT};
 use crate::commands::task_text;
 use crate::exit::Exit;
 use crate::signals::{Interrupted, Signals};
-use crate::table::{items, text};
+use crate::table::text;
 
 /// The pause between two progress updates, unless the server suggests a longer one.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -59,7 +59,7 @@ impl TaskWait<'_> {
         let bar = spinner()?;
         let mut signals = Signals::listen()?;
         let waited = tokio::select! {
-            waited = self.rounds(ids, mode, &bar) => waited?,
+            waited = self.rounds(ids, mode) => waited?,
             never = self.show(ids, &bar) => match never {},
             name = signals.next() => WaitOutcome::Interrupted(Interrupted(name)),
         };
@@ -69,13 +69,7 @@ impl TaskWait<'_> {
 
     /// Repeats the call: the server limits the length of one wait, and answers early when it is
     /// stopping.
-    async fn rounds(
-        &self,
-        ids: &[String],
-        mode: WaitMode,
-        bar: &ProgressBar,
-    ) -> Result<WaitOutcome, CallError> {
-        let mut printed = Vec::new();
+    async fn rounds(&self, ids: &[String], mode: WaitMode) -> Result<WaitOutcome, CallError> {
         loop {
             let remaining = self.remaining();
             let round = remaining.map_or(LONGEST_WAIT, |remaining| remaining.min(LONGEST_WAIT));
@@ -102,9 +96,6 @@ impl TaskWait<'_> {
             if self.remaining().is_some_and(|remaining| remaining <= ROUND_PAUSE) {
                 return Ok(WaitOutcome::TimedOut(Some(answer)));
             }
-            if bar.is_hidden() {
-                print_what_is_awaited(&answer.value, &mut printed);
-            }
             tokio::time::sleep(ROUND_PAUSE).await;
         }
     }
@@ -125,7 +116,7 @@ impl TaskWait<'_> {
                     next = next.max(hint.map_or(PROGRESS_INTERVAL, Duration::from_millis));
                     lines.push(task_text::progress_line(&answer.value));
                     if bar.is_hidden() {
-                        print_retries(&mut printed, id, &answer.value);
+                        print_trouble(&mut printed, id, &answer.value);
                     }
                 }
             }
@@ -137,23 +128,15 @@ impl TaskWait<'_> {
     }
 }
 
-/// Without a terminal only trouble is printed: each error of a task's model calls once.
-fn print_retries(printed: &mut HashMap<String, String>, id: &str, task: &Value) {
+/// Without a terminal only trouble is printed: each error of a task's model calls and each reason
+/// that holds it back once.
+fn print_trouble(printed: &mut HashMap<String, String>, id: &str, task: &Value) {
     let error = task.get("retrying").map(|retrying| text(retrying, "error")).unwrap_or_default();
-    let before = printed.insert(id.to_owned(), error.clone());
-    if !error.is_empty() && before.as_ref() != Some(&error) {
+    let trouble = if error.is_empty() { task_text::why_code(task) } else { error };
+    let before = printed.insert(id.to_owned(), trouble.clone());
+    if !trouble.is_empty() && before.as_ref() != Some(&trouble) {
         eprintln!("adjutant: {}", task_text::progress_line(task));
     }
-}
-
-/// Without a progress line: the tasks that are held back, on standard error, whenever that changes.
-fn print_what_is_awaited(answer: &Value, printed: &mut Vec<String>) {
-    let held = items(answer, "unfinished").iter().filter(|task| task_text::why(task).is_some());
-    let lines: Vec<String> = held.map(task_text::progress_line).collect();
-    for line in lines.iter().filter(|line| !printed.contains(line)) {
-        eprintln!("adjutant: {line}");
-    }
-    *printed = lines;
 }
 
 /// On standard error, and only if it is a terminal.

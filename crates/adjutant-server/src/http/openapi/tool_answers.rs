@@ -236,12 +236,12 @@ struct TaskShown {
     /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
-    /// While its model call is tried again, or waits until the model accepts calls.
-    #[schema(nullable = false)]
-    retrying: Option<Retrying>,
     /// Why an unfinished task does not run: a code, a sentence, and until when if it is known.
     #[schema(nullable = false)]
     why: Option<Why>,
+    /// While its model call is tried again, or waits until the model accepts calls.
+    #[schema(nullable = false)]
+    retrying: Option<Retrying>,
     /// Why it failed.
     #[schema(nullable = false)]
     error: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_store::{LostWorker, PoolLoad, Result, Slots, Store, Trouble};
+use adjutant_store::{HeldModel, LostWorker, PoolLoad, Result, Slots, Store, Trouble};
 use chrono::{DateTime, Utc};
 
 use super::finding::Finding;
@@ -24,9 +24,11 @@ pub async fn read(store: &Store) -> Result<Vec<Finding>> {
 /// `now` is the database's clock.
 fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding> {
     let ready = trouble.pools.iter().map(|pool| pool.ready).sum();
-    let mut findings = vec![workers(trouble, slots, now), lost(&trouble.lost, now), cap(slots, ready)];
+    let mut findings =
+        vec![workers(trouble, now), places(&trouble.pools, slots), lost(&trouble.lost, now), cap(slots, ready)];
     findings.push(pools(&trouble.pools));
     findings.extend(models(trouble));
+    findings.extend(calls(trouble));
     findings.extend(tools(trouble));
     findings.push(failures(trouble));
     findings.push(tenants(trouble));
@@ -34,7 +36,7 @@ fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding>
     findings
 }
 
-fn workers(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Finding {
+fn workers(trouble: &Trouble, now: DateTime<Utc>) -> Finding {
     let alive: i64 = trouble.pools.iter().map(|pool| pool.workers).sum();
     if alive == 0 {
         let last = trouble.last_heard.as_ref().map_or_else(String::new, |worker| {
@@ -46,11 +48,15 @@ fn workers(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Finding {
             "start `adjutant work` or `adjutant up`",
         );
     }
+    Finding::ok("workers", format!("{alive} alive"))
+}
+
+fn places(pools: &[PoolLoad], slots: Slots) -> Finding {
     let free = slots.cap - slots.used;
     let full = |pool: &&PoolLoad| pool.workers > 0 && pool.busy >= pool.places && pool.ready > 0;
-    match trouble.pools.iter().find(full) {
+    match pools.iter().find(full) {
         Some(pool) if free > 0 => Finding::warning(
-            "workers",
+            "places",
             format!(
                 "all {} places of the workers of pool {} are in use while {} free, and {}",
                 pool.places,
@@ -63,7 +69,7 @@ fn workers(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Finding {
                 pool.name
             ),
         ),
-        Some(_) | None => Finding::ok("workers", format!("{alive} alive")),
+        Some(_) | None => Finding::ok("places", "no task waits for a place of a worker"),
     }
 }
 
@@ -124,28 +130,43 @@ fn pools(pools: &[PoolLoad]) -> Finding {
 }
 
 fn models(trouble: &Trouble) -> Vec<Finding> {
-    let closed = |gate: &adjutant_store::HeldBackModel| {
-        let error = gate.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
-        let (until, waits) = (gate.until.format("%H:%M:%S UTC"), waits(gate.tasks));
-        let model = &gate.model;
-        if gate.reason == "circuit" {
-            Finding::wrong(
-                "gates",
-                format!("model {model} refuses calls{error}: one call a minute, the next at {until}, and {waits}"),
-                "mend its API key where workers start; the tasks then continue by themselves",
-            )
-        } else {
-            Finding::warning(
-                "gates",
-                format!("calls of model {model} are held back until {until}{error}, and {waits}"),
-                "calls go on by themselves then; if it comes back, lower the model's limits or the cap",
-            )
-        }
-    };
     if trouble.gates.is_empty() {
         return vec![Finding::ok("gates", "no model is held back")];
     }
+    let closed = |gate: &HeldModel| {
+        let error = gate.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        let (model, waiting) = (&gate.model, waits(gate.tasks));
+        if gate.is_circuit {
+            let found = format!(
+                "calls of model {model} are held back until one of them succeeds, and {waiting}{error}"
+            );
+            let advice = "check its API key where workers start; one call is tried each minute";
+            return Finding::wrong("gates", found, advice);
+        }
+        let until = gate.until.format("%H:%M:%S UTC");
+        let found = format!("calls of model {model} are held back until {until}, and {waiting}{error}");
+        Finding::warning("gates", found, "calls go on by themselves then; a fallback model helps")
+    };
     trouble.gates.iter().map(closed).collect()
+}
+
+fn calls(trouble: &Trouble) -> Vec<Finding> {
+    if trouble.retried.is_empty() {
+        return vec![Finding::ok("calls", "no model call is tried again")];
+    }
+    let retried = trouble.retried.iter().map(|calls| {
+        let (model, host, error) = (&calls.model, &calls.host, &calls.error);
+        Finding::warning(
+            "calls",
+            format!("calls of model {model} at {host} fail: {error}; {}", retrying(calls.tasks)),
+            "see the provider's status; `adjutant watch` shows the tries",
+        )
+    });
+    retried.collect()
+}
+
+fn retrying(number: i64) -> String {
+    if number == 1 { "1 task tries again".to_owned() } else { format!("{number} tasks try again") }
 }
 
 fn tools(trouble: &Trouble) -> Vec<Finding> {
@@ -250,17 +271,15 @@ mod tests {
 
     #[test]
     fn full_workers_matter_while_slots_are_free_and_tasks_wait() {
-        let now = Utc::now();
         let said = |busy, ready, used| {
-            let trouble = Trouble { pools: vec![pool("default", 1, busy, ready)], ..Trouble::default() };
-            workers(&trouble, Slots { cap: 12, used }, now).found
+            places(&[pool("default", 1, busy, ready)], Slots { cap: 12, used }).found
         };
         assert_eq!(
             said(10, 7, 10),
             "all 10 places of the workers of pool default are in use while 2 slots are free, and 7 tasks wait"
         );
         for fine in [said(10, 0, 10), said(9, 7, 9), said(10, 7, 12)] {
-            assert_eq!(fine, "1 alive");
+            assert_eq!(fine, "no task waits for a place of a worker");
         }
     }
 

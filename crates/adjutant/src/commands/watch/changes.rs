@@ -11,10 +11,10 @@ use crate::table::{count_noun, text};
 struct Progress {
     state: String,
     turns: u64,
-    /// The failed tries of its model call, and the error of the last one.
-    retrying: Option<(u64, String)>,
     /// What it waits for, if it is held back.
     why: String,
+    /// The failed tries of its model call, and the error of the last one.
+    retrying: Option<(u64, String)>,
 }
 
 impl Progress {
@@ -22,12 +22,7 @@ impl Progress {
         let retrying = task.get("retrying").map(|retrying| {
             (retrying.get("tries").and_then(Value::as_u64).unwrap_or(0), text(retrying, "error"))
         });
-        Self {
-            state: task_text::state(task),
-            turns: task_text::turns(task),
-            retrying,
-            why: task_text::why_code(task),
-        }
+        Self { state: task_text::state(task), turns: task_text::turns(task), why: task_text::why_code(task), retrying }
     }
 
     fn is_terminal(&self) -> bool {
@@ -115,6 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn a_task_is_printed_when_the_reason_of_its_waiting_changes() {
+        let with = |why: Value| Snapshot {
+            stats: Value::Null,
+            tasks: vec![json!({"id": "a", "state": "queued", "why": why})],
+        };
+        let mut changes = Changes::default();
+        assert_eq!(changes.since(&with(json!({"code": "next", "text": "Soon"}))).len(), 1);
+        assert_eq!(changes.since(&with(Value::Null)).len(), 0, "nothing holds it back");
+        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 1);
+        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 0);
+    }
+
+    #[test]
     fn every_failed_try_of_a_model_call_is_a_change() {
         let task = |tries: u64, next: u64| {
             let text = format!("model `main` at host: 503, try {tries} of 8, next in {next} s");
@@ -131,19 +139,6 @@ mod tests {
             line(changed[0])
                 .ends_with("running  model `main` at host: 503, try 2 of 8, next in 5 s")
         );
-    }
-
-    #[test]
-    fn a_task_is_printed_when_the_reason_of_its_waiting_changes() {
-        let with = |why: Value| Snapshot {
-            stats: Value::Null,
-            tasks: vec![json!({"id": "a", "state": "queued", "why": why})],
-        };
-        let mut changes = Changes::default();
-        assert_eq!(changes.since(&with(json!({"code": "next", "text": "Soon"}))).len(), 1);
-        assert_eq!(changes.since(&with(Value::Null)).len(), 0, "nothing holds it back");
-        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 1);
-        assert_eq!(changes.since(&with(json!({"code": "cap", "text": "Full"}))).len(), 0);
     }
 
     #[test]
