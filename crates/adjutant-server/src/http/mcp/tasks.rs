@@ -250,11 +250,18 @@ mod tests {
     #[test]
     fn the_status_of_a_wait_follows_from_its_tasks() {
         let id = WaitId::parse("wait.1.any.t_01.a").unwrap();
+        let first = json!({
+            "id": adjutant_agent::TaskId::new(), "number": 1, "agent": "helper", "state": "running",
+            "turns_used": 0, "answers": 0, "input_tokens": 0, "output_tokens": 0,
+            "cost_nanousd": 0, "attempt": 1, "on_worker_loss": "resume",
+            "created_at": "2026-01-01T00:00:00Z", "last_activity_at": "2026-01-01T00:00:00Z",
+        });
+        let first: TaskView = serde_json::from_value(first).unwrap();
         let status = |met, ended: &[TaskState]| {
             let polled = PolledWait {
                 met,
                 ended: ended.to_vec(),
-                first: TaskState::Running,
+                first: first.clone(),
                 updated: Utc::now(),
                 answer: json!({"tasks": [], "timed_out": false}),
             };

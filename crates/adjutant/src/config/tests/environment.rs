@@ -131,7 +131,7 @@ fn variables_of_other_programs_are_ignored() {
 
 #[test]
 fn every_variable_of_a_flag_is_known() {
-    let environment = Origin::from_process(None).environment;
+    let environment = Origin::from_process(None, Role::default()).environment;
     for name in [
         "ADJUTANT_CONCURRENCY",
         "ADJUTANT_POOL",
