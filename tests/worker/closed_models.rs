@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::support::fleet::{CLERK, Fleet, model_config, to};
 use crate::support::tool_client::{ToolClient, Transport};
-use crate::support::worker_process::WorkerProcess;
 use crate::support::world::{until, until_within};
 
 /// A text of the provider, which nobody but it may repeat.

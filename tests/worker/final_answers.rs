@@ -4,7 +4,7 @@ use adjutant_agent::{FailureKind, TurnKind, prompts};
 use adjutant_script::{Script, When, empty, refusal, text, tool_call};
 use serde_json::json;
 
-use crate::support::fleet::{CLERK, Done, Fleet};
+use crate::support::fleet::{CLERK, Done, Fleet, WIRES};
 
 fn kinds(done: &Done) -> Vec<TurnKind> {
     done.turns.iter().map(|stored| stored.turn.kind).collect()
