@@ -158,7 +158,8 @@ async fn a_tree_stops_at_the_budget_of_its_root() {
     root.task.pool = "ours".to_owned();
     fleet.delegate(session, root).await;
     let claim = fleet.world.claim_one(&ours).await;
-    let child = to(CLERK, "Go on without end.");
+    let mut child = to(CLERK, "Go on without end.");
+    child.task.pool = "default".to_owned();
     let children = claim.lease.delegate("call", &[child], &Operator::default()).await.unwrap();
     let child = children[0].id;
     claim.lease.wait(vec![child], WaitMode::All).write().await.unwrap();

@@ -1,6 +1,6 @@
 //! Models that fail: transient errors are retried, permanent ones fail the task.
 
-use adjutant_agent::FailureKind;
+use adjutant_agent::TaskState;
 use adjutant_script::{Answer, Fault, Script, When, fault, status, text};
 use serde_json::json;
 
@@ -85,13 +85,14 @@ async fn a_refusal_of_the_provider_fails_the_task_at_once_and_keeps_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_model_no_worker_has_fails_and_lists_the_models() {
-    let fleet = Fleet::new(Script::new().on(When::any()).then(text("Never said."))).await;
+async fn a_task_whose_model_no_worker_has_waits_and_holds_up_no_other() {
+    let fleet = Fleet::new(Script::new().on(When::any()).then(text("Here I am."))).await;
     let _worker = fleet.worker();
     let task = fleet.give("gone", CLERK, "Ask who is not there.").await;
-    fleet.done(task).await.assert_failed(
-        FailureKind::Model,
-        "Model API error: this worker's config has no model \"gone\"; it has: anthropic, openai",
-    );
+    let other = fleet.give("openai", CLERK, "Ask who is there.").await;
+    fleet.done(other).await.assert_completed("Here I am.");
+    assert_eq!(fleet.state(task).await, TaskState::Queued);
+    assert_eq!(fleet.look_at(task).await.attempt, 0);
+    fleet.world.store.cancel(task).await.unwrap();
     fleet.close().await;
 }
