@@ -26,7 +26,8 @@ end $$;
 -- Writes the next event of a running task. The first one of an attempt records its start too: a
 -- second call needs the slot as the first one left it. Needs the session's lock and the slot's.
 create function record_event_1(
-    held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean, p_detail text default null, p_budget jsonb default null
+    held slot, p_kind text, p_turn integer, p_tool text, p_is_error boolean, p_detail text default null,
+    p_budget jsonb default null
 ) returns void language plpgsql as $$
 begin
     with numbered as (
