@@ -119,7 +119,8 @@ async fn a_bad_day_is_named_by_doctor_watch_and_the_log() {
 
     // Nobody works.
     delegate(&fleet, default, clerk("hold one")).await;
-    day.is_named("no worker is alive, so tasks do not start", "No worker of pool default is alive").await;
+    day.is_named("no worker is alive, so tasks do not start", "No worker of pool default is alive")
+        .await;
     day.is_logged("fleet: workers: no worker is alive, so tasks do not start").await;
 
     // Full workers, while slots are free.
@@ -156,7 +157,11 @@ async fn a_bad_day_is_named_by_doctor_watch_and_the_log() {
     sqlx::raw_sql(AssertSqlSafe(heard)).execute(&world.sql).await.unwrap();
     let short = "update slot set expires_at = now() + interval '14 s' where task is not null";
     sqlx::raw_sql(AssertSqlSafe(short)).execute(&world.sql).await.unwrap();
-    day.is_named("was last heard ... and holds 2 tasks", "running (lease) ... Its worker does not answer").await;
+    day.is_named(
+        "was last heard ... and holds 2 tasks",
+        "running (lease) ... Its worker does not answer",
+    )
+    .await;
     let expired = "update slot set expires_at = now() - interval '1 hour' where task is not null";
     sqlx::raw_sql(AssertSqlSafe(expired)).execute(&world.sql).await.unwrap();
     let second = WorkerProcess::start(&mut fleet.work());
@@ -168,8 +173,11 @@ async fn a_bad_day_is_named_by_doctor_watch_and_the_log() {
     day.is_named("calls of tool broken failed", "completed").await;
     day.is_logged("fleet: tools: 3 of the last 3 calls of tool broken failed").await;
     delegate(&fleet, default, clerk("limited")).await;
-    day.is_named("calls of model openai are held back until", "queued (gate) ... Calls of model openai are held back")
-        .await;
+    day.is_named(
+        "calls of model openai are held back until",
+        "queued (gate) ... Calls of model openai are held back",
+    )
+    .await;
     day.is_logged("fleet: gates: calls of model openai are held back until").await;
     is_logged(&second, "failed, retrying: 429").await;
 }
@@ -252,7 +260,10 @@ async fn after_a_kill_of_up_its_tasks_wait_for_the_lease_of_the_dead_worker() {
     assert!(why.until.is_some(), "{why:?}");
     let url = running.about["url"].as_str().unwrap().to_owned();
     let shown = adjutant(&url, &["tasks", "show", "t_01", "--session", "s"]).output().unwrap();
-    assert!(stdout(&shown).contains("another one takes it over when its lease ends, until"), "{shown:?}");
+    assert!(
+        stdout(&shown).contains("another one takes it over when its lease ends, until"),
+        "{shown:?}"
+    );
     assert!(began.elapsed() < SOON);
     store.close().await;
 }

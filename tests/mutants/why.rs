@@ -2,7 +2,8 @@
 
 use super::Mutant;
 
-const ORDER: &str = "store::why::what_holds_back_a_queued_task_is_named_from_the_most_binding_reason_on";
+const ORDER: &str =
+    "store::why::what_holds_back_a_queued_task_is_named_from_the_most_binding_reason_on";
 const LOST: &str =
     "store::why::a_task_of_a_lost_worker_waits_for_its_lease_and_does_not_run_after_it";
 
@@ -20,7 +21,11 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "why_blames_the_fleet_for_a_share",
         caught_by: &["store::why::a_tenant_learns_of_the_fleet_and_of_no_other_tenant"],
-        edits: &[("why_of_1", "when w.free <= 0 and w.tenant_holds >= w.tenant_share then 'tenant'", "")],
+        edits: &[(
+            "why_of_1",
+            "when w.free <= 0 and w.tenant_holds >= w.tenant_share then 'tenant'",
+            "",
+        )],
     },
     Mutant {
         name: "why_silent_worker_is_fine",

@@ -91,9 +91,8 @@ async fn what_holds_back_a_queued_task_is_named_from_the_most_binding_reason_on(
 async fn a_tenant_learns_of_the_fleet_and_of_no_other_tenant() {
     let world = World::new().await;
     let worker = world.worker().await;
-    let of = async |tenant: &str| {
-        world.session_with(|session| session.tenant = tenant.to_owned()).await
-    };
+    let of =
+        async |tenant: &str| world.session_with(|session| session.tenant = tenant.to_owned()).await;
     let (small, large) = (of("small").await, of("large").await);
     world.spawn(large, 4).await;
     assert_eq!(worker.claim(4).await.unwrap().len(), 4);
@@ -170,9 +169,13 @@ async fn a_task_of_a_lost_worker_waits_for_its_lease_and_does_not_run_after_it()
     let (id, number) = (claim.lease.task(), TaskNumber(1));
     let shown = Spawned { id, number, ..world.spawn(session, 1).await.remove(0) };
     assert_eq!(world.store.status(session, number).await.unwrap().why, None);
-    let silent = format!("update worker set renewed_at = now() - interval '16 s' where id = '{}'", worker.id());
+    let silent = format!(
+        "update worker set renewed_at = now() - interval '16 s' where id = '{}'",
+        worker.id()
+    );
     run_sql(&world, &silent).await;
-    run_sql(&world, "update slot set expires_at = now() + interval '14 s' where task is not null").await;
+    run_sql(&world, "update slot set expires_at = now() + interval '14 s' where task is not null")
+        .await;
     let silent = "Its worker does not answer; another one takes it over when its lease ends";
     assert_why(why(&world, session, &shown).await, "lease", silent, true);
     assert_eq!(world.state(session, number).await, TaskState::Running);
@@ -186,7 +189,8 @@ async fn a_task_of_a_lost_worker_waits_for_its_lease_and_does_not_run_after_it()
     let fleet = world.store.fleet().await.unwrap();
     assert_eq!((fleet.queued, fleet.pools[0].running), (2, 0));
     for (state, found) in [(TaskState::Queued, 2), (TaskState::Running, 0)] {
-        let filter = TaskFilter { tenant: "tenant".to_owned(), state: Some(state), ..TaskFilter::default() };
+        let filter =
+            TaskFilter { tenant: "tenant".to_owned(), state: Some(state), ..TaskFilter::default() };
         let page = world.store.tasks(&filter, None, 10).await.unwrap();
         assert_eq!(page.tasks.len(), found, "{state}");
     }
@@ -224,10 +228,11 @@ async fn a_page_of_waiting_tasks_reads_the_fleet_once() {
     let mut sql = world.sql.acquire().await.unwrap();
     let reads = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_xact_user_tables where relname = 'slot'";
     sqlx::raw_sql("begin").execute(&mut *sql).await.unwrap();
-    let rows: Vec<(String,)> = sqlx::query_as("select code from why_of_1(array(select id from task))")
-        .fetch_all(&mut *sql)
-        .await
-        .unwrap();
+    let rows: Vec<(String,)> =
+        sqlx::query_as("select code from why_of_1(array(select id from task))")
+            .fetch_all(&mut *sql)
+            .await
+            .unwrap();
     assert_eq!((rows.len(), rows[0].0.as_str()), (60, "next"));
     let read: i64 = sqlx::query_scalar(reads).fetch_one(&mut *sql).await.unwrap();
     sqlx::raw_sql("rollback").execute(&mut *sql).await.unwrap();

@@ -23,7 +23,9 @@ pub async fn run(store: Store, every: Duration) {
                 Line::Begins(check, found) => {
                     tracing::warn!(fleet.check = check, "fleet: {check}: {found}");
                 }
-                Line::Ends(check) => tracing::info!(fleet.check = check, "fleet: {check}: fine again"),
+                Line::Ends(check) => {
+                    tracing::info!(fleet.check = check, "fleet: {check}: fine again")
+                }
             }
         }
     }

@@ -3,8 +3,8 @@ use std::time::Duration;
 use adjutant_store::{DeletionsLeft, Error, SchemaMismatch, Store};
 use chrono::Utc;
 
-use super::{check_fleet, check_published};
 use super::finding::Finding;
+use super::{check_fleet, check_published};
 use crate::commands::database_args::DatabaseArgs;
 use crate::config::Config;
 use crate::exit::CommandError;

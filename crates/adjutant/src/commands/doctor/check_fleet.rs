@@ -24,8 +24,12 @@ pub async fn read(store: &Store) -> Result<Vec<Finding>> {
 /// `now` is the database's clock.
 fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding> {
     let ready = trouble.pools.iter().map(|pool| pool.ready).sum();
-    let mut findings =
-        vec![workers(trouble, now), places(&trouble.pools, slots), lost(&trouble.lost, now), cap(slots, ready)];
+    let mut findings = vec![
+        workers(trouble, now),
+        places(&trouble.pools, slots),
+        lost(&trouble.lost, now),
+        cap(slots, ready),
+    ];
     findings.push(pools(&trouble.pools));
     findings.extend(models(trouble));
     findings.extend(calls(trouble));
@@ -40,7 +44,11 @@ fn workers(trouble: &Trouble, now: DateTime<Utc>) -> Finding {
     let alive: i64 = trouble.pools.iter().map(|pool| pool.workers).sum();
     if alive == 0 {
         let last = trouble.last_heard.as_ref().map_or_else(String::new, |worker| {
-            format!("; the last one, {}, was heard {} ago", worker.name, since(worker.heard_at, now))
+            format!(
+                "; the last one, {}, was heard {} ago",
+                worker.name,
+                since(worker.heard_at, now)
+            )
         });
         return Finding::wrong(
             "workers",
@@ -98,7 +106,9 @@ fn lost(lost: &[LostWorker], now: DateTime<Utc>) -> Finding {
         ),
         None => Finding::warning(
             "leases",
-            format!("worker {name} died without stopping, {heard} ago; its tasks were taken over{others}"),
+            format!(
+                "worker {name} died without stopping, {heard} ago; its tasks were taken over{others}"
+            ),
             "look for the reason in its log, and start it again",
         ),
     }
@@ -144,7 +154,8 @@ fn models(trouble: &Trouble) -> Vec<Finding> {
             return Finding::wrong("gates", found, advice);
         }
         let until = gate.until.format("%H:%M:%S UTC");
-        let found = format!("calls of model {model} are held back until {until}, and {waiting}{error}");
+        let found =
+            format!("calls of model {model} are held back until {until}, and {waiting}{error}");
         Finding::warning("gates", found, "calls go on by themselves then; a fallback model helps")
     };
     trouble.gates.iter().map(closed).collect()
@@ -176,7 +187,10 @@ fn tools(trouble: &Trouble) -> Vec<Finding> {
     let failing = trouble.tools.iter().map(|tool| {
         Finding::warning(
             "tools",
-            format!("{} of the last {} calls of tool {} failed", tool.errors, tool.calls, tool.tool),
+            format!(
+                "{} of the last {} calls of tool {} failed",
+                tool.errors, tool.calls, tool.tool
+            ),
             "check that its server runs; `adjutant tasks show ID --turns` has the errors",
         )
     });
@@ -287,11 +301,18 @@ mod tests {
     fn a_few_failures_are_every_days() {
         let of = |tasks, completed| {
             let kind = "model".to_owned();
-            let failures = vec![adjutant_store::RecentFailures { kind, tasks, error: "no".to_owned() }];
+            let failures =
+                vec![adjutant_store::RecentFailures { kind, tasks, error: "no".to_owned() }];
             failures_of(failures, completed)
         };
-        assert_eq!(of(1, 20), Finding::ok("failures", "1 of 21 tasks failed in the last 15 minutes (1 model)"));
-        assert_eq!(of(3, 20).found, "3 of 23 tasks failed in the last 15 minutes (3 model); the last model: no");
+        assert_eq!(
+            of(1, 20),
+            Finding::ok("failures", "1 of 21 tasks failed in the last 15 minutes (1 model)")
+        );
+        assert_eq!(
+            of(3, 20).found,
+            "3 of 23 tasks failed in the last 15 minutes (3 model); the last model: no"
+        );
     }
 
     fn failures_of(failures: Vec<adjutant_store::RecentFailures>, completed: i64) -> Finding {

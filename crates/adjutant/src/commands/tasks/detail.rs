@@ -14,7 +14,10 @@ const WHY: &str = "why";
 pub fn task(task: &Value) -> String {
     let facts = task.as_object().into_iter().flatten().filter(|(name, value)| {
         let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
-        !nothing && !BLOCKS.contains(&name.as_str()) && name.as_str() != DELIVERIES && name.as_str() != WHY
+        !nothing
+            && !BLOCKS.contains(&name.as_str())
+            && name.as_str() != DELIVERIES
+            && name.as_str() != WHY
     });
     let fact = |(name, value): (&String, &Value)| match name.as_str() {
         "retrying" => format!("{name:<18} {}", text(value, "text")),

@@ -22,7 +22,12 @@ impl Progress {
         let retrying = task.get("retrying").map(|retrying| {
             (retrying.get("tries").and_then(Value::as_u64).unwrap_or(0), text(retrying, "error"))
         });
-        Self { state: task_text::state(task), turns: task_text::turns(task), why: task_text::why_code(task), retrying }
+        Self {
+            state: task_text::state(task),
+            turns: task_text::turns(task),
+            why: task_text::why_code(task),
+            retrying,
+        }
     }
 
     fn is_terminal(&self) -> bool {
