@@ -8,7 +8,7 @@ create function may_be_lost_1(p_expires_at timestamptz) returns boolean language
     select p_expires_at < now() + interval '15 seconds' or pg_postmaster_start_time() > now() - interval '1 minute'
 $$;
 
--- Why a task waits: why_of_1 (0036_why_waiting.sql) for one task. Readers of the views may not read
+-- Why a task waits: why_of_1 (0030_why_waiting.sql) for one task. Readers of the views may not read
 -- the tables that it decides from.
 create function why_1(p_task uuid) returns table (code text, text text, until timestamptz)
 language plpgsql stable security definer set search_path from current as $$

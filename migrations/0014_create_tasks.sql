@@ -201,3 +201,41 @@ begin
     select array_agg(g.number order by g.place) into numbers from given g;
     return numbers;
 end $$;
+
+-- Records the dependencies of new tasks: the number of an earlier task, or a negative place in the
+-- batch (-1 is its first). Numbers that are not in use yet are refused, because they could close a
+-- circle. So could a dependency on a task of another spawner, together with a parent that waits for
+-- its children; so a task may depend only on tasks of the same spawner.
+create function record_dependencies_1(s session, t new_tasks, p_parent uuid) returns void language plpgsql as $$
+declare
+    missing integer;
+begin
+    with named as (
+        select
+            t.ids[e.place] as task,
+            x.dependency,
+            case when x.dependency > 0 then x.dependency else s.next_number - x.dependency - 1 end as number
+        from unnest(t.options) with ordinality e (options, place)
+        cross join lateral jsonb_array_elements_text(e.options -> 'depends_on') d (word)
+        cross join lateral (select d.word::integer as dependency) x
+    ), known as (
+        select n.task, d.id as on_task
+        from named n
+        join task d on d.session = s.id and d.number = n.number
+        where d.parent is not distinct from p_parent and n.dependency < s.next_number
+    ), written as (
+        insert into awaited (task, on_task, kind)
+        select distinct task, on_task, 'dependency' from known
+    )
+    select min(n.dependency) into missing
+    from named n
+    where not exists (
+        select
+        from known k
+        join task d on d.id = k.on_task
+        where k.task = n.task and d.number = n.number
+    );
+    if missing is not null then
+        perform refuse('TASK_NOT_FOUND', format('depends_on: task not found: %s', task_name(missing)));
+    end if;
+end $$;

@@ -8,7 +8,7 @@ create table schema_fit (
     one boolean primary key default true check (one),
     oldest_release bigint not null
 );
-insert into schema_fit (oldest_release) values (28);
+insert into schema_fit (oldest_release) values (37);
 
 comment on table schema_fit is 'The releases that fit this schema: one row.';
 comment on column schema_fit.oldest_release is
