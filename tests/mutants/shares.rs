@@ -81,9 +81,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "first_tasks_taken_despite_weights",
-        caught_by: &[
-            "store::fairness::one_claim_of_as_many_tasks_as_tenants_shares_by_weight",
-        ],
+        caught_by: &["store::fairness::one_claim_of_as_many_tasks_as_tenants_shares_by_weight"],
         edits: &[("due_tenants_1", " and min(v.weight) = max(v.weight)", "")],
     },
     Mutant {
