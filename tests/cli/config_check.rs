@@ -82,7 +82,7 @@ tenants = ['other']
 ";
 
 const ERRORS: &[&str] = &[
-    ":3:1: models.one.extra_body.messages: is set by Adjutant",
+    ":3:27: models.one.extra_body.messages: is set by Adjutant",
     ":6:13: models.two.fallback: unknown model \"three\"",
     ":10:7: tools.http.lookup.url: ",
     "Set `allow_private`",
