@@ -6,7 +6,7 @@ use adjutant_store::{NewSession, NewTask, TaskContext};
 use crate::support::world::{World, queued};
 
 /// Of each table with rows of sessions or of their tasks: the rows of this session.
-const ROWS: [(&str, &str); 16] = [
+const ROWS: [(&str, &str); 17] = [
     ("task", "session = $1"),
     ("turn", "task in (select id from task where session = $1)"),
     ("tool_result", "task in (select id from task where session = $1)"),
@@ -14,6 +14,7 @@ const ROWS: [(&str, &str); 16] = [
     ("event", "session = $1"),
     ("notification", "session = $1"),
     ("awaited", "task in (select id from task where session = $1)"),
+    ("retried", "task in (select id from task where session = $1)"),
     ("queue", "session = $1"),
     ("slot", "session = $1"),
     ("idempotency", "session = $1"),
