@@ -170,7 +170,9 @@ impl Store {
             batch.skipped.insert(SkipReason::Changed, handled - cancelled);
         }
         if handled < ids.len() {
-            batch.goes_on(handled.checked_sub(1).map(|last| Cursor::after(ids[last])).or(after.copied()));
+            batch.goes_on(
+                handled.checked_sub(1).map(|last| Cursor::after(ids[last])).or(after.copied()),
+            );
         }
         Ok(batch)
     }

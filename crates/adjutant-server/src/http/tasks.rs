@@ -11,7 +11,9 @@ use chrono::{DateTime, Utc};
 
 use super::Shared;
 use super::bulk_body::Bulk;
-use super::request::{JsonBody, NoArguments, OptionalJsonBody, PathParams, QueryParams, idempotency_key};
+use super::request::{
+    JsonBody, NoArguments, OptionalJsonBody, PathParams, QueryParams, idempotency_key,
+};
 use super::session_body::raise_of;
 use crate::{Caller, Result, Scope};
 use adjutant_store::{

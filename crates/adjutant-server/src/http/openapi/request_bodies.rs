@@ -16,7 +16,14 @@ pub(super) const TEXT: &str = "^[^\\u0000]*$";
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
 
 #[derive(OpenApi)]
-#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions, RaiseBody, TaskFilterBody, TaskSelection)))]
+#[openapi(components(schemas(
+    NewSessionBody,
+    NewWebhookSecret,
+    Permissions,
+    RaiseBody,
+    TaskFilterBody,
+    TaskSelection
+)))]
 struct RequestBodies;
 
 /// The schemas of all request bodies by name.
