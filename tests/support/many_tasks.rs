@@ -79,6 +79,23 @@ impl World {
         session
     }
 
+    /// Completed tasks of a tenant, of which only the oldest has this label.
+    pub async fn old_tasks(&self, tenant: &str, tasks: i32, label: &str) {
+        let session = self.session_with(|new| new.tenant = tenant.to_owned()).await;
+        let insert = "insert into task (
+                 id, session, number, root, depth, agent, assignment, state, result, label, attempt, started_at, finished_at
+             )
+             select id, $1, n, id, 1, 'tester', 'Test it.', 'completed', 'done', case n when 1 then $3 end, 1, now(), now()
+             from (select ordered_uuid() as id, n from generate_series(1, $2) n) made";
+        sqlx::query(insert)
+            .bind(session.0)
+            .bind(tasks)
+            .bind(label)
+            .execute(&self.sql)
+            .await
+            .unwrap();
+    }
+
     /// Spawns tasks that queue, a thousand in a call.
     pub async fn spawn_queued(&self, session: SessionId, count: usize, task: &NewTask) {
         for _ in 0..count / 1000 {
