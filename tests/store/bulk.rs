@@ -438,3 +438,13 @@ async fn a_dry_run_stops_counting_and_says_where() {
     .await;
     assert_eq!(tasks(&counted), 5000);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_retries_of_a_deleted_session_are_forgotten() {
+    let world = World::new().await;
+    let session = with_failed(&world, 2).await;
+    assert_eq!(tasks(&retry_all(&world.store, &filter(|_| ())).await), 2);
+    assert_eq!(world.count("select count(*) from retried").await, 2);
+    world.delete(session).await;
+    assert_eq!(world.count("select count(*) from retried").await, 0);
+}
