@@ -26,13 +26,30 @@ fn of_agent(agent: &str) -> NewTask {
     NewTask { agent: agent.to_owned(), ..queued() }
 }
 
+#[derive(Clone, Copy)]
+enum Step {
+    Cancel,
+    Retry,
+    CountCancels,
+}
+
 /// Runs batch after batch, and returns their answers.
 async fn to_the_end(
-    batch: impl AsyncFn(Option<Cursor>) -> adjutant_store::Result<BulkBatch>,
+    store: &Store,
+    step: Step,
+    filter: &TaskFilter,
+    start: Option<Cursor>,
 ) -> Vec<BulkBatch> {
-    let (mut batches, mut cursor) = (Vec::new(), None);
+    let (mut batches, mut cursor) = (Vec::new(), start);
     loop {
-        let done = batch(cursor).await.unwrap();
+        let done = match step {
+            Step::Cancel => store.cancel_matching(filter, cursor.as_ref()).await,
+            Step::Retry => store.retry_matching(filter, cursor.as_ref()).await,
+            Step::CountCancels => {
+                store.count_matching(BulkAction::Cancel, filter, cursor.as_ref()).await
+            }
+        };
+        let done = done.unwrap();
         assert_eq!(done.next_cursor.is_some(), done.searched_until.is_some(), "{done:?}");
         cursor = done.next_cursor.as_ref().map(|next| next.parse().unwrap());
         batches.push(done);
@@ -43,11 +60,11 @@ async fn to_the_end(
 }
 
 async fn cancel_all(store: &Store, filter: &TaskFilter) -> Vec<BulkBatch> {
-    to_the_end(async |cursor| store.cancel_matching(filter, cursor.as_ref()).await).await
+    to_the_end(store, Step::Cancel, filter, None).await
 }
 
 async fn retry_all(store: &Store, filter: &TaskFilter) -> Vec<BulkBatch> {
-    to_the_end(async |cursor| store.retry_matching(filter, cursor.as_ref()).await).await
+    to_the_end(store, Step::Retry, filter, None).await
 }
 
 fn tasks(batches: &[BulkBatch]) -> usize {
@@ -210,11 +227,7 @@ async fn a_batch_handles_a_bounded_number_of_tasks_and_the_next_goes_on_behind_i
     // What is spawned meanwhile is newer.
     let later = world.spawn(session, 1).await.remove(0);
     let cursor = first.next_cursor.map(|next| next.parse::<Cursor>().unwrap());
-    let rest = to_the_end(async |cursor_or_none| {
-        let cursor = cursor_or_none.or(cursor);
-        world.store.cancel_matching(&filter(|_| ()), cursor.as_ref()).await
-    })
-    .await;
+    let rest = to_the_end(&world.store, Step::Cancel, &filter(|_| ()), cursor).await;
     assert_eq!(rest.iter().map(|batch| batch.tasks).collect::<Vec<_>>(), [200, 50]);
     assert_eq!(world.state(session, later.number).await, TaskState::Queued);
     world.assert_sound().await;
@@ -432,10 +445,7 @@ async fn a_dry_run_stops_counting_and_says_where() {
     let hasty = world.store.with_search_time(Duration::ZERO);
     let counted = hasty.count_matching(BulkAction::Cancel, &filter(|_| ()), None).await.unwrap();
     assert_eq!((counted.tasks, counted.next_cursor.is_some()), (2000, true));
-    let counted = to_the_end(async |cursor| {
-        hasty.count_matching(BulkAction::Cancel, &filter(|_| ()), cursor.as_ref()).await
-    })
-    .await;
+    let counted = to_the_end(&hasty, Step::CountCancels, &filter(|_| ()), None).await;
     assert_eq!(tasks(&counted), 5000);
 }
 
