@@ -1,6 +1,7 @@
 //! `adjutant tasks cancel` and `adjutant tasks retry` with a filter, and long searches, against a
 //! server.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 use adjutant_agent::SessionId;
@@ -8,7 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::client_commands::{adjutant, code, says, stderr, stdout};
-use crate::support::canned_server::CannedServer;
+use crate::support::canned_server::{CannedServer, Reply};
 use crate::support::process::{assert_says, signal};
 use crate::support::test_server::TestServer;
 use crate::support::world::{World, queued, until};
@@ -106,14 +107,16 @@ async fn after_a_killed_command_the_same_command_goes_on() -> Result<()> {
 async fn an_interrupted_command_ends_its_batch_and_says_how_to_go_on() -> Result<()> {
     let world = World::new().await;
     let server = TestServer::on(&world);
-    let (child, held) = half_way(&world, &server).await?;
+    let (mut child, held) = half_way(&world, &server).await?;
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     signal("INT", child.id())?;
+    assert_eq!(said.next().unwrap()?, "adjutant: stopping after this batch");
     held.commit().await?;
     let stopped = output(child).await?;
     assert_eq!(code(&stopped), Some(130), "{stopped:?}");
     assert_eq!(stdout(&stopped), "400 tasks cancelled\n");
-    let said = stderr(&stopped);
-    assert_says(&said, &["stopping after this batch", "the same command goes on", "--cursor "]);
+    let said = said.collect::<std::io::Result<Vec<String>>>()?.join("\n");
+    assert_says(&said, &["stopped; the same command goes on", "--cursor "]);
     assert_eq!(world.count(CANCELLED).await, 400);
     let cursor = said.trim_end().rsplit(' ').next().unwrap();
     let line = ["tasks", "cancel", "--state", "queued", "--cursor", cursor];
@@ -150,7 +153,6 @@ fn a_bulk_command_without_a_filter_needs_to_say_all() -> Result<()> {
 
 #[test]
 fn a_batch_whose_answer_is_lost_is_sent_again() -> Result<()> {
-    use crate::support::canned_server::Reply;
     let batch = |next: Value| {
         says(
             200,
