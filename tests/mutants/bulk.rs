@@ -57,12 +57,14 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "bulk_retry_twice_at_once",
-        caught_by: &["store::bulk::two_bulk_retries_at_once_retry_each_task_once"],
+        caught_by: &["store::bulk::retries::two_bulk_retries_at_once_retry_each_task_once"],
         edits: &[("record_retry_1", "if p_once then", "if false then")],
     },
     Mutant {
         name: "bulk_retry_twice",
-        caught_by: &["store::bulk::a_task_that_was_retried_by_hand_is_not_retried_in_bulk"],
+        caught_by: &[
+            "store::bulk::retries::a_task_that_was_retried_by_hand_is_not_retried_in_bulk",
+        ],
         edits: &[(
             "record_retry_1",
             "insert into retried (task, as_task) values (p_task, p_retry) on conflict do nothing;",
@@ -71,7 +73,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "retries_of_the_deleted_kept",
-        caught_by: &["store::bulk::the_retries_of_a_deleted_session_are_forgotten"],
+        caught_by: &["store::bulk::retries::the_retries_of_a_deleted_session_are_forgotten"],
         edits: &[("delete_tasks_1", "delete from retried where task = any(p_tasks);", "")],
     },
 ];

@@ -289,14 +289,18 @@ fn count(number: i32) -> usize {
     usize::try_from(number).unwrap_or_default()
 }
 
+/// The refusals that have a reason of their own.
+const REFUSALS: [(ErrorCode, SkipReason); 5] = [
+    (ErrorCode::MaxTasksExceeded, SkipReason::TooManyTasks),
+    (ErrorCode::SessionArchived, SkipReason::SessionArchived),
+    (ErrorCode::SessionNotFound, SkipReason::Gone),
+    (ErrorCode::TaskNotFound, SkipReason::Gone),
+    (ErrorCode::TaskNotReady, SkipReason::NotEnded),
+];
+
 fn reason_of(code: ErrorCode) -> SkipReason {
-    match code {
-        ErrorCode::MaxTasksExceeded => SkipReason::TooManyTasks,
-        ErrorCode::SessionArchived => SkipReason::SessionArchived,
-        ErrorCode::SessionNotFound | ErrorCode::TaskNotFound => SkipReason::Gone,
-        ErrorCode::TaskNotReady => SkipReason::NotEnded,
-        _ => SkipReason::Refused,
-    }
+    let known = REFUSALS.iter().find(|(known, _)| *known == code);
+    known.map_or(SkipReason::Refused, |(_, reason)| *reason)
 }
 
 /// The filter as the audit has it: the text that was searched for may be one of users.
