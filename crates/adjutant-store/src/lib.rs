@@ -36,8 +36,8 @@
 //!
 //! - **spawn**: `delegate`, `spawn`, `spawn_concurrent`, `new_tasks`, `batch`, `quota`,
 //!   `children`, `retry_and_continue`, `idempotency`
-//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `gate`, `failed_call`,
-//!   `checkpoint`, `tool_result`, `shared_context`, `draft`
+//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `gate`,
+//!   `failed_call`, `checkpoint`, `tool_result`, `shared_context`, `draft`
 //! - **end**: `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep`
 //! - **money**: `preflight`, `budget`, `raise`, `broken_call`
 //! - **notify and poll**: `worker_notifier`, `event_notifier`, `listen`, `poll`
@@ -63,6 +63,7 @@ mod batcher;
 mod bench;
 mod broken_call;
 mod budget;
+mod bulk;
 mod cancel;
 mod cap;
 mod checkpoint;
@@ -141,6 +142,7 @@ pub use audit::{AuditEntry, AuditFilter};
 pub use bench::{Bare, EndedAttempt, Insert};
 pub use broken_call::{BrokenCall, BrokenCallRecord};
 pub use budget::CurrentBudget;
+pub use bulk::{BulkAction, BulkBatch, SkipReason};
 pub use cancel::{Cancelled, CancelledTask};
 pub use cap::{AdoptedCap, Slots};
 pub use claim::{Assignment, Claim};
