@@ -313,8 +313,8 @@ $$;
 -- those behind p_after. Only tasks that the worker can run count. places are those of their first
 -- tasks, and is_one_each says that there are as many equal tenants without a cap as tasks wanted,
 -- and more than one. Of each tenant that it looks at it reads one queue row. It looks at no more
--- than it needs, and at 16 or as many as are wanted (50 at the most), so its cost does not grow with
--- the number of tenants. Tenants at their caps and those in p_done are passed over.
+-- than it needs, and at 16 or as many as are wanted (50 at the most), so its cost does not grow
+-- with the number of tenants. Tenants at their caps and those in p_done are passed over.
 --
 -- A tenant is due if it holds less than its share of the slots, and with the probability of the
 -- rest if that is less than one slot. p_known are the tenants that hold slots, or did last; the

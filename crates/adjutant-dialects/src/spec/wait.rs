@@ -39,8 +39,8 @@ pub struct PolledWait {
     pub answer: Value,
 }
 
-/// Waits until tasks have ended, or until the timeout; answers with those that have. The queries are
-/// boxed: thousands of clients wait at a time, and a future has room for its largest state.
+/// Waits until tasks have ended, or until the timeout; answers with those that have. The queries
+/// are boxed: thousands of clients wait at a time, and a future has room for its largest state.
 pub(super) async fn wait(
     context: &Context<'_>,
     session: SessionId,
