@@ -78,7 +78,8 @@ impl ToolRunner<'_> {
             span.record("otel.status_code", "ERROR");
             span.record("error.type", "tool_error");
         }
-        let call = FinishedToolCall { name, is_error: result.is_error, took: started.elapsed() };
+        let error = result.is_error.then_some("tool_error");
+        let call = FinishedToolCall { name, error, took: started.elapsed() };
         telemetry::log_tool_call(self.task, &call);
         Ok(result)
     }

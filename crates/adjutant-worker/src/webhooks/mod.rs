@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{DeliveryDecision, NetworkPolicy, RetryPolicy};
-use adjutant_store::{Delivery, Error};
+use adjutant_store::{Delivery, Error, warn_unless_outage};
 use rand::RngExt;
 use tokio::task::JoinSet;
 
@@ -106,7 +106,7 @@ impl Deliveries {
             }
             Err(error) => {
                 // The next poll finds them.
-                tracing::warn!("claiming webhook deliveries failed: {error}");
+                warn_unless_outage!(error, "claiming webhook deliveries failed: {error}");
                 false
             }
         }

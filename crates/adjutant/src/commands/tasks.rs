@@ -13,7 +13,7 @@ use crate::commands::server_args::{DEFAULT_SESSION, ServerArgs, print_answer};
 use crate::commands::task_text;
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::{age, as_rfc3339, parse_time};
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// The most tasks that the server returns in one page.
@@ -157,16 +157,16 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let TaskPage { tasks, next_cursor } =
         find(&client, query, usize::from(arguments.limit)).await?;
     if client.format() == OutputFormat::Json {
-        print_line(&json!({"tasks": tasks, "next_cursor": next_cursor}).to_string())?;
+        print_json(&json!({"tasks": tasks, "next_cursor": next_cursor}).to_string())?;
         return Ok(Exit::Done.into());
     }
     if tasks.is_empty() {
-        eprintln!("adjutant: no tasks found");
+        note!("adjutant: no tasks found");
     } else {
-        print_line(&as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
+        print_line(as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
     }
     if let Some(next) = next_cursor {
-        eprintln!("adjutant: more with --cursor {next}");
+        note!("adjutant: more with --cursor {next}");
     }
     Ok(Exit::Done.into())
 }
@@ -216,7 +216,7 @@ impl Filter {
     }
 }
 
-fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),
