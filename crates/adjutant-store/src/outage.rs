@@ -78,7 +78,7 @@ impl Outage {
 #[macro_export]
 macro_rules! warn_unless_outage {
     ($error:expr, $($event:tt)+) => {
-        if $crate::Error::is_outage(&$error) {
+        if $error.is_outage() {
             tracing::debug!($($event)+)
         } else {
             tracing::warn!($($event)+)

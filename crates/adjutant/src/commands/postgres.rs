@@ -77,7 +77,7 @@ async fn run_alone(mut postgres: PrivatePostgres, json: bool) -> anyhow::Result<
     } else {
         url
     };
-    if arguments.json {
+    if json {
         print_json(&line)?
     } else {
         print_line(line)?

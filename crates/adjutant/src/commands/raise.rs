@@ -10,7 +10,7 @@ use crate::commands::budget_args::BudgetArgs;
 use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::commands::task_text;
 use crate::exit::{Exit, examples};
-use crate::output::{note, print_json, print_line};
+use crate::output::{note, print_json};
 
 /// Raise the budget of a task, which goes on if it waits for that
 ///
