@@ -80,6 +80,11 @@ impl Fleet {
         TestServer::of(&self.world, &config)
     }
 
+    /// As [`Fleet::server`], with the log that operators have.
+    pub fn server_with_default_log(&self) -> TestServer {
+        TestServer::with_default_log(self.world.url(), &self.file("adjutant.toml"))
+    }
+
     pub fn worker(&self) -> WorkerProcess {
         WorkerProcess::start(&mut self.work())
     }
