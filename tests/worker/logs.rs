@@ -140,7 +140,7 @@ async fn failed_tasks_and_failed_tools_are_warnings_with_their_kind() {
     let warnings: Vec<_> = lines.iter().filter(|line| line["level"] == "WARN").collect();
     assert_eq!(warnings.len(), 3, "{:?}", messages(&lines));
     let (tool, call, end) = (warnings[0], warnings[1], warnings[2]);
-    assert_eq!((&tool["tool.name"], &tool["error.type"]), (&json!("broken"), &json!("tool_error")));
+    assert_eq!((&tool["tool.name"], &tool["error.type"]), (&json!("broken"), &json!("http_5xx")));
     assert!(call["message"].as_str().unwrap().contains("giving up"), "{call}");
     assert_eq!((&end["action"], &end["task.failure"]), (&json!("end"), &json!("model")), "{end}");
     for line in warnings {
