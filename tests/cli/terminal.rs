@@ -78,7 +78,7 @@ async fn what_others_wrote_is_escaped_by_every_command() {
         (&["wait", "t_01", "t_02"], true),
         (&["collect", "t_02"], true),
         (&["sessions"], false),
-        (&["sessions", "show", "default"], true),
+        (&["sessions", "show", "default"], false),
         (&["context"], false),
         (&["webhooks"], false),
         (&["agents"], false),

@@ -140,7 +140,7 @@ async fn workers_continue_when_a_full_disk_has_space_again() {
 async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
     let mut postgres = PostgresServer::start();
     let world = postgres.world().await;
-    let server = TestServer::with_default_log(world.url(), std::path::Path::new("/dev/null"));
+    let server = TestServer::with_default_log(world.url(), "");
     let worker = WorkerProcess::start(simulate(world.url()).env_remove("ADJUTANT_LOG"));
     let tasks = world.spawn_many(5, &simulation(json!({"turns": 12, "turn_ms": 300}))).await;
     until("turns are stored", async || world.count("select count(*) from turn").await >= 5).await;

@@ -82,7 +82,8 @@ impl Fleet {
 
     /// As [`Fleet::server`], with the log that operators have.
     pub fn server_with_default_log(&self) -> TestServer {
-        TestServer::with_default_log(self.world.url(), &self.file("adjutant.toml"))
+        let config = std::fs::read_to_string(self.file("adjutant.toml")).unwrap();
+        TestServer::with_default_log(self.world.url(), &config)
     }
 
     pub fn worker(&self) -> WorkerProcess {

@@ -58,11 +58,13 @@ impl TestServer {
         Self::start(serve(url).arg("--config").arg(config), folder)
     }
 
-    /// A server with this config file and the log that operators have.
-    pub fn with_default_log(url: &str, config: &std::path::Path) -> Self {
+    /// A server with this config and the log that operators have.
+    pub fn with_default_log(url: &str, text: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let config = folder.path().join("adjutant.toml");
+        fs::write(&config, text).unwrap();
         let mut command = serve(url);
-        command.env_remove("ADJUTANT_LOG").arg("--config").arg(config);
-        Self::start(&mut command, TempDir::new().unwrap())
+        Self::start(command.env_remove("ADJUTANT_LOG").arg("--config").arg(config), folder)
     }
 
     fn start(command: &mut Command, folder: TempDir) -> Self {

@@ -75,11 +75,11 @@ async fn a_good_day_is_one_line_for_each_start_and_each_end() {
     let fleet = Fleet::new(Script::new().on(When::any()).then(calls).then(text("Done."))).await;
     let server = fleet.server_with_default_log();
     let worker = with_default_log(&fleet, &[]);
-    let session = server.post("/v1/sessions", r#"{"session_id": "s", "model": "openai"}"#).await;
-    session.ok(201);
+    let session = json!({"session_id": "s", "model": "openai", "max_active": 10});
+    server.post("/v1/sessions", &session.to_string()).await.ok(201);
     let path = "/v1/sessions/s/tools/subagent";
     for number in 1..=10 {
-        let call = json!({"action": "spawn", "agent": CLERK, "task": format!("Do {number}."), "if_full": "queue"});
+        let call = json!({"action": "spawn", "agent": CLERK, "task": format!("Do {number}.")});
         server.post(path, &call.to_string()).await.ok(200);
         let status = json!({"action": "status", "task_id": format!("t_{number:02}")});
         server.post(path, &status.to_string()).await.ok(200);
@@ -147,7 +147,7 @@ async fn failed_tasks_and_failed_tools_are_warnings_with_their_kind() {
         assert!(line["task.id"].is_string() && line["worker.id"].is_string(), "{line}");
         assert_eq!(
             (&line["tenant"], &line["agent.name"]),
-            (&json!("default"), &json!(CLERK)),
+            (&json!("tenant"), &json!(CLERK)),
             "{line}"
         );
         assert!(line["session.id"].is_string(), "{line}");
@@ -157,18 +157,25 @@ async fn failed_tasks_and_failed_tools_are_warnings_with_their_kind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_text_log_has_ids_and_is_escaped() {
-    let fleet = Fleet::new(troubles()).await;
-    let worker = with_default_log(&fleet, &["--log-format", "text"]);
-    let refused = fleet.give("openai", CLERK, "Be refused.").await;
+    let fleet = Fleet::with(troubles(), |_| {
+        "[agents.evil]\ndescription = \"x\"\nsystem_prompt = \"a\\u001B[2J\\nforged\"\n".to_owned()
+    })
+    .await;
+    let mut work = fleet.work();
+    work.env_remove("ADJUTANT_LOG").env("ADJUTANT_LOG_PAYLOADS", "true");
+    let worker = WorkerProcess::start(work.args(["--log-format", "text"]));
+    let refused = fleet.give("openai", "evil", &format!("Be refused. {EVIL}")).await;
     fleet.done(refused).await;
     worker.until_logged(" failed (model)").await;
     let said = worker.stderr();
     let has_control = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!said.contains(has_control), "{said:?}");
     assert!(said.lines().all(|line| !line.starts_with("forged")), "{said}");
-    assert!(said.contains("\\x1b[2J\\u{202e}"), "{said}");
+    for escaped in ["a\\x1b[2J\\nforged", "\\u{202e}"] {
+        assert!(said.contains(escaped), "{escaped} in {said}");
+    }
     let end = said.lines().find(|line| line.contains("failed (model)")).unwrap();
-    for id in ["worker=", "tenant=default", "session=", "task=t_01", "agent=clerk"] {
+    for id in ["worker=", "tenant=tenant", "session=", "task=t_01", "agent=evil"] {
         assert!(end.contains(id), "{id} in {end}");
     }
     fleet.close().await;
