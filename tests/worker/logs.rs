@@ -75,11 +75,11 @@ async fn a_good_day_is_one_line_for_each_start_and_each_end() {
     let fleet = Fleet::new(Script::new().on(When::any()).then(calls).then(text("Done."))).await;
     let server = fleet.server_with_default_log();
     let worker = with_default_log(&fleet, &[]);
-    let session = json!({"session_id": "s", "model": "openai", "max_active": 10});
+    let session = json!({"session_id": "s", "model": "openai"});
     server.post("/v1/sessions", &session.to_string()).await.ok(201);
     let path = "/v1/sessions/s/tools/subagent";
     for number in 1..=10 {
-        let call = json!({"action": "spawn", "agent": CLERK, "task": format!("Do {number}.")});
+        let call = json!({"action": "spawn", "agent": CLERK, "task": format!("Do {number}."), "queue": true});
         server.post(path, &call.to_string()).await.ok(200);
         let status = json!({"action": "status", "task_id": format!("t_{number:02}")});
         server.post(path, &status.to_string()).await.ok(200);
