@@ -1,5 +1,5 @@
-//! One log line for each tool call, over every transport, at DEBUG. It has no text of the caller, which may
-//! be secret: only names that were checked, and words of a fixed vocabulary.
+//! One log line for each tool call, over every transport, at DEBUG. It has no text of the caller,
+//! which may be secret: only names that were checked, and words of a fixed vocabulary.
 
 use std::time::Duration;
 
