@@ -121,14 +121,16 @@ impl Error {
     /// calls, and is logged once for all of them.
     pub fn is_outage(&self) -> bool {
         let Self::Unavailable(error) = self else { return false };
-        match error {
-            sqlx::Error::Database(answer) => {
-                answer.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P0"))
-            }
-            // A copy for another caller has the kind Other.
-            sqlx::Error::Io(error) => error.kind() != std::io::ErrorKind::Other,
-            error => matches!(error, sqlx::Error::Tls(_) | sqlx::Error::Protocol(_)),
+        if let sqlx::Error::Database(answer) = error {
+            return answer
+                .code()
+                .is_some_and(|code| code.starts_with("08") || code.starts_with("57P0"));
         }
+        if let sqlx::Error::Io(error) = error {
+            // A copy for another caller has the kind Other.
+            return error.kind() != std::io::ErrorKind::Other;
+        }
+        matches!(error, sqlx::Error::Tls(_) | sqlx::Error::Protocol(_))
     }
 
     /// Whether the same call may succeed later, unchanged.
