@@ -187,7 +187,7 @@ fn print_total(
     total: &Total,
 ) -> anyhow::Result<()> {
     if client.format() == OutputFormat::Text {
-        return print_line(&sentence(verb, selection, total));
+        return print_line(sentence(verb, selection, total));
     }
     let until = Some(&total.searched_until).filter(|until| !until.is_empty());
     let answer = json!({
