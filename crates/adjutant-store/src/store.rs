@@ -10,6 +10,7 @@ use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
 use crate::history::SEARCH_TIME;
+use crate::outage::Outage;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
@@ -90,8 +91,9 @@ impl Store {
         let pool = connect(url, pool, TimeLimits::MAINTENANCE).await?;
         schema::check(&pool).await?;
         let readers = Connections { max: READERS, ..connections };
-        let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
-        let connections = Arc::new(ConnectionPool::new(pool.clone(), connections, ping_after));
+        let outage = Outage::of(url);
+        let calls = |limits| ConnectionPool::new(pool.clone(), limits, ping_after, outage.clone());
+        let (readers, connections) = (Arc::new(calls(readers)), Arc::new(calls(connections)));
         Ok(Self {
             pool,
             worker_notifier: WorkerNotifier::new(connections.clone()),

@@ -185,7 +185,7 @@ impl Shared {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Answer> {
-        let call = self.service.parse(session, call, dialect)?;
+        let call = self.service.parse(&caller.tenant, session, call, dialect)?;
         self.allow_status(caller, session, &call)?;
         self.service.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }

@@ -11,6 +11,7 @@ use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
 use crate::commands::spawn::text_or_stdin;
 use crate::exit::{Exit, examples};
 use crate::moment::age;
+use crate::output::{Shown, note, print_content, print_json};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// Read and write the shared context of a session
@@ -114,15 +115,15 @@ async fn keys(arguments: Keys) -> anyhow::Result<()> {
         client.tool(arguments.session.name(), TOOL, &json!({"action": "list_keys"})).await?;
     let keys = items(&answer.value, "keys");
     if keys.is_empty() && client.format() == OutputFormat::Text {
-        eprintln!("adjutant: the shared context is empty");
+        note!("adjutant: the shared context is empty");
     }
     print_answer(&client, &answer, || match keys {
-        [] => String::new(),
+        [] => Shown::default(),
         keys => as_table(keys, Utc::now(), OutputStyle::for_stdout()),
     })
 }
 
-fn as_table(keys: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(keys: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("KEY"),
         Column::Number("VERSION"),
@@ -146,7 +147,10 @@ async fn read(arguments: Key) -> anyhow::Result<()> {
     let client = arguments.server.client()?;
     let call = json!({"action": "read", "key": arguments.key});
     let answer = client.tool(arguments.session.name(), TOOL, &call).await?;
-    print_answer(&client, &answer, || text(&answer.value, "value"))
+    match client.format() {
+        OutputFormat::Json => print_json(&answer.text),
+        OutputFormat::Text => print_content(&text(&answer.value, "value")),
+    }
 }
 
 async fn write(arguments: Write) -> anyhow::Result<()> {
@@ -156,7 +160,7 @@ async fn write(arguments: Write) -> anyhow::Result<()> {
     let answer = client.tool_creating_session(arguments.session.name(), TOOL, &call).await?;
     let warning = text(&answer.value, "warning");
     if !warning.is_empty() {
-        eprintln!("adjutant: {warning}");
+        note!("adjutant: {warning}");
     }
     print_answer(&client, &answer, || {
         format!("{} is now at version {}.", arguments.key, text(&answer.value, "version"))

@@ -11,6 +11,7 @@ use crate::commands::task_text;
 use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome, exit_for};
 use crate::exit::{Exit, examples};
 use crate::moment::parse_duration;
+use crate::output::note;
 use crate::table::items;
 
 /// Wait until tasks have ended
@@ -59,7 +60,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let ended = items(&answer.value, "tasks");
             print_answer(&client, &answer, || end_lines(ended))?;
             if ended.is_empty() {
-                eprintln!("adjutant: this session has no active task");
+                note!("adjutant: this session has no active task");
             }
             Ok(exit_for(ended).into())
         }
@@ -67,11 +68,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             if let Some(answer) = answer {
                 print_answer(&client, &answer, || end_lines(items(&answer.value, "tasks")))?;
             }
-            eprintln!("adjutant: not all tasks have ended. Continue with: {command}");
+            note!("adjutant: not all tasks have ended. Continue with: {command}");
             Ok(Exit::NotReady.into())
         }
         WaitOutcome::Interrupted(by) => {
-            eprintln!("adjutant: the tasks continue. Wait again with: {command}");
+            note!("adjutant: the tasks continue. Wait again with: {command}");
             Err(by.into())
         }
     }

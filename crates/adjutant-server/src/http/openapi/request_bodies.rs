@@ -78,8 +78,8 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
 }
 
 fn narrow_filter(fields: &mut Value) {
-    fields["state"]["enum"] = words(&adjutant_agent::TaskState::ALL);
-    fields["failure"]["enum"] = words(&adjutant_agent::FailureKind::ALL);
+    fields["state"]["enum"] = words(adjutant_agent::TaskState::ALL);
+    fields["failure"]["enum"] = words(adjutant_agent::FailureKind::ALL);
 }
 
 /// The words of an optional field.
