@@ -14,7 +14,7 @@ const REFUSED: GateCause<'static> = GateCause {
     error: Some("model `main` at host: 401 authentication_error"),
 };
 
-fn failed(tries: u32) -> FailedCall<'static> {
+pub fn failed(tries: u32) -> FailedCall<'static> {
     FailedCall {
         model: "main",
         host: "host:1".to_owned(),
@@ -23,7 +23,7 @@ fn failed(tries: u32) -> FailedCall<'static> {
         status: Some(503),
         error: "503 api_error",
         next_try: Duration::from_secs(6),
-        waits: false,
+        waits: None,
     }
 }
 
