@@ -129,7 +129,8 @@ fn a_test_plays_every_row_of_the_table() {
 
 #[test]
 fn numbers_times_and_names_of_a_documented_line_stand_for_any() {
-    let line = Line::new("worker HOST:PID was last heard 12s ago and holds 2 tasks; ... until 12:00");
+    let line =
+        Line::new("worker HOST:PID was last heard 12s ago and holds 2 tasks; ... until 12:00");
     assert!(line.is_in("x\n ok  worker a:7 was last heard 301s ago and holds 4 tasks; y until 3"));
     assert!(!line.is_in("worker a:7 was last heard 301s ago\nand holds 4 tasks; until"));
     assert!(!line.is_in("worker a:7 was last heard 301s ago and holds 1 task; until 3"));

@@ -131,6 +131,11 @@ pub const MUTANTS: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "ignored_tools_needed",
+        caught_by: &["store::requirements::only_tools_that_a_task_is_given_are_needed"],
+        edits: &[("required_tools_1", "p_config ->> 'missing_tools' = 'ignore'", "false")],
+    },
+    Mutant {
         name: "new_tasks_have_no_patience",
         caught_by: &[FAILS_WITH_ITS_NAME],
         edits: &[("fail_without_tools_1", "and t.created_at <= now() - p_patience", "")],

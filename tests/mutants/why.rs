@@ -62,6 +62,11 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("why_code_1", "(w.gate).reason = 'circuit'", "false")],
     },
     Mutant {
+        name: "nobody_woken_from_a_circuit",
+        caught_by: &[CALLS],
+        edits: &[("wake_from_circuit_1", "f.waits_since is not null", "false")],
+    },
+    Mutant {
         name: "why_circuit_without_patience",
         caught_by: &[CALLS],
         edits: &[(

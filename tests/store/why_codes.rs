@@ -164,4 +164,7 @@ async fn a_circuit_has_the_end_of_the_patience_and_a_call_that_is_tried_again_it
     .await;
     let named = "Calls of model named are refused: 401; one call a minute is tried";
     assert_why(why(&world, session, &task).await, "circuit", named, true);
+    assert!(world.store.open_circuit("named").await.unwrap());
+    let next = "A worker is about to start it";
+    assert_why(why(&world, session, &task).await, "next", next, false);
 }
