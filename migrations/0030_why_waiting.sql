@@ -73,7 +73,7 @@ begin
         -- Null: no other tenant holds a slot.
         f.cap * coalesce(n.weight, 1)::numeric / (coalesce(n.weight, 1) + others.weight),
         n.archived_at is not null,
-        k.workers, k.able, k.places, k.free_places, g, l.model, c
+        k.workers, k.able, k.places, k.free_places, g.closed, l.model, c
     from unnest(p_tasks) given (id)
     join task t on t.id = given.id
     join session s on s.id = t.session
@@ -87,7 +87,7 @@ begin
     left join failed_call c on c.task = t.id and c.answers = coalesce(x.answers, t.answers)
     left join lateral (
         -- The failed call has the model's own name where its agent has an alias.
-        select *
+        select o as closed
         from model_gate o
         where o.model in (t.model, c.model) and (o.closed_until > now() or o.reason = 'circuit')
         order by o.model = c.model desc
