@@ -11,10 +11,10 @@ const BATCH: u64 = 1000;
 impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
-    /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets, old
-    /// webhook deliveries, expired idempotency keys, old rows of the audit, workers that stopped
-    /// long ago, requirements that no task has, and the history of deleted keys of shared contexts.
-    /// Ends sessions that MCP connections left behind.
+    /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets,
+    /// old webhook deliveries, expired idempotency keys, old rows of the audit, workers that
+    /// stopped long ago, requirements that no task has, and the history of deleted keys of shared
+    /// contexts. Ends sessions that MCP connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
