@@ -210,7 +210,7 @@ begin
 end $$;
 
 -- Why tasks with a requirement cannot run in a pool: the tools that are missing, and the MCP
--- servers that have not started there. Names and reasons are shortened.
+-- servers that have not started there. Names and reasons are shortened. Null if no tool is missing.
 create function missing_tools_text_1(p_pool text, p_needs integer) returns text language plpgsql stable as $$
 begin
     return (
@@ -220,6 +220,7 @@ begin
         )
         from unnest(missing_tools_1(p_pool, p_needs)) with ordinality m (tool, place)
         where m.place <= 5
+        having count(*) > 0
     ) || coalesce((
         select string_agg(format('. MCP server %s: %s', left(s.name, 64), left(s.reason, 300)), '' order by s.name)
         from (

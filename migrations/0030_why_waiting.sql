@@ -197,7 +197,10 @@ end $$;
 create function why_text_1(w waiting_facts, p_code text) returns text language plpgsql stable as $$
 begin
     return case p_code
-        when 'retrying' then 'Its model call is tried again: ' || (retrying(w.failed_call) ->> 'text')
+        when 'retrying' then format(
+            'Its model call is tried again: model `%s` at %s: %s, try %s of %s',
+            (w.failed_call).model, (w.failed_call).host, (w.failed_call).error, (w.failed_call).tries, (w.failed_call).max_tries
+        )
         when 'lease' then case
             when w.lease_until > now() then 'Its worker does not answer; another one takes it over when its lease ends'
             else 'Its worker is lost; another one takes it over'
