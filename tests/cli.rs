@@ -2,6 +2,7 @@
 //! they start.
 
 pub mod audit;
+pub mod bulk;
 pub mod client_commands;
 pub mod config;
 pub mod config_check;

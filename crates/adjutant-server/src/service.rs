@@ -86,6 +86,11 @@ impl ToolService {
         Self { waits: TenantCounter::new(max_per_tenant), ..self }
     }
 
+    /// The longest time of one search of the history.
+    pub(crate) fn with_search_time(self, search_time: Duration) -> Self {
+        Self { store: self.store.with_search_time(search_time), ..self }
+    }
+
     /// Whether there was a call since the last one of this.
     pub(crate) fn take_called(&self) -> bool {
         self.called.swap(false, Ordering::Relaxed)

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
+use crate::history::SEARCH_TIME;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
@@ -50,6 +51,8 @@ pub struct Store {
     pub(crate) limits: TenantLimits,
     pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) context_versions: i32,
+    /// A search of the history that takes longer returns a short page.
+    pub(crate) search_time: Duration,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -96,6 +99,7 @@ impl Store {
             limits: TenantLimits::default(),
             actor: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
+            search_time: SEARCH_TIME,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
@@ -120,6 +124,11 @@ impl Store {
     /// A store that keeps so many changes of each key in the history of shared contexts.
     pub fn with_context_versions(&self, context_versions: i32) -> Self {
         Self { context_versions, ..self.clone() }
+    }
+
+    /// A store whose searches of the history return a short page after this time.
+    pub fn with_search_time(&self, search_time: Duration) -> Self {
+        Self { search_time, ..self.clone() }
     }
 
     /// A store for queries that may be slow, like statistics and searches: it has connections of

@@ -13,6 +13,7 @@ mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;
+mod progress;
 mod running;
 mod signals;
 mod simulation;

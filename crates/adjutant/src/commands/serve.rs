@@ -295,6 +295,7 @@ fn settings(config: &Config) -> HttpSettings {
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
         tenant_max_reads: config.server.tenant_max_reads,
+        search_time: Duration::from_millis(config.server.search_ms),
         tenant_max_waits: config.server.tenant_max_waits,
         tenant_max_connections: config.server.tenant_max_connections,
         address_max_connections: config.server.address_max_connections,

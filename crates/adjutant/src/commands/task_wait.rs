@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, CallError, Client, LONGEST_WAIT};
 use crate::commands::task_text;
 use crate::exit::Exit;
+use crate::progress::spinner;
 use crate::signals::{Interrupted, Signals};
 use crate::table::text;
 
@@ -56,7 +57,7 @@ impl WaitMode {
 impl TaskWait<'_> {
     /// Waits for tasks, or without ids for any active task, and shows their progress on a terminal.
     pub async fn wait(&self, ids: &[String], mode: WaitMode) -> anyhow::Result<WaitOutcome> {
-        let bar = spinner()?;
+        let bar = spinner("waiting")?;
         let mut signals = Signals::listen()?;
         let waited = tokio::select! {
             waited = self.rounds(ids, mode) => waited?,
@@ -140,17 +141,6 @@ fn print_trouble(printed: &mut HashMap<String, String>, id: &str, task: &Value) 
     if !trouble.is_empty() && before.as_ref() != Some(&trouble) {
         eprintln!("adjutant: {}", task_text::progress_line(task));
     }
-}
-
-/// On standard error, and only if it is a terminal.
-fn spinner() -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::new_spinner();
-    bar.set_style(ProgressStyle::with_template("{spinner} {elapsed}  {wide_msg}")?);
-    bar.set_message("waiting");
-    if !bar.is_hidden() {
-        bar.enable_steady_tick(Duration::from_millis(120));
-    }
-    Ok(bar)
 }
 
 /// The exit code of a command that waited for these tasks.
