@@ -126,11 +126,9 @@ impl Error {
                 .code()
                 .is_some_and(|code| code.starts_with("08") || code.starts_with("57P0"));
         }
-        if let sqlx::Error::Io(error) = error {
-            // A copy for another caller has the kind Other.
-            return error.kind() != std::io::ErrorKind::Other;
-        }
-        matches!(error, sqlx::Error::Tls(_) | sqlx::Error::Protocol(_))
+        // A copy for another caller has the kind Other.
+        matches!(error, sqlx::Error::Io(error) if error.kind() != std::io::ErrorKind::Other)
+            || matches!(error, sqlx::Error::Tls(_) | sqlx::Error::Protocol(_))
     }
 
     /// Whether the same call may succeed later, unchanged.
