@@ -78,15 +78,13 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
 }
 
 fn narrow_filter(fields: &mut Value) {
-    fields["state"]["enum"] = words(&adjutant_agent::TaskState::ALL);
-    fields["failure"]["enum"] = words(&adjutant_agent::FailureKind::ALL);
+    fields["state"]["enum"] = words(adjutant_agent::TaskState::ALL);
+    fields["failure"]["enum"] = words(adjutant_agent::FailureKind::ALL);
 }
 
 /// The words of an optional field.
 fn words<T: serde::Serialize>(all: &[T]) -> Value {
-    let mut words: Vec<Value> = all.iter().map(|word| json!(word)).collect();
-    words.push(Value::Null);
-    json!(words)
+    json!(all.iter().map(Some).chain([None]).collect::<Vec<_>>())
 }
 
 fn narrow_limits(fields: &mut Value) {
