@@ -84,9 +84,7 @@ fn narrow_filter(fields: &mut Value) {
 
 /// The words of an optional field.
 fn words<T: serde::Serialize>(all: &[T]) -> Value {
-    let mut words: Vec<Value> = all.iter().map(|word| json!(word)).collect();
-    words.push(Value::Null);
-    json!(words)
+    json!(all.iter().map(Some).chain([None]).collect::<Vec<_>>())
 }
 
 fn narrow_limits(fields: &mut Value) {
