@@ -39,7 +39,7 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[
             "store::shared_context::calls::sc_10_all_values_together_have_10000_tokens_and_an_overwritten_one_does_not_count",
         ],
-        edits: &[("context_write_1", "total > 10000", "false")],
+        edits: &[("context_write_1", "total > store_limit", "false")],
     },
     Mutant {
         name: "overlay_ignored",

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Refusal, SessionId, TaskNumber, TaskView};
+use adjutant_agent::{Refusal, SessionId, TaskNumber, TaskView, TextLimits};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::Notify;
@@ -50,6 +50,7 @@ pub struct Store {
     pub(crate) limits: TenantLimits,
     pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) context_versions: i32,
+    pub(crate) texts: TextLimits,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -96,6 +97,7 @@ impl Store {
             limits: TenantLimits::default(),
             actor: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
+            texts: TextLimits::DEFAULT,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
@@ -120,6 +122,11 @@ impl Store {
     /// A store that keeps so many changes of each key in the history of shared contexts.
     pub fn with_context_versions(&self, context_versions: i32) -> Self {
         Self { context_versions, ..self.clone() }
+    }
+
+    /// A store whose shared contexts have these limits.
+    pub fn with_text_limits(&self, texts: TextLimits) -> Self {
+        Self { texts, ..self.clone() }
     }
 
     /// A store for queries that may be slow, like statistics and searches: it has connections of

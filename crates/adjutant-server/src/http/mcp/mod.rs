@@ -221,13 +221,13 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = &McpRequest::of(&context)?.caller;
-        let mut tools = tools::all(self.dialect);
+        let mut tools = tools::all(self.dialect, &self.shared);
         tools.retain(|tool| is_shown(caller, &tool.name));
         Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all(self.dialect).into_iter().find(|tool| tool.name == name)
+        tools::all(self.dialect, &self.shared).into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
