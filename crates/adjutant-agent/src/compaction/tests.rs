@@ -93,7 +93,7 @@ fn a_result_that_is_too_long_by_itself_is_cut_to_half_and_stays_so() {
     let mut turns = vec![looked(90_000)];
     let length = |request: &Request<'_>| match &request.messages[2] {
         Message::ToolResults(outputs) => outputs[0].content.len(),
-        message => panic!("{message:?}"),
+        Message::User(_) | Message::Assistant(_) => panic!("no results: {request:?}"),
     };
     let first = length(&call(&conversation, &turns, TurnKind::Turn));
     assert!((9_000..11_000).contains(&first), "{first}");

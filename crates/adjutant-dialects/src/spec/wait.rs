@@ -82,7 +82,7 @@ async fn unfinished(
                 shown.push(Value::Object(task_fields::status(&task)));
             }
             Ok(_) | Err(Error::Refused(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
     Ok(shown)

@@ -75,10 +75,8 @@ pub(super) async fn check_money(
 
 /// A task that has its result and lacks only a summary ends instead of waiting.
 fn over_budget(call: &ModelCall<'_>, over: OverBudget, waits: bool) -> End {
-    match call.give_up(FailureKind::Budget, over.to_string()) {
-        End::Failed { .. } if waits => End::Paused { over },
-        end => end,
-    }
+    let end = call.give_up(FailureKind::Budget, over.to_string());
+    if waits && matches!(end, End::Failed { .. }) { End::Paused { over } } else { end }
 }
 
 /// A fallback without prices is passed over.

@@ -97,10 +97,8 @@ impl FailingCall {
             return Ok(None);
         }
         self.of_this_model += 1;
-        let retry = match retry {
-            Retry::After(_) | Retry::CloseGate(_) if self.leaves_model(chain) => Retry::GiveUp,
-            retry => retry,
-        };
+        let is_tried_again = matches!(retry, Retry::After(_) | Retry::CloseGate(_));
+        let retry = if is_tried_again && self.leaves_model(chain) { Retry::GiveUp } else { retry };
         let next_try = match retry {
             Retry::After(pause) | Retry::CloseGate(pause) => pause,
             Retry::CloseCircuit | Retry::GiveUp => Duration::ZERO,

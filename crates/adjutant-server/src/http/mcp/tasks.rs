@@ -256,7 +256,7 @@ mod tests {
             "cost_nanousd": 0, "attempt": 1, "on_worker_loss": "resume",
             "created_at": "2026-01-01T00:00:00Z", "last_activity_at": "2026-01-01T00:00:00Z",
         });
-        let first: TaskView = serde_json::from_value(first).unwrap();
+        let first: adjutant_agent::TaskView = serde_json::from_value(first).unwrap();
         let status = |met, ended: &[TaskState]| {
             let polled = PolledWait {
                 met,
