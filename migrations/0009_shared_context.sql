@@ -120,8 +120,9 @@ begin
     );
 end $$;
 
--- Reads one row more than it shows, to find out whether there are more. kept_from_version says that
--- older versions are no longer kept.
+-- Reads one row more than it shows, to find out whether there are more. Shows values of 100,000
+-- tokens together at most, but at least one. kept_from_version says that older versions are no
+-- longer kept.
 create function context_read_history_1(p_session bigint, p_key text, p_limit bigint) returns jsonb language plpgsql stable as $$
 declare
     answer jsonb;
@@ -133,8 +134,8 @@ begin
             || case when h.value is null then '{"deleted": true}'
                 else jsonb_build_object('value', h.value, 'value_size_tokens', h.tokens) end
             order by h.id desc
-        ) filter (where h.place <= p_limit),
-        'more', count(*) > p_limit
+        ) filter (where h.is_shown),
+        'more', not bool_and(h.is_shown)
     ) || coalesce((
         select jsonb_build_object('kept_from_version', oldest.version)
         from (select version from context_history where session = p_session and key = p_key order by id limit 1) oldest
@@ -142,11 +143,14 @@ begin
     ), '{}')
     into answer
     from (
-        select *, row_number() over (order by id desc) as place
-        from context_history
-        where session = p_session and key = p_key
-        order by id desc
-        limit p_limit + 1
+        select newest.*, place = 1 or place <= p_limit and sum(tokens) over (order by id desc) <= 100000 as is_shown
+        from (
+            select *, row_number() over (order by id desc) as place
+            from context_history
+            where session = p_session and key = p_key
+            order by id desc
+            limit p_limit + 1
+        ) newest
     ) h;
     if answer -> 'history' = 'null' then
         perform refuse('KEY_NOT_FOUND', format('Key not found: %s', p_key));

@@ -193,6 +193,25 @@ fn a_wait_that_times_out_says_how_to_continue() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_wait_is_for_any_of_the_tasks_and_with_a_flag_for_all() -> Result<()> {
+    for (line, mode) in [
+        (&["wait", "t_03", "t_04"][..], "any"),
+        (&["wait", "t_03", "t_04", "--any"], "any"),
+        (&["wait", "t_03", "t_04", "--all"], "all"),
+        (&["wait"], "any"),
+        (&["wait", "--all"], "all"),
+    ] {
+        let server = CannedServer::new([waited("completed")]);
+        let output = adjutant(&server.url(), line).output()?;
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        assert_eq!(server.requests()[0].body["mode"], mode, "{line:?}");
+        let says_what_is_left = stderr(&output).contains("not ended yet: t_04");
+        assert_eq!(says_what_is_left, line.contains(&"t_04"), "{output:?}");
+    }
+    Ok(())
+}
+
 /// Runs `spawn --wait`, interrupts the wait, and returns the output.
 fn interrupted(server: &CannedServer, more: &[&str]) -> Result<Output> {
     let mut command = adjutant(&server.url(), &["spawn", "clerk", "count", "--wait"]);
@@ -396,7 +415,10 @@ fn help_lists_groups_examples_exit_codes_and_a_way_to_pass_long_input() -> Resul
         assert_says(&help, &["Examples:", "Exit codes:", "7  the server is not reachable"]);
     }
     let spawn = stdout(&adjutant("", &["spawn", "--help"]).output()?);
-    assert_says(&spawn, &["4003 characters", "split -C 3000 --filter=", "tools.files.root"]);
+    assert_says(
+        &spawn,
+        &["4003 characters", "adjutant context write diff --file -", "tools.files.root"],
+    );
     assert!(!spawn.contains("git diff | adjutant spawn"), "a diff may be too long for a task");
     for line in
         [&["context", "keys", "--help"][..], &["spawn", "--help"], &["tasks", "show", "--help"]]

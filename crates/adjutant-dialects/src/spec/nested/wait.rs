@@ -139,11 +139,14 @@ mod tests {
             "nothing is left"
         );
         let refusal = wait(json!({"task_ids": ["t_02"]})).decide(&children, NOW).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::TaskNotFound);
+        assert!(refusal.message.starts_with("Task t_02 was already collected at "), "{refusal}");
+        let refusal = wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),
-            (ErrorCode::TaskNotFound, "Task not found: t_02")
+            (ErrorCode::TaskNotFound, "Task not found: t_01"),
+            "not a child"
         );
-        assert!(wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).is_err(), "not a child");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use adjutant_agent::{check_key, estimate_tokens, longest};
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{TOOL, print_written, write_value};
 use crate::client::{CallError, Client, OutputFormat};
