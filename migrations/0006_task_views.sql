@@ -217,7 +217,8 @@ begin
     ), why as materialized (
         select w.*
         from why_of_1(array(
-            select r.id
+            -- Several callers may ask for the same task.
+            select distinct r.id
             from requested r
             where r.finished_at is null and (r.lease_expires_at is null or may_be_lost_1(r.lease_expires_at))
         )) w

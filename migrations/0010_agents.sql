@@ -124,6 +124,12 @@ from (
 ) newest
 where newest.gone_at is null;
 
+comment on view published_agent is 'The agents of configs that are there, in their newest versions.';
+comment on column published_agent.name is 'Its name in the config.';
+comment on column published_agent.version is 'The number of its newest version.';
+comment on column published_agent.publisher is 'The name of the config that it belongs to.';
+comment on column published_agent.gone_at is 'When it left its config: null here.';
+
 -- Whether a process that was last seen then counts: it reports every 15 s.
 create function is_publishing_1(p_seen_at timestamptz, p_stopped_at timestamptz) returns boolean language sql stable as $$
     select p_stopped_at is null and p_seen_at > now() - interval '2 minutes'
@@ -227,9 +233,9 @@ begin
 end $$;
 select plan_by_index('publish_agents_1');
 
--- Reports that a process still runs. False: it has to publish again. Where lists differ, one that is
--- no longer reported loses its effect here; but not in the first report after a pause, when those of
--- others may have paused too, as in an outage of the database.
+-- Reports that a process still runs. False: it has to publish again. Where lists differ, one that
+-- is no longer reported loses its effect here; but not in the first report after a pause, when
+-- those of others may have paused too, as in an outage of the database.
 create function keep_published_1(p_process uuid) returns boolean language plpgsql as $$
 declare
     mine publisher;

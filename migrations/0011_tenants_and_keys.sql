@@ -299,9 +299,9 @@ end $$;
 
 -- The tenants whose turn it is to start p_want tasks of a pool, at most p_most, in the order of
 -- their names: first those behind p_after. Only tasks that the worker can run count. Of each tenant
--- that it looks at it reads one queue row. It looks at no more than it needs, and at 16 at the most,
--- so its cost does not grow with the number of tenants. Tenants at their caps and those in p_done
--- are passed over.
+-- that it looks at it reads one queue row. It looks at no more than it needs, and at 16 at the
+-- most, so its cost does not grow with the number of tenants. Tenants at their caps and those in
+-- p_done are passed over.
 --
 -- A tenant is due if it holds less than its share of the slots, and with the probability of the
 -- rest if that is less than one slot. p_known are the tenants that hold slots, or did last; the

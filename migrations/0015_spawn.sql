@@ -303,9 +303,10 @@ end $$;
 select plan_by_index('spawn_1');
 
 -- The places of tasks that can be created now, their tenants and models: in sessions that p_locked
--- names, with room for them and without a limit of the cost, whose models are checked. As in check_room_1, at most all tasks since the oldest unfinished one
--- are unfinished. If fewer tasks are unfinished than may be active, all that could be admitted have
--- been, and none is before these.
+-- names, with room for them and without a limit of the cost, whose models are checked. As in
+-- check_room_1, at most all tasks since the oldest unfinished one are unfinished. If fewer tasks
+-- are unfinished than may be active, all that could be admitted have been, and none is before
+-- these.
 create function places_with_room_1(
     p_sessions bigint[], p_locked bigint[], out places integer[], out tenants text[], out models text[]
 ) language plpgsql as $$
@@ -361,8 +362,9 @@ end $$;
 
 -- Single tasks of many sessions in one call, for concurrent requests to one server: it costs little
 -- more than one of them. Only plain tasks are created: without dependencies, delay and grants, for
--- a known agent, with prices for limits of the cost, in a session that has room and is not locked. So it never waits. Tasks that are
--- missing in the answer are spawned one by one, and that answer says why.
+-- a known agent, with prices for limits of the cost, in a session that has room and is not locked.
+-- So it never waits. Tasks that are missing in the answer are spawned one by one, and that answer
+-- says why.
 create function spawn_concurrent_1(t new_tasks, p_operator jsonb, p_notices text[])
 returns table (place integer, id uuid, number integer, queue_position integer, timeout_s double precision) language plpgsql as $$
 #variable_conflict use_column

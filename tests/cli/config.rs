@@ -66,13 +66,13 @@ fn a_missing_model_key_is_reported_by_the_check_and_stops_a_worker() -> Result<(
 #[test]
 fn an_invalid_config_is_refused_with_all_of_its_errors() -> Result<()> {
     let dir = TempDir::new()?;
-    fs::write(dir.path().join("c.toml"), "[limits]\ncapp = 1\nmax_turns_ceiling = 500\n")?;
+    fs::write(dir.path().join("c.toml"), "[limits]\ncapp = 1\nmax_turns_ceiling = 5000\n")?;
     let said = refused(
         adjutant(&dir, &["config", "check", "--config", "c.toml"]).env("ADJUTANT_POOOL", "x"),
     )?;
     let expected = "warning: ADJUTANT_POOOL: unknown variable; did you mean ADJUTANT_POOL?\n\
         error: c.toml:2:1: limits.capp: unknown setting; did you mean limits.cap?\n\
-        error: c.toml:3:21: limits.max_turns_ceiling: must be at most 100, not 500\n";
+        error: c.toml:3:21: limits.max_turns_ceiling: must be at most 1000, not 5000\n";
     assert_eq!(said, expected);
 
     let output =

@@ -51,7 +51,7 @@ fn failure(mut command: Command) -> Result<String> {
 const BROKEN: &str = "\
 [models.one]
 wire = 'openai'
-parameters = { messages = [] }
+extra_body = { messages = [] }
 [models.two]
 wire = 'openai'
 fallback = ['three']
@@ -82,7 +82,7 @@ tenants = ['other']
 ";
 
 const ERRORS: &[&str] = &[
-    "models.one.parameters.messages: is set by Adjutant",
+    ":3:27: models.one.extra_body.messages: is set by Adjutant",
     ":6:13: models.two.fallback: unknown model \"three\"",
     ":10:7: tools.http.lookup.url: ",
     "Set `allow_private`",

@@ -183,7 +183,7 @@ async fn a_spawn_that_commits_after_the_pause_is_still_notified() {
     let world = World::new().await;
     let mut listener = Listener::connect(world.url(), WorkerId::new()).await.unwrap();
     let (first, second) = (world.session().await, world.session().await);
-    let pool = NotifyTarget::Pool(NewTask::default().pool);
+    let pool = NotifyTarget::Pool("default".to_owned());
     let blocker =
         world.hold(&format!("select from session where id = {} for update", second.0)).await;
     world.spawn(first, 1).await;

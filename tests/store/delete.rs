@@ -155,9 +155,13 @@ async fn no_call_finds_anything_of_a_deleted_session() {
     assert_eq!(store.newest_events(&[(session, 0)]).await.unwrap(), [(session, i64::MAX)]);
     assert_refused(store.agents(session).await, none);
     assert_refused(write(&world, session, "a", "late").await, none);
-    assert_eq!(store.fleet().await.unwrap().unfinished, 0);
+    let fleet = store.fleet().await.unwrap();
+    assert!(fleet.pools.iter().all(|pool| (pool.ready, pool.running) == (0, 0)), "{fleet:?}");
     assert!(worker.claim(10).await.unwrap().is_empty());
     world.assert_sound().await;
+    while store.delete_batch().await.unwrap() {}
+    let fleet = store.fleet().await.unwrap();
+    assert_eq!((fleet.queued, fleet.unfinished), (0, 0), "they count until their rows are deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,7 +110,9 @@ impl Fleet {
     }
 
     pub async fn delegate(&self, session: SessionId, new: NewDelegation) -> TaskId {
-        self.world.store.delegate(session, &new, &Operator::default(), None).await.unwrap().id
+        // The config of the fleet has its own ceiling.
+        let operator = Operator { max_turns_ceiling: 1000, ..Operator::default() };
+        self.world.store.delegate(session, &new, &operator, None).await.unwrap().id
     }
 
     pub async fn run_on_both(&self, agent: &str, assignment: &str) -> [Done; 2] {

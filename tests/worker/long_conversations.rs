@@ -31,7 +31,7 @@ max_turns_ceiling = 400
 /// Looks things up, and ends some turns after its third summary.
 fn marathon() -> Script {
     let nears = |assignment: &str| When::last(NEARS).and(When::assignment(assignment));
-    let look = || tool_call("lookup", json!({"word": "{turn}"}));
+    let lookup = || tool_call("lookup", json!({"word": "{turn}"}));
     Script::new()
         .on(nears("[second]"))
         .answer(text("[third]"))
@@ -40,10 +40,10 @@ fn marathon() -> Script {
         .on(When::last(NEARS))
         .answer(text("[first]"))
         .on(When::assignment("[third]"))
-        .answer(look())
+        .answer(lookup())
         .turn(15, text("Arrived."))
         .on(When::any())
-        .answer(look())
+        .answer(lookup())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,10 +178,10 @@ async fn a_request_that_the_provider_finds_too_long_is_summed_up_once() {
         let kinds: Vec<_> = done.turns.iter().map(|stored| stored.turn.kind).collect();
         use TurnKind::{Compaction, Turn};
         assert_eq!(kinds, [Turn, Turn, Compaction, Turn, Turn]);
-        let asked = done.requests[3].body.as_ref().unwrap().to_string();
-        assert!(asked.contains(prompts::COMPACT));
+        let request = done.requests[3].body.as_ref().unwrap().to_string();
+        assert!(request.contains(prompts::COMPACT));
         let refused = done.requests[2].body.as_ref().unwrap().to_string();
-        assert!(asked.len() < refused.len(), "{} {}", asked.len(), refused.len());
+        assert!(request.len() < refused.len(), "{} {}", request.len(), refused.len());
     }
     for done in fleet.run_on_both("stubborn", "Read it all, too").await {
         assert_eq!((done.failure, done.requests.len()), (Some(FailureKind::Model), 3));

@@ -54,10 +54,9 @@ async fn a_failure_that_may_pass_is_tried_again_and_the_answer_is_stored_once() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_the_provider_fails_the_task_at_once_and_keeps_the_text() {
-    let refusals: [(&str, u16, &str); 4] = [
+    let refusals: [(&str, u16, &str); 3] = [
         ("a bad request", 400, "400 invalid_request_error: No such parameter"),
         ("a model that is not there", 404, "404 not_found_error: Where is it"),
-        ("a prompt that is too long", 413, "413 request_too_large: So long"),
         ("what cannot be processed", 422, "422 invalid_request_error: What is this"),
     ];
     let mut script = Script::new();

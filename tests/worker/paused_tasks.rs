@@ -101,7 +101,7 @@ async fn a_task_that_is_raised_while_it_runs_does_not_pause_and_four_fifths_are_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_of_a_session_and_children_of_a_tree_pause_too_and_go_on_together() {
+async fn tasks_of_a_session_and_children_of_a_tree_pause_too_and_continue_together() {
     let fleet = Fleet::new(script()).await;
     let _worker = fleet.worker();
     let new = |session: &mut NewSession| {

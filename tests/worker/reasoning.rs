@@ -52,10 +52,10 @@ async fn a_call_that_was_cut_off_at_the_token_limit_is_not_made_and_the_model_is
     for (assignment, _) in cut_off {
         for done in fleet.run_on_both(CLERK, assignment).await {
             done.assert_completed("I was told.");
-            let told = format!("error: {}", adjutant_agent::prompts::CALL_CUT_OFF);
-            assert_eq!(done.results_of(1), [told.as_str()], "{}", done.assignment);
+            let result = format!("error: {}", adjutant_agent::prompts::CALL_CUT_OFF);
+            assert_eq!(done.results_of(1), [result.as_str()], "{}", done.assignment);
             let body = done.requests[1].body.as_ref().unwrap().to_string();
-            assert!(body.contains(&told["error: ".len()..]), "{body}");
+            assert!(body.contains(&result["error: ".len()..]), "{body}");
             assert_eq!(fleet.tools.calls_by(done.task, "pay").len(), 0, "{}", done.assignment);
         }
     }

@@ -1,5 +1,5 @@
-//! Compaction: a conversation that nears the context window is summed up by its model. The summary is
-//! stored as a turn, and replaces what came before it in all later requests.
+//! Compaction: a conversation that nears the context window is summed up by its model. The summary
+//! is stored as a turn, and replaces what came before it in all later requests.
 //!
 //! Whether to compact is decided from the stored turns, so that a task that is resumed makes the
 //! same requests. Between two compactions the requests only grow at their end, so that the

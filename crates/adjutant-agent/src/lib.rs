@@ -9,8 +9,8 @@
 //! - **an agent**: `definition` (checked input), `agent_config` (what a task runs with),
 //!   `inheritance`, `skill`, `permissions`, `grants`, `delegation`, `budget`,
 //!   `extra_body`
-//! - **the loop**: `next`, `conversation`, `transcript`, `compaction`, `context_window`, `request`, `answer`, `turn`, `tool`,
-//!   `pending_call`, `tools_used`, `envelope`
+//! - **the loop**: `next`, `conversation`, `transcript`, `compaction`, `context_window`, `request`,
+//!   `answer`, `turn`, `tool`, `pending_call`, `tools_used`, `envelope`
 //! - **texts for models**: `prompts`, `prompt_placeholders`, `shared_context_tool`
 //! - **tool arguments**: `fields`, `action_forms`, `context_call`, `names`, `idempotency_key`,
 //!   `tokens`

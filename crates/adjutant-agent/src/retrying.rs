@@ -11,6 +11,7 @@ pub struct Retrying {
     pub text: String,
     /// The name of the model in the config.
     pub model: String,
+    /// The host and port of its provider.
     pub host: String,
     /// How many tries have failed. Calls that the provider refused with 401 or 403 do not count.
     pub tries: i32,

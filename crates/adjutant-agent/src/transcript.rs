@@ -48,7 +48,7 @@ impl<'a> Transcript<'a> {
             transcript.end_task(next, missing_result);
         }
         transcript.add_task(conversation.agent, assignment, turns, prompts::NOT_MADE);
-        transcript.ask(conversation.agent, kind);
+        transcript.add_prompt(conversation.agent, kind);
         transcript
     }
 
@@ -67,7 +67,7 @@ impl<'a> Transcript<'a> {
                 }
                 continue;
             }
-            self.ask(agent, stored.turn.kind);
+            self.add_prompt(agent, stored.turn.kind);
             let turn =
                 TranscriptTurn { stored, user_message: None, missing_result, is_kept: false };
             self.turns.push(turn);
@@ -87,7 +87,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// Adds the user message before a call of this kind.
-    fn ask(&mut self, agent: &'a AgentConfig, kind: TurnKind) {
+    fn add_prompt(&mut self, agent: &'a AgentConfig, kind: TurnKind) {
         let is_first_of_task = self.turns.len() == self.task_start;
         let Some(last) = self.turns.last_mut() else { return };
         let message = match kind {

@@ -55,10 +55,12 @@ impl Recorder {
         let request_id = format!("req_script{number:08}");
         request.number = number;
         let mut turn = None;
-        let lost = request.body.as_ref().and_then(|body| state.issued.missing(body));
-        let parsed = parsed.and_then(|parsed| match lost {
-            Some(why) => Err(InvalidRequest { wire: Some(parsed.wire), status: 400, why }),
-            None => Ok(parsed),
+        let parsed = parsed.and_then(|parsed| {
+            let body = request.body.as_ref();
+            match body.and_then(|body| state.issued.missing(parsed.wire, body)) {
+                Some(why) => Err(InvalidRequest { wire: Some(parsed.wire), status: 400, why }),
+                None => Ok(parsed),
+            }
         });
         let (plan, end) = match parsed {
             Err(invalid) => {

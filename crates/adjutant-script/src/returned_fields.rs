@@ -34,20 +34,21 @@ impl IssuedFields {
         }
     }
 
-    /// The reason why the vendor would refuse the request.
-    pub(crate) fn missing(&self, body: &Value) -> Option<String> {
+    /// The reason why the vendor would refuse a request on this wire. What was issued on the other
+    /// wire, before a change of the model, has no form here.
+    pub(crate) fn missing(&self, wire: Wire, body: &Value) -> Option<String> {
         let messages = body["messages"].as_array().into_iter().flatten();
         messages.filter(|message| message["role"] == "assistant").find_map(|message| {
             let blocks = message["content"].as_array().into_iter().flatten();
             let calls = message["tool_calls"].as_array().into_iter().flatten();
             let uses = blocks.filter(|block| block["type"] == "tool_use");
-            calls.chain(uses).find_map(|call| self.missing_of(message, call))
+            calls.chain(uses).find_map(|call| self.missing_of(wire, message, call))
         })
     }
 
-    fn missing_of(&self, message: &Value, call: &Value) -> Option<String> {
+    fn missing_of(&self, wire: Wire, message: &Value, call: &Value) -> Option<String> {
         let id = call["id"].as_str().unwrap_or_default();
-        let issued = self.0.get(id)?;
+        let issued = self.0.get(id).filter(|issued| issued.wire == wire)?;
         let lost = |fields: &Map<String, Value>, object: &Value| {
             let lost = fields.iter().find(|(name, value)| object[name.as_str()] != **value);
             lost.map(|(name, _)| name.clone())

@@ -136,7 +136,6 @@ mod tests {
         assert_eq!(with(|_| ()), Ok(()));
         for (change, field) in [
             ((|task| task.agent.clear()) as fn(&mut NewTask), "agent"),
-            (|task| task.pool.clear(), "pool"),
             (|task| task.pool = "x".repeat(256), "pool"),
             (|task| task.agent_version = 0, "agent_version"),
             (|task| task.max_failures = 0, "max_failures"),

@@ -15,7 +15,7 @@ pub struct Fleet {
     /// of their session, or left behind by a lost worker.
     pub queued: i64,
     /// Tasks that have not ended: queued, running, delayed, waiting, or held back by the window of
-    /// their session.
+    /// their session. Those of a deleted session count until their rows are deleted.
     pub unfinished: i64,
     /// Webhook deliveries that are pending.
     pub undelivered: i64,

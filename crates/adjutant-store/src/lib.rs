@@ -36,8 +36,8 @@
 //!
 //! - **spawn**: `delegate`, `spawn`, `spawn_concurrent`, `new_tasks`, `batch`, `quota`,
 //!   `children`, `retry_and_continue`, `idempotency`
-//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `gate`, `failed_call`,
-//!   `checkpoint`, `tool_result`, `shared_context`, `draft`
+//! - **claim and run**: `worker`, `claim`, `lease`, `renew`, `record_starts`, `gate`,
+//!   `failed_call`, `checkpoint`, `tool_result`, `shared_context`, `draft`
 //! - **end**: `end`, `end_and_claim`, `release`, `wait_for_children`, `cancel`, `sweep`
 //! - **money**: `preflight`, `budget`, `raise`, `broken_call`
 //! - **notify and poll**: `worker_notifier`, `event_notifier`, `listen`, `poll`

@@ -11,9 +11,9 @@ const BATCH: u64 = 1000;
 impl Store {
     /// Periodic maintenance, safe to run from any process at any time: creates partitions ahead,
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
-    /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets, old
-    /// webhook deliveries, expired idempotency keys, old rows of the audit, workers that stopped
-    /// long ago, and the history of deleted keys of shared contexts. Ends sessions that MCP
+    /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets,
+    /// old webhook deliveries, expired idempotency keys, old rows of the audit, workers that
+    /// stopped long ago, and the history of deleted keys of shared contexts. Ends sessions that MCP
     /// connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {

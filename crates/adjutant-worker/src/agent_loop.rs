@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use adjutant_agent::{
     AgentConfig, Conversation, Delegation, FailureKind, Next, Outcome, StoredTurn, ToolDefinition,
-    ToolResult, give_up, next, prompts, shared_context_tool, subagent_lines,
+    ToolResult, Turn, give_up, next, prompts, shared_context_tool, subagent_lines,
 };
 use adjutant_dialects::nested::{NestedCalls, waits};
 use adjutant_store::Abilities;
@@ -81,14 +81,9 @@ impl Agents {
         tenant: Option<&str>,
     ) -> Result<End, Stop> {
         self.wait_for_tools(task, agent).await?;
-        let assignment = task.assignment().text.clone();
-        let earlier = task.earlier_tasks().await?;
-        let (earlier, assignment) = (&earlier[..], &assignment[..]);
+        let (assignment, earlier) = (task.assignment().text.clone(), task.earlier_tasks().await?);
         let delegation = self.delegating.of(agent, task.assignment());
-        let mut turns = task.turns().await?;
-        if task.attempt() > 1 && !agent.budget.is_unlimited() {
-            task.load_broken_calls().await?;
-        }
+        let mut turns = load_turns(task, agent).await?;
         let mut preflight = None;
         let mut too_long: Option<String> = None;
         let mut failing = FailingCall::new(self.model_patience);
@@ -96,8 +91,8 @@ impl Agents {
             let model = &chain.current().model;
             let conversation = Conversation {
                 agent,
-                earlier,
-                assignment,
+                earlier: &earlier,
+                assignment: &assignment,
                 window: model.context_window(),
                 waits,
                 compaction: agent.compaction.unwrap_or(model.compaction()),
@@ -116,20 +111,14 @@ impl Agents {
                             preflight = chain.is_at_start().then_some(next);
                             chain.restart();
                             failing.answered();
-                            telemetry::log_turn(task, &turn);
-                            turns.push(StoredTurn {
-                                number: task.answers(),
-                                attempt: task.attempt(),
-                                turn,
-                                tool_results: Vec::new(),
-                            });
+                            add_turn(&mut turns, task, turn);
                         }
                         CallResult::Ended(end) => return Ok(end),
-                        // The conversation is compacted once; then the task fails.
-                        CallResult::TooLong(error) if too_long.is_some() => {
-                            return Ok(end(give_up(&turns, FailureKind::Model, error)));
-                        }
                         CallResult::TooLong(error) => {
+                            // The conversation is compacted once; then the task fails.
+                            if too_long.is_some() {
+                                return Ok(end(give_up(&turns, FailureKind::Model, error)));
+                            }
                             log_too_long(task, &chain.current().model);
                             too_long = Some(error);
                         }
@@ -342,6 +331,25 @@ fn add_results(
         }
         Err(stop @ (Stop::HandOver | Stop::LeaseLost)) => Err(stop),
     }
+}
+
+/// The turns of earlier attempts, and what their calls without an answer have cost.
+async fn load_turns(task: &mut Task, agent: &AgentConfig) -> Result<Vec<StoredTurn>, Stop> {
+    let turns = task.turns().await?;
+    if task.attempt() > 1 && !agent.budget.is_unlimited() {
+        task.load_broken_calls().await?;
+    }
+    Ok(turns)
+}
+
+fn add_turn(turns: &mut Vec<StoredTurn>, task: &Task, turn: Turn) {
+    telemetry::log_turn(task, &turn);
+    turns.push(StoredTurn {
+        number: task.answers(),
+        attempt: task.attempt(),
+        turn,
+        tool_results: Vec::new(),
+    });
 }
 
 fn log_too_long(task: &Task, model: &Model) {

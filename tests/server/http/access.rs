@@ -162,7 +162,7 @@ async fn an_address_in_use_is_reported() {
     .unwrap();
     assert_says(
         &message,
-        &[&server.address, "is in use by another program", "--listen 127.0.0.1:0"],
+        &[&server.address, "is in use by another Adjutant", "--listen 127.0.0.1:0"],
     );
 }
 

@@ -152,7 +152,7 @@ async fn a_client_without_mcp_tasks_waits_instead() {
     let waited = wait(&client, json!({"task_ids": ["t_01"], "timeout_s": 0.01})).await;
     let answer = &waited["structuredContent"];
     assert_eq!((&answer["tasks"], &answer["timed_out"]), (&json!([]), &json!(true)));
-    assert_eq!(answer["unfinished"][0]["why"]["code"], "no_worker", "{answer}");
+    assert_eq!(answer["unfinished"][0]["why"]["code"], "next", "{answer}");
     let error =
         client.request("tasks/get", json!({"taskId": "wait.1.any.t_01.the%20session"})).await;
     assert_eq!(error["error"]["code"], -32021, "{error}");

@@ -62,11 +62,11 @@ fn a_conversation_that_nears_the_window_is_summed_up_and_continued_from_its_summ
     assert!(turns_fit(&before));
     drop(before);
     turns.push(looked(9_000));
-    let asked = call(&conversation, &turns, TurnKind::Compaction);
-    assert!(asked.with_tools, "so that the provider's cache has its start");
-    assert_eq!(texts(&asked).last().map(String::as_str), Some(prompts::COMPACT));
-    assert_eq!(texts(&asked)[..5], texts(&call(&conversation, &turns[..2], TurnKind::Turn))[..5]);
-    drop(asked);
+    let request = call(&conversation, &turns, TurnKind::Compaction);
+    assert!(request.with_tools, "so that the provider's cache has its start");
+    assert_eq!(texts(&request).last().map(String::as_str), Some(prompts::COMPACT));
+    assert_eq!(texts(&request)[..5], texts(&call(&conversation, &turns[..2], TurnKind::Turn))[..5]);
+    drop(request);
 
     turns.push(compaction(" It is not in a. "));
     let after = texts(&call(&conversation, &turns, TurnKind::Turn));
@@ -137,12 +137,12 @@ fn a_request_that_was_too_long_is_summed_up_once_at_half_its_length() {
     let known = conversation(&agent);
     let too_long = Conversation { window: None, too_long: Some("Too long."), ..known };
     let mut turns = vec![looked(90_000), looked(90_000)];
-    let asked = call(&too_long, &turns, TurnKind::Compaction);
-    let bytes: usize = texts(&asked).iter().map(String::len).sum();
+    let request = call(&too_long, &turns, TurnKind::Compaction);
+    let bytes: usize = texts(&request).iter().map(String::len).sum();
     assert!(bytes < 90_000, "{bytes}");
-    let sent = format!("{asked:?}");
+    let sent = format!("{request:?}");
     assert!(sent.contains("stood here") && sent.len() < 95_000, "{}", sent.len());
-    drop(asked);
+    drop(request);
     turns.push(compaction("Looked twice."));
     let failed = Outcome::Failed {
         failure: FailureKind::Model,

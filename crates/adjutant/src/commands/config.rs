@@ -35,8 +35,9 @@ enum Action {
 ///
 /// With --connect it also starts or reaches each MCP server, lists its tools, and checks that there
 /// is every tool that an agent names; what is missing on this machine is an error then. If a
-/// database is known, its cap is compared with limits.cap. --call-models calls each model once, with
-/// a request of a few tokens, which may cost something. The exit code is 1 if there is an error.
+/// database is known, its cap is compared with limits.cap. --call-models calls each model once,
+/// with a request of a few tokens, which may cost something. The exit code is 1 if there is an
+/// error.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

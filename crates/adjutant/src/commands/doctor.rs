@@ -25,9 +25,9 @@ pub use finding::{Finding, Verdict};
 /// Check the installation and suggest fixes
 ///
 /// Checks the config, the API keys of its models, the database with its schema, clock, disk and
-/// notifications, the server and your key; and the fleet: its workers, the cap, models that are held
-/// back, failing tools and tasks, tenants that flood the queue. It leaves nothing changed. The exit
-/// code is 1 if a check fails; warnings do not count.
+/// notifications, the server and your key; and the fleet: its workers, the cap, models that are
+/// held back, failing tools and tasks, tenants that flood the queue. It leaves nothing changed. The
+/// exit code is 1 if a check fails; warnings do not count.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

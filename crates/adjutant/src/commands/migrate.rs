@@ -28,7 +28,8 @@ pub struct Arguments {
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: String,
 
-    /// The config file, for limits.cap [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it exists]
+    /// The config file, for limits.cap [default: $ADJUTANT_CONFIG, else ./adjutant.toml if it
+    /// exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 

@@ -104,11 +104,15 @@ impl TaskWait<'_> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Polls the tasks and updates the progress line.
+    /// Polls the tasks and updates the progress line. Without a terminal most waits are too short
+    /// to meet trouble, so the first look comes later.
     async fn show(&self, ids: &[String], bar: &ProgressBar) -> Infallible {
         let mut printed = HashMap::new();
+        let mut next = if bar.is_hidden() { PROGRESS_INTERVAL } else { Duration::ZERO };
         loop {
-            let (mut lines, mut next) = (Vec::new(), PROGRESS_INTERVAL);
+            tokio::time::sleep(next).await;
+            next = PROGRESS_INTERVAL;
+            let mut lines = Vec::new();
             for id in ids {
                 let call = json!({"action": "status", "task_id": id});
                 if let Ok(answer) = self.client.subagent(self.session, &call).await {
@@ -123,7 +127,6 @@ impl TaskWait<'_> {
             if !lines.is_empty() {
                 bar.set_message(lines.join("; "));
             }
-            tokio::time::sleep(next).await;
         }
     }
 }

@@ -25,7 +25,8 @@ use snapshot::Snapshot;
 /// Watch the queue, the workers and the tasks
 ///
 /// On a terminal it is a view that refreshes until Ctrl-C. Otherwise it prints a line whenever a
-/// task changes its state, waits for something else or finishes a turn. It reconnects after the server was unreachable.
+/// task changes its state, waits for something else or finishes a turn. It reconnects after the
+/// server was unreachable.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant watch
   adjutant watch --session nightly

@@ -55,8 +55,10 @@ fn parse_yaml(file: &Arc<str>, yaml: &str, first: usize) -> Result<Table, Proble
         let line = usize::try_from(line).unwrap_or(1).max(1);
         at(file, first + line - 1, usize::try_from(column).unwrap_or(1).max(1))
     };
+    // `off` is a word of some settings, not a boolean.
+    let options = serde_saphyr::options! { strict_booleans: true };
     let settings: BTreeMap<String, Spanned<Json>> =
-        serde_saphyr::from_str(yaml).map_err(|error| {
+        serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
             let location = error
                 .location()
                 .map_or_else(|| location(1, 1), |at| location(at.line(), at.column()));

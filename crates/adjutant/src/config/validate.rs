@@ -33,8 +33,8 @@ fn check_models(table: &Table, config: &Config, findings: &mut Findings) {
 }
 
 fn report(table: &Table, name: &str, why: String, findings: &mut Findings) {
-    // The check of the setting itself has said why.
-    if !findings.errors.iter().any(|known| known.name == name) {
+    // The check of the setting itself has said why, with quotes around a name that needs them.
+    if !findings.errors.iter().any(|known| known.name.replace('"', "") == name) {
         findings.unusable(&locate(table, name), name, why);
     }
 }

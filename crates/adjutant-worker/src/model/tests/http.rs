@@ -226,8 +226,8 @@ async fn a_refused_key_and_an_empty_account_are_known_without_the_servers_words(
         assert_eq!(error.status(), status[..3].parse().ok());
     }
     for (status, error) in [
-        ("402 Payment Required", json!("Pay")),
-        ("429 Too Many Requests", json!({"type": "insufficient_quota", "message": "Pay"})),
+        ("402 Payment Required", json!("Send coins")),
+        ("429 Too Many Requests", json!({"type": "insufficient_quota", "message": "Send coins"})),
         (
             "400 Bad Request",
             json!({"type": "invalid_request_error", "code": "billing_hard_limit_reached"}),
@@ -240,7 +240,7 @@ async fn a_refused_key_and_an_empty_account_are_known_without_the_servers_words(
         let error = of(status, json!({"error": error})).await;
         assert!(matches!(error, CallError::OutOfCredit { .. }), "{error:?}");
         let text = error.details().to_string();
-        assert!(text.contains("waiting does not help") && !text.contains("Pay"), "{text}");
+        assert!(text.contains("waiting does not help") && !text.contains("coins"), "{text}");
     }
     let limited = of("429 Too Many Requests", json!({"error": {"message": "Slow down"}})).await;
     assert!(matches!(limited, CallError::RateLimited { .. }), "{limited:?}");

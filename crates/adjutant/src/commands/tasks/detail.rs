@@ -101,7 +101,8 @@ mod tests {
         ]});
         assert_eq!(
             self::task(&task),
-            "id                 0198\ntask_id            t_01\nturns_used         2\nretrying           model `main` at host: 503, try 2 of 8, next now\n\
+            "id                 0198\nretrying           model `main` at host: 503, try 2 of 8, next now\n\
+             task_id            t_01\nturns_used         2\n\
              why                delay: It is delayed, until 2026-07-01T00:00:00.000Z\n\nassignment\n  Count.\n  Then say it.\n\nresult\n  42\n\n\
              deliveries\n  0199 task.completed: pending, tries 1, status 500, error The receiver answered 500., next 2026-07-01T00:00:00.000Z"
         );

@@ -267,7 +267,7 @@ fn all_errors_are_reported_in_the_order_of_the_file() {
         text,
         &[
             "adjutant.toml:1:17: default_model: unknown model \"x\"; known: a",
-            "adjutant.toml:2:1: foo_bar_baz: unknown setting; known: agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, server, skills, skills_dir, tools, webhooks",
+            "adjutant.toml:2:1: foo_bar_baz: unknown setting; known: agents, agents_dir, default_model, dialects, free_form, lease, limits, log_payloads, model_aliases, models, name, server, skills, skills_dir, tools, webhooks",
             "adjutant.toml:4:11: lease.seconds: must be at least 2, not 0",
             "adjutant.toml:6:8: models.a.wire: must be \"openai\" or \"anthropic\"",
             "adjutant.toml:7:9: agents.B: an agent name has 1 to 64 characters: a-z, 0-9, _ and -; for example b",

@@ -189,7 +189,7 @@ fn two_agents_with_one_name_are_an_error_that_names_both_files() {
     let file = agent("name: same\ndescription: d\ntools: []");
     let config = "agents_dir = ['./agents', './agents']\n[agents.same]\ndescription = 'd'\nsystem_prompt = 'p'\n";
     let dir = ConfigDir::new(&[
-        ("adjutant.toml", config),
+        ("adjutant.toml", &format!("{config}{MODEL}")),
         ("agents/a.md", &file),
         ("agents/b/c.md", &file),
     ]);
@@ -251,7 +251,7 @@ fn a_missing_folder_is_an_error() {
 #[test]
 fn an_unknown_tool_is_accepted_if_an_mcp_server_may_have_it() {
     let text = "[tools.mcp.m]\nurl = 'http://x'\n[agents.a]\ndescription = 'd'\nsystem_prompt = 'p'\ntools = ['anything', 'subagent']\n";
-    let dir = ConfigDir::new(&[("adjutant.toml", text)]);
+    let dir = ConfigDir::new(&[("adjutant.toml", &format!("{text}{MODEL}"))]);
     assert_eq!(only(&dir).config.tools, ["anything"]);
 }
 

@@ -206,7 +206,7 @@ fn a_change_that_needs_a_restart_is_logged_once() {
     let mut logged = || logged(&mut reloader).replace(&folder, "");
     dir.write(
         "adjutant.toml",
-        format!("{CONFIG}[models.b]\nwire = 'openai'\n[tools.fetch]\nenabled = false\n"),
+        format!("default_model = 'b'\n{CONFIG}[models.b]\nwire = 'openai'\n[tools.fetch]\nenabled = false\n"),
     );
     let needs_restart = " WARN adjutant.toml: models: has changed; restart to apply it\n \
                           WARN adjutant.toml: tools: has changed; restart to apply it\n";
