@@ -12,3 +12,4 @@ pub mod operator_commands;
 pub mod private_postgres;
 pub mod publishing;
 pub mod script_model;
+pub mod waits;

@@ -42,7 +42,7 @@ fn ended(status: &str) -> Value {
     json!({"task_id": "t_03", "agent": "clerk", "status": status, "turns_used": 2})
 }
 
-fn waited(status: &str) -> Reply {
+pub fn waited(status: &str) -> Reply {
     says(200, json!({"tasks": [ended(status)], "timed_out": false}))
 }
 
@@ -190,25 +190,6 @@ fn a_wait_that_times_out_says_how_to_continue() -> Result<()> {
     assert!((2..20).contains(&server.requests().len()));
     assert_eq!(code(&output), Some(4), "{output:?}");
     assert_says(&stderr(&output), &["adjutant wait t_03 --session 's'"]);
-    Ok(())
-}
-
-#[test]
-fn a_wait_is_for_any_of_the_tasks_and_with_a_flag_for_all() -> Result<()> {
-    for (line, mode) in [
-        (&["wait", "t_03", "t_04"][..], "any"),
-        (&["wait", "t_03", "t_04", "--any"], "any"),
-        (&["wait", "t_03", "t_04", "--all"], "all"),
-        (&["wait"], "any"),
-        (&["wait", "--all"], "all"),
-    ] {
-        let server = CannedServer::new([waited("completed")]);
-        let output = adjutant(&server.url(), line).output()?;
-        assert_eq!(code(&output), Some(0), "{output:?}");
-        assert_eq!(server.requests()[0].body["mode"], mode, "{line:?}");
-        let says_what_is_left = stderr(&output).contains("not ended yet: t_04");
-        assert_eq!(says_what_is_left, line.contains(&"t_04"), "{output:?}");
-    }
     Ok(())
 }
 

@@ -42,6 +42,15 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("context_write_1", "total > store_limit", "false")],
     },
     Mutant {
+        name: "history_of_long_values_unbounded",
+        caught_by: &["store::shared_context::lifetime::a_history_of_long_values_is_shown_in_part"],
+        edits: &[(
+            "context_read_history_1",
+            "sum(tokens) over (order by id desc) <= 100000",
+            "true",
+        )],
+    },
+    Mutant {
         name: "overlay_ignored",
         caught_by: &[
             "store::snapshots::overlays::row_4_8_a_task_on_a_snapshot_never_changes_the_session",

@@ -3,7 +3,7 @@
 use adjutant_script::{Script, When, text};
 use serde_json::{Value, json};
 
-use crate::worker::delegation::agents::{HAND, HEAD, home_with_limits};
+use crate::worker::delegation::agents::{HAND, home_with_limits};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_spawn_and_write_texts_as_long_as_the_operator_allows() {
@@ -24,24 +24,21 @@ async fn agents_spawn_and_write_texts_as_long_as_the_operator_allows() {
     let limits = "max_task_tokens = 2000\nmax_value_tokens = 1500\nmax_store_tokens = 1600";
     let fleet = home_with_limits(script, 2, limits).await;
     let _worker = fleet.worker();
-    for done in fleet.run_on_both(HEAD, "Lead").await {
-        done.assert_completed("I give up.");
-        let parsed = |content: String| -> Value {
-            serde_json::from_str(content.trim_start_matches("error: ")).unwrap()
-        };
-        let said: Vec<Value> = done.results_of(1).into_iter().map(parsed).collect();
-        assert_eq!(said[0]["status"], "running", "{said:?}");
-        assert_eq!(said[1]["error"], "TASK_TOO_LARGE");
-        assert!(
-            said[1].to_string().contains("2000 tokens, 8003 characters (limits.max_task_tokens)")
-        );
-        assert_eq!(said[2]["warning"], "The value has 1500 tokens; the limit is 1500", "{said:?}");
-        assert_eq!(said[3]["error"], "VALUE_TOO_LARGE");
-        assert!(said[3].to_string().contains("6003 characters (limits.max_value_tokens)"));
-        let offered = done.requests[0].body.as_ref().unwrap()["tools"].to_string();
-        for told in ["at most 2000 tokens", "at most 1500 tokens", "at most 1600"] {
-            assert!(offered.contains(told), "{told}: {offered}");
-        }
+    let done = fleet.done(fleet.head("openai", "Lead.").await).await;
+    done.assert_completed("I give up.");
+    let parsed = |content: String| -> Value {
+        serde_json::from_str(content.trim_start_matches("error: ")).unwrap()
+    };
+    let said: Vec<Value> = done.results_of(1).into_iter().map(parsed).collect();
+    assert_eq!(said[0]["status"], "running", "{said:?}");
+    assert_eq!(said[1]["error"], "TASK_TOO_LARGE");
+    assert!(said[1].to_string().contains("2000 tokens, 8003 characters (limits.max_task_tokens)"));
+    assert_eq!(said[2]["warning"], "The value has 1500 tokens; the limit is 1500", "{said:?}");
+    assert_eq!(said[3]["error"], "VALUE_TOO_LARGE");
+    assert!(said[3].to_string().contains("6003 characters (limits.max_value_tokens)"));
+    let offered = done.requests[0].body.as_ref().unwrap()["tools"].to_string();
+    for told in ["at most 2000 tokens", "at most 1500 tokens", "at most 1600"] {
+        assert!(offered.contains(told), "{told}: {offered}");
     }
     fleet.close().await;
 }

@@ -28,12 +28,12 @@ impl TextLimits {
     pub fn check_task(&self, task: &str) -> Result<(), Refusal> {
         let Some(size) = Excess::of(task, self.task) else { return Ok(()) };
         let message = format!(
-            "task: {size} (limits.max_task_tokens). Pass long input through the shared context: write it in \
-             several notes of up to {} characters, for example under the keys input_1 and input_2, and name the keys \
-             in the task: \"Read the keys input_1 and input_2 of the shared context, then ...\". The shared context \
-             holds up to {} characters (limits.max_store_tokens)",
+            "task: {size} (limits.max_task_tokens). Pass long input through the shared context, to an agent that has \
+             the tool shared_context: write it in several notes of up to {} characters, for example under the keys \
+             input_1 and input_2, and name the keys in the task: \"Read the keys input_1 and input_2 of the shared \
+             context, then ...\". All notes together have at most {} tokens (limits.max_store_tokens)",
             longest(self.value),
-            longest(self.store)
+            self.store
         );
         Err(Refusal::new(ErrorCode::TaskTooLarge, message))
     }

@@ -108,9 +108,9 @@ async fn row_0_21_a_task_has_4003_characters_at_most(orchestrator: Orchestrator)
     for said in [
         "task: has 4004 characters, which are 1001 tokens",
         "1000 tokens, 4003 characters (limits.max_task_tokens)",
-        "shared context: write it in several notes",
+        "the tool shared_context: write it in several notes of up to 4003 characters",
         "Read the keys input_1 and input_2",
-        "40003 characters (limits.max_store_tokens)",
+        "10000 tokens (limits.max_store_tokens)",
     ] {
         assert!(message.contains(said), "{said}: {message}");
     }

@@ -101,15 +101,20 @@ pub(super) async fn read_message(
     Ok((parts, message))
 }
 
-/// Refuses a tool call whose arguments are not an object. rmcp would answer with a protocol error,
-/// which the model behind the client never sees.
+/// Refuses a tool call that names no tool, or whose arguments are not an object. rmcp would answer
+/// with a protocol error, which the model behind the client never sees.
 fn refuse_arguments(headers: &HeaderMap, message: &Value) -> Option<Response> {
-    let arguments = message["params"].get("arguments")?;
-    let is_valid = arguments.is_object() || arguments.is_null();
-    if is_valid || message["method"] != "tools/call" {
+    if message["method"] != "tools/call" || message.get("id").is_none() {
         return None;
     }
-    let refusal = Refusal::invalid("arguments", "must be an object");
+    let arguments = &message["params"]["arguments"];
+    let refusal = if !message["params"]["name"].is_string() {
+        Refusal::invalid("name", "is required: the name of a tool; tools/list has them")
+    } else if arguments.is_object() || arguments.is_null() {
+        return None;
+    } else {
+        Refusal::invalid("arguments", "must be an object")
+    };
     Some(tool_refusal(headers, message, &refusal))
 }
 

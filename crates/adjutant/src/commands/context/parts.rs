@@ -56,8 +56,12 @@ pub async fn write(client: &Client, session: &str, key: &str, whole: &str) -> an
     let parts = split(whole, usize::try_from(longest(value_limit)).unwrap_or(usize::MAX));
     let count = parts.len();
     let last = if count > 1 { part(key, count) } else { key.to_owned() };
-    check_key(&last).map_err(|refusal| {
-        CommandError::usage(format!("KEY: {refusal} (the last part would be {last})"))
+    check_key(key).map_err(|refusal| CommandError::usage(refusal.message))?;
+    check_key(&last).map_err(|_| {
+        let why = format!(
+            "key: is too long: the last part would be {last:?}, and a key has 64 characters at most"
+        );
+        CommandError::usage(why)
     })?;
 
     let old = old_parts(client, session, key).await?;
