@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_arguments_that_are_not_an_object_are_refused() {
+    fn a_call_without_a_name_or_with_arguments_that_are_not_an_object_is_refused() {
         let call = |arguments: Value| json!({"id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": arguments}});
         for wrong in [json!([]), json!("x"), json!(1), json!(true)] {
             assert!(refuse_arguments(&HeaderMap::new(), &call(wrong)).is_some());
@@ -247,13 +247,12 @@ mod tests {
         for valid in [json!({}), Value::Null] {
             assert!(refuse_arguments(&HeaderMap::new(), &call(valid)).is_none());
         }
-        assert!(
-            refuse_arguments(
-                &HeaderMap::new(),
-                &json!({"id": 1, "method": "tools/call", "params": {}})
-            )
-            .is_none()
-        );
+        for params in [Value::Null, json!({}), json!({"name": 7}), json!({"arguments": {}})] {
+            let call = json!({"id": 1, "method": "tools/call", "params": params});
+            assert!(refuse_arguments(&HeaderMap::new(), &call).is_some(), "{call}");
+        }
+        let other = json!({"id": 1, "method": "tools/list", "params": {}});
+        assert!(refuse_arguments(&HeaderMap::new(), &other).is_none());
         assert!(refuse_arguments(&HeaderMap::new(), &json!([1, 2])).is_none());
     }
 }
