@@ -141,6 +141,16 @@ comment on table awaited is
     'What a task waits for. A dependency must complete; a child only has to end. Child rows are '
     'deleted when the parent wakes.';
 
+create table retried (
+    task uuid primary key,
+    as_task uuid not null
+);
+
+comment on table retried is
+    'The tasks that were retried. A retry of all tasks that match a filter leaves them out, so that '
+    'it can be repeated.';
+comment on column retried.as_task is 'Its first retry.';
+
 -- Failed tries of the model call that a task is making. A call that succeeds at once writes nothing
 -- here, and neither does a success after failures: the row counts only while `answers` is that of
 -- the task.

@@ -238,10 +238,28 @@ begin
 end $$;
 select plan_by_index('status_1');
 
+-- The unfinished tasks of a tenant that a search is about; null if the tenant has more than 5,000.
+-- Along their ids, a search for them would read the history of all tenants. Here PostgreSQL goes
+-- through the tenant's sessions, or through all unfinished tasks, whichever are fewer.
+create function few_unfinished_1(p_tenant text, p_session text, p_after uuid) returns uuid[]
+language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
+begin
+    if (select b.unfinished from tenant_backlog_1(p_tenant) b) > 5000 then
+        return null;
+    end if;
+    return array(
+        select t.id
+        from session s
+        join task t on t.session = s.id and t.finished_at is null
+        where s.tenant = p_tenant and (p_session is null or s.name = p_session) and (p_after is null or t.id < p_after)
+    );
+end $$;
+
 -- One step of a search through a tenant's tasks, newest first: the ids of up to p_limit matching
 -- tasks among the next p_reach that the indexes find. Agent, model and words have no index, which
 -- every spawn would have to write, so a search for something rare takes several calls, each
--- bounded; the next one continues after `reached`. `reached` is null at the end.
+-- bounded; the next one continues after `reached`. `reached` is null at the end. Besides the states
+-- of a task, p_state may be `unfinished` or `unsuccessful` (failed or cancelled).
 --
 -- It is planned for its arguments: for a tenant with most of the tasks PostgreSQL
 -- walks along the ids until the page is full, for one with few along its sessions.
@@ -254,23 +272,28 @@ language plpgsql stable
 set plan_cache_mode = force_custom_plan set jit = off set cursor_tuple_fraction = 1 as $$
 declare
     running uuid[] := array(select x.task from slot x where x.expires_at > now());
-    stored text := case p_state when 'running' then 'queued' else p_state end;
-    unfinished boolean := coalesce(stored in ('queued', 'waiting'), false);
+    stored text := case when p_state = 'running' then 'queued' when p_state not in ('unfinished', 'unsuccessful') then p_state end;
+    unfinished boolean := coalesce(p_state = 'unfinished' or stored in ('queued', 'waiting'), false);
+    unsuccessful boolean := coalesce(p_state = 'unsuccessful', false);
     -- An id or a task_id finds its task only, not tasks that mention it.
     id_in_q uuid := case when p_q ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then p_q::uuid end;
     number_in_q integer := case when p_q ~ '^t_[0-9]{2,9}$' then substr(p_q, 3)::integer end;
     words text := case when id_in_q is null and number_in_q is null then lower(p_q) end;
-    named uuid[] := array[id_in_q];
+    named uuid[];
     seen bigint := 0;
     next record;
 begin
     ids := '{}';
-    -- One index lookup per session. As a condition of the loop's query the planner would expect an
-    -- early match, while low numbers belong to the oldest tasks.
-    if number_in_q is not null then
+    if id_in_q is not null then
+        named := array[id_in_q];
+    elsif number_in_q is not null then
+        -- One index lookup per session. As a condition of the loop's query the planner would expect
+        -- an early match, while low numbers belong to the oldest tasks.
         named := array(
             select t.id from session s join task t on t.session = s.id where s.tenant = p_tenant and t.number = number_in_q
         );
+    elsif unfinished and p_state <> 'running' then
+        named := few_unfinished_1(p_tenant, p_session, p_after);
     end if;
     for next in
         select
@@ -290,12 +313,13 @@ begin
             and (p_after is null or t.id < p_after)
             and (p_since is null or (t.id >= first_id(p_since - interval '1 hour') and t.created_at >= p_since))
             and (p_until is null or (t.id < first_id(p_until + interval '1 hour') and t.created_at < p_until))
-            and (p_state is null or t.state = stored)
+            and (stored is null or t.state = stored)
             and (not unfinished or t.finished_at is null)
+            and (not unsuccessful or t.state in ('failed', 'cancelled'))
             and (p_state is distinct from 'running' or t.id = any(running))
             and (p_state is distinct from 'queued' or t.id <> all(running))
             and (p_failure is null or (t.state = 'failed' and t.failure = p_failure))
-            and ((id_in_q is null and number_in_q is null) or t.id = any(named))
+            and (named is null or t.id = any(named))
         order by t.id desc
         limit p_reach
     loop

@@ -1,18 +1,76 @@
+-- The unfinished tasks of a tree: a task and everything below it, in the order of their numbers.
+-- Needs the session's lock.
+create function unfinished_tree_1(p_task uuid) returns uuid[] language plpgsql stable as $$
+begin
+    return array(
+        with recursive below as (
+            select t.id, t.number, t.finished_at from task t where t.id = p_task
+            union all
+            select t.id, t.number, t.finished_at from task t join below on t.parent = below.id
+        )
+        select b.id from below b where b.finished_at is null order by b.number
+    );
+end $$;
+select plan_by_index('unfinished_tree_1');
+
+-- Ends unfinished tasks of these sessions as cancelled, and answers the leases that it took away.
+-- The partial result of a running task is its draft, if it has one of an answer that was never
+-- stored. Needs the sessions' locks.
+create function cancel_tasks_1(p_sessions bigint[], p_tasks uuid[]) returns uuid[] language plpgsql as $$
+declare
+    held integer[];
+    running uuid[];
+    fenced uuid[];
+    drafts jsonb[];
+    ended uuid[];
+    -- The first task of each session that a raise has not come to yet.
+    paused_sessions bigint[];
+    paused_numbers integer[];
+begin
+    select array_agg(p.session), array_agg(p.number) into paused_sessions, paused_numbers
+    from (
+        select t.session, min(t.number) as number
+        from task t
+        where t.id = any(p_tasks) and t.waiting_for = 'budget' and t.not_before is not null
+        group by t.session
+    ) p;
+    -- This waits for a claim in flight. The next statement's new snapshot sees the slot that it
+    -- filled.
+    delete from queue where queue.session = any(p_sessions) and queue.task = any(p_tasks);
+    held := array(select n from slot where slot.task = any(p_tasks) order by n for update);
+    select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}'),
+        array_agg(jsonb_build_object('partial_result', d.text) order by x.n)
+    into running, fenced, drafts
+    from slot x
+    left join draft d on d.lease = x.lease and d.answer = x.answers + 1
+    where x.n = any(held);
+    ended := running || array(select b.task from unnest(p_tasks) with ordinality b (task, place) where b.task <> all(running) order by b.place);
+    perform write_ends_1(null, ended, held, array_fill('cancelled'::text, array[cardinality(ended)]), null, drafts);
+    perform free_slots_1(held);
+    delete from draft where draft.lease = any(fenced);
+    -- A reservation locks waiters in another order. One that it holds goes with the clean-up.
+    delete from model_waiter
+    where (model_waiter.task, model_waiter.model) in (
+        select w.task, w.model from model_waiter w where w.task = any(p_tasks) for update skip locked
+    );
+    perform settle_and_admit_1(p_sessions, p_tasks, '{}');
+    -- The raise goes on behind these.
+    perform resume_from_1(p.session, null, p.number)
+    from unnest(paused_sessions, paused_numbers) p (session, number);
+    return fenced;
+end $$;
+select plan_by_index('cancel_tasks_1');
+
 -- cancel: ends a task and everything below it. Workers that run one of them lose their leases in
 -- the same transaction; the answer names those leases and the tasks that it ended. A task that has
--- ended stays as it is, but its unfinished descendants are cancelled all the same. The partial
--- result of a running task is its draft, if it has one of an answer that was never stored.
+-- ended stays as it is, but its unfinished descendants are cancelled all the same.
 create function cancel_1(p_task uuid)
 returns table (state text, cancelled boolean, partial_result text, leases uuid[], delivers boolean, ended uuid[]) language plpgsql as $$
 #variable_conflict use_column
 declare
     target task;
     tree uuid[];
-    held integer[];
-    running uuid[];
     fenced uuid[];
-    drafts jsonb[];
-    next_paused integer;
 begin
     select * into target from task where task.id = p_task;
     if not found then
@@ -21,41 +79,8 @@ begin
     if lock_sessions_1(array[target.session]) = '{}' then
         perform refuse_unknown_task_1(target.session, target.number);
     end if;
-    tree := array(
-        with recursive below as (
-            select t.id, t.number, t.finished_at from task t where t.id = p_task
-            union all
-            select t.id, t.number, t.finished_at from task t join below on t.parent = below.id
-        )
-        select b.id from below b where b.finished_at is null order by b.number
-    );
-    -- A raise that has not come to all tasks yet goes on behind these.
-    next_paused := (
-        select min(t.number) from task t where t.id = any(tree) and t.waiting_for = 'budget' and t.not_before is not null
-    );
-    -- This waits for a claim in flight. The next statement's new snapshot sees the slot that it
-    -- filled.
-    delete from queue where queue.session = target.session and queue.task = any(tree);
-    held := array(select n from slot where slot.task = any(tree) order by n for update);
-    select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}'),
-        array_agg(jsonb_build_object('partial_result', d.text) order by x.n)
-    into running, fenced, drafts
-    from slot x
-    left join draft d on d.lease = x.lease and d.answer = x.answers + 1
-    where x.n = any(held);
-    ended := running || array(select b.task from unnest(tree) with ordinality b (task, place) where b.task <> all(running) order by b.place);
-    perform write_ends_1(null, ended, held, array_fill('cancelled'::text, array[cardinality(ended)]), null, drafts);
-    perform free_slots_1(held);
-    delete from draft where draft.lease = any(fenced);
-    -- A reservation locks waiters in another order. One that it holds goes with the clean-up.
-    delete from model_waiter
-    where (model_waiter.task, model_waiter.model) in (
-        select w.task, w.model from model_waiter w where w.task = any(tree) for update skip locked
-    );
-    perform settle_and_admit_1(array[target.session], tree, '{}');
-    if next_paused is not null then
-        perform resume_from_1(target.session, null, next_paused);
-    end if;
+    tree := unfinished_tree_1(p_task);
+    fenced := cancel_tasks_1(array[target.session], tree);
     return query
     select t.state::text, p_task = any(tree), t.partial_result, fenced, has_deliveries_1(), tree from task t where t.id = p_task;
 end $$;
@@ -114,7 +139,7 @@ begin
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
-    -- This waits for a claim in flight, as in cancel_1. Without queue rows no other claim follows.
+    -- This waits for a claim in flight, as in cancel_tasks_1. Without queue rows no other claim follows.
     delete from queue where session = p_session;
     held := array(select n from slot where session = p_session order by n for update);
     select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}') into running, fenced
@@ -145,6 +170,7 @@ begin
     delete from notification where session = p_session and task = any(p_tasks);
     delete from webhook_delivery where task = any(p_tasks);
     delete from model_waiter where task = any(p_tasks);
+    delete from retried where task = any(p_tasks);
     delete from task where id = any(p_tasks);
 end $$;
 select plan_by_index('delete_tasks_1');

@@ -21,7 +21,7 @@ comment on table audit is
     'for 400 days. It contains no texts of tasks.';
 comment on column audit.tenant is 'The tenant whose things were changed. Null: the fleet.';
 comment on column audit.action is
-    'task.cancel, task.retry, task.raise, session.raise, session.archive, session.delete, limits.cap, key.create, key.revoke, '
+    'task.cancel, tasks.cancel, task.retry, tasks.retry, task.raise, session.raise, session.archive, session.delete, limits.cap, key.create, key.revoke, '
     'tenant.set, tenant.archive, tenant.unarchive, webhook_secret.rotate, webhook_secret.revoke.';
 comment on column audit.subject is 'The id or the name of what was changed.';
 comment on column audit.source is 'api, or cli for a command that works on the database directly.';

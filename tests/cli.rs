@@ -2,6 +2,7 @@
 //! they start.
 
 pub mod audit;
+pub mod bulk;
 pub mod client_commands;
 pub mod config;
 pub mod config_check;
@@ -12,4 +13,5 @@ pub mod operator_commands;
 pub mod private_postgres;
 pub mod publishing;
 pub mod script_model;
+pub mod terminal;
 pub mod waits;

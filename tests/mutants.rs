@@ -4,6 +4,7 @@
 mod agents;
 mod audit;
 mod budgets;
+mod bulk;
 mod cancels;
 mod children;
 mod claims;
@@ -47,6 +48,7 @@ const BY_CONCEPT: &[&[Mutant]] = &[
     claims::MUTANTS,
     ends::MUTANTS,
     cancels::MUTANTS,
+    bulk::MUTANTS,
     deletions::MUTANTS,
     waits::MUTANTS,
     agents::MUTANTS,

@@ -86,7 +86,7 @@ const ERRORS: &[&str] = &[
     ":6:13: models.two.fallback: unknown model \"three\"",
     ":10:7: tools.http.lookup.url: ",
     "Set `allow_private`",
-    ":14:16: tools.http.schema.input_schema: its `type` must be \"object\"",
+    ":14:1: tools.http.schema.input_schema: its `type` must be \"object\"",
     ":18:9: default_model: is required, because there are 2 models and clerk names none",
     "set default_model = \"one\"",
     ":24:9: agents.scribe.model: unknown model \"thee\"",

@@ -216,7 +216,7 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
         std::fs::read_to_string(errors.path()).unwrap().contains("retrying")
     })
     .await;
-    is_logged(&worker, "lease renewal failed").await;
+    is_logged(&worker, "the database is not available").await;
     postgres.restart();
     until("it goes on", async || {
         std::fs::read_to_string(errors.path()).unwrap().contains("the server is back")

@@ -75,7 +75,11 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "mark_of_a_raise_cancelled",
         caught_by: &[SESSION],
-        edits: &[("cancel_1", "if next_paused is not null then", "if false then")],
+        edits: &[(
+            "cancel_tasks_1",
+            "unnest(paused_sessions, paused_numbers) p (session, number)",
+            "unnest('{}'::bigint[], '{}'::integer[]) p (session, number)",
+        )],
     },
     Mutant {
         name: "mark_of_a_raise_not_followed",

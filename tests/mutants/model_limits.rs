@@ -125,6 +125,10 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "model_waiters_kept_by_cancel",
         caught_by: &["store::model_limits::a_cancelled_task_waits_for_no_call"],
-        edits: &[("cancel_1", "where w.task = any(tree) for update skip locked", "where false")],
+        edits: &[(
+            "cancel_tasks_1",
+            "where w.task = any(p_tasks) for update skip locked",
+            "where false",
+        )],
     },
 ];

@@ -3,7 +3,9 @@
 pub mod access;
 pub mod audit;
 pub mod bodies;
+pub mod bulk;
 pub mod connections;
+pub mod dashboard;
 pub mod drains;
 pub mod failover;
 pub mod grants;

@@ -6,7 +6,7 @@ use adjutant_store::{NewSession, NewTask, TaskContext};
 use crate::support::world::{World, queued};
 
 /// Of each table with rows of sessions or of their tasks: the rows of this session.
-const ROWS: [(&str, &str); 16] = [
+const ROWS: [(&str, &str); 17] = [
     ("task", "session = $1"),
     ("turn", "task in (select id from task where session = $1)"),
     ("tool_result", "task in (select id from task where session = $1)"),
@@ -14,6 +14,7 @@ const ROWS: [(&str, &str); 16] = [
     ("event", "session = $1"),
     ("notification", "session = $1"),
     ("awaited", "task in (select id from task where session = $1)"),
+    ("retried", "task in (select id from task where session = $1)"),
     ("queue", "session = $1"),
     ("slot", "session = $1"),
     ("idempotency", "session = $1"),
@@ -76,6 +77,23 @@ impl World {
         }
         transaction.commit().await.unwrap();
         session
+    }
+
+    /// Completed tasks of a tenant, of which only the oldest has this label.
+    pub async fn old_tasks(&self, tenant: &str, tasks: i32, label: &str) {
+        let session = self.session_with(|new| new.tenant = tenant.to_owned()).await;
+        let insert = "insert into task (
+                 id, session, number, root, depth, agent, assignment, state, result, label, attempt, started_at, finished_at
+             )
+             select id, $1, n, id, 1, 'tester', 'Test it.', 'completed', 'done', case n when 1 then $3 end, 1, now(), now()
+             from (select ordered_uuid() as id, n from generate_series(1, $2) n) made";
+        sqlx::query(insert)
+            .bind(session.0)
+            .bind(tasks)
+            .bind(label)
+            .execute(&self.sql)
+            .await
+            .unwrap();
     }
 
     /// Spawns tasks that queue, a thousand in a call.

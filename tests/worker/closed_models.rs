@@ -81,12 +81,11 @@ async fn a_task_whose_provider_wants_money_fails_after_one_call() {
 async fn tries_count_over_releases_and_workers_one_of_which_is_killed() {
     let limit = status(429).retry_after(30.0).with_error("rate_limit_error", SAID);
     let fleet = Fleet::new(Script::new().on(When::any()).then(limit)).await;
-    let tries = "select coalesce(max(tries), 0)::bigint from failed_call";
     let mut doomed = fleet.doomed("default", "before_end:kill:3");
     let task = fleet.give("openai", CLERK, "Try again.").await;
-    until("three tries have failed", async || {
+    until("the worker has released the task twice and dies", async || {
         pass_time(&fleet).await;
-        fleet.world.count(tries).await >= 3
+        doomed.has_exited()
     })
     .await;
     doomed.killed_itself().await;
@@ -99,7 +98,7 @@ async fn tries_count_over_releases_and_workers_one_of_which_is_killed() {
     let done = fleet.look_at(task).await;
     done.assert_model_failed(&fleet, "openai", "429 rate_limit_error: BODY-WORDS");
     assert_eq!(done.requests.len(), 8);
-    assert!(done.attempt > 4, "it was released between its tries: {}", done.attempt);
+    assert!(done.attempt >= 4, "it was released between its tries: {}", done.attempt);
     assert!(is_silent(&fleet).await && !worker.stderr().contains(SAID));
     let events = "select count(*) from event where kind = 'retrying'";
     assert_eq!(fleet.world.count(events).await, 2, "however often it is tried");

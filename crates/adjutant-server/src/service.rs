@@ -7,10 +7,11 @@ use adjutant_dialects::{
     Answer, Context, Dialect, ParsedCall, Policy, RefusedCall, SessionRef, SessionWatch,
     SessionWatcher, Started, ToolCall,
 };
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::call_log::CallLog;
 use crate::hub::KeyHold;
@@ -86,6 +87,11 @@ impl ToolService {
         Self { waits: TenantCounter::new(max_per_tenant), ..self }
     }
 
+    /// The longest time of one search of the history.
+    pub(crate) fn with_search_time(self, search_time: Duration) -> Self {
+        Self { store: self.store.with_search_time(search_time), ..self }
+    }
+
     /// Whether there was a call since the last one of this.
     pub(crate) fn take_called(&self) -> bool {
         self.called.swap(false, Ordering::Relaxed)
@@ -119,13 +125,14 @@ impl ToolService {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Answer> {
-        let call = self.parse(session, call, dialect)?;
+        let call = self.parse(&caller.tenant, session, call, dialect)?;
         self.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }
 
     /// Parses a call, and logs a refusal.
     pub(crate) fn parse(
         &self,
+        tenant: &str,
         session: &str,
         call: ToolCall,
         dialect: Dialect,
@@ -135,7 +142,8 @@ impl ToolService {
             let RefusedCall { call, refusal } = *refused;
             let answer = Err(refusal.clone().into());
             let (task, duration) = (None, started.elapsed());
-            CallLog { session, dialect, call: &call, task, answer: &answer, duration }.write();
+            CallLog { tenant, session, dialect, call: &call, task, answer: &answer, duration }
+                .write();
             refusal.into()
         })
     }
@@ -151,15 +159,16 @@ impl ToolService {
     ) -> Result<Answer> {
         let started = Instant::now();
         let may_wait = call.start_waits() || call.waits_for_task();
+        let span = call_span(caller, session);
         let (task, answer) = match self.begin_wait(caller, may_wait) {
             Err(error) => (None, Err(error)),
             Ok(wait) => tokio::select! {
                 biased;
-                answered = self.answer(caller, session, call, cancelled) => answered,
+                answered = self.answer(caller, session, call, cancelled).instrument(span) => answered,
                 error = wait.key_ended() => (None, Err(error)),
             },
         };
-        CallLog::of(session, call, task, &answer, started.elapsed()).write();
+        CallLog::of(&caller.tenant, session, call, task, &answer, started.elapsed()).write();
         answer
     }
 
@@ -208,7 +217,7 @@ impl ToolService {
         let cancelling = tokio::spawn(async move {
             let context = service.context(&store);
             if let Err(error) = context.cancel_for_client(session, task).await {
-                tracing::warn!(task.number = %task, "cancel of {task} for its client failed: {error}");
+                warn_unless_outage!(error, task.number = %task, "cancel of {task} for its client failed: {error}");
             }
         });
         // The only error is a panic, which the panic hook has printed.
@@ -223,11 +232,12 @@ impl ToolService {
         call: &ParsedCall,
     ) -> Result<Started> {
         let started = Instant::now();
+        let span = call_span(caller, session);
         let begun = match self.begin_wait(caller, call.start_waits()) {
             Err(error) => Err(error),
             Ok(wait) => tokio::select! {
                 biased;
-                begun = self.start_in(caller, session, call) => begun.map(|(_, begun)| begun),
+                begun = self.start_in(caller, session, call).instrument(span) => begun.map(|(_, begun)| begun),
                 error = wait.key_ended() => Err(error),
             },
         };
@@ -237,7 +247,7 @@ impl ToolService {
             Ok(Started::Waiting(task)) => (Some(task), Ok(Answer::plain("").of_running_task())),
             Err(error) => (None, Err(error)),
         };
-        CallLog::of(session, call, task, &answer, started.elapsed()).write();
+        CallLog::of(&caller.tenant, session, call, task, &answer, started.elapsed()).write();
         match task {
             Some(task) => Ok(Started::Waiting(task)),
             None => answer.map(Started::Answered),
@@ -282,4 +292,9 @@ impl ToolService {
         self.session_cache.insert(&caller.tenant, name, id);
         Ok(id)
     }
+}
+
+/// The lines of a call have its tenant and its session. It is no span of a trace.
+fn call_span(caller: &Caller, session: &str) -> tracing::Span {
+    tracing::debug_span!("tool_call", tenant = caller.tenant, session.id = session)
 }

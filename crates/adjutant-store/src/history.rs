@@ -16,8 +16,8 @@ use crate::{Result, Store};
 const MAX_PAGE: i64 = 1000;
 /// The number of tasks that one query scans if the filter has no index.
 const SCAN_LIMIT: i64 = 20_000;
-/// A scan that takes longer returns a short page.
-const SCAN_TIME: Duration = Duration::from_millis(500);
+/// A search that takes longer returns a short page.
+pub(crate) const SEARCH_TIME: Duration = Duration::from_millis(500);
 
 /// A filter of a tenant's tasks. `None` is no condition.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +48,18 @@ impl fmt::Display for Cursor {
     }
 }
 
+impl Cursor {
+    pub(crate) fn after(id: Uuid) -> Self {
+        Self(id)
+    }
+
+    /// When the task that it names was spawned, by the clock that made its id.
+    pub(crate) fn time(self) -> Option<DateTime<Utc>> {
+        let (seconds, nanoseconds) = self.0.get_timestamp()?.to_unix();
+        DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanoseconds)
+    }
+}
+
 impl FromStr for Cursor {
     type Err = Refusal;
 
@@ -72,6 +84,22 @@ pub struct Page {
     /// The cursor of the next page; none on the last page. A filter that matches few of many tasks
     /// may give short or empty pages before the last one.
     pub next_cursor: Option<String>,
+    /// How far back this page and those before it have searched: every matching task that was
+    /// spawned later is in them. None on the last page: everything was searched.
+    #[serde(serialize_with = "crate::timestamp::serialize_option")]
+    pub searched_until: Option<DateTime<Utc>>,
+    /// Whether the search took too long and stopped before the page was full. The next page
+    /// goes on where it stopped.
+    pub stopped_early: bool,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The newest first.
+    pub(crate) ids: Vec<Uuid>,
+    /// Where the next search goes on; none if this one has reached the end.
+    pub(crate) next: Option<Cursor>,
 }
 
 /// A task in a list of tasks: a row of the SQL view `task_entry`, without its texts.
@@ -95,35 +123,53 @@ impl Store {
         after: Option<&Cursor>,
         limit: i64,
     ) -> Result<Page> {
-        check(filter)?;
         let limit = limit.clamp(1, MAX_PAGE);
+        let state = filter.state.map(TaskState::as_str);
+        let Found { ids, next } = self.search(filter, state, after, limit).await?;
+        Ok(Page {
+            tasks: self.entries(&ids).await?,
+            next_cursor: next.map(|cursor| cursor.to_string()),
+            searched_until: next.and_then(Cursor::time),
+            stopped_early: next.is_some() && i64::try_from(ids.len()).is_ok_and(|ids| ids < limit),
+        })
+    }
+
+    /// The tasks after the cursor that match the filter, in this state instead of the filter's: at
+    /// most `limit`, and fewer if the search took too long. The state may also be `unfinished` or
+    /// `unsuccessful`.
+    pub(crate) async fn search(
+        &self,
+        filter: &TaskFilter,
+        state: Option<&str>,
+        after: Option<&Cursor>,
+        limit: i64,
+    ) -> Result<Found> {
+        check(filter)?;
         // One more, to learn whether there is a next page.
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX) + 1;
         let (began, mut ids, mut reached) =
             (Instant::now(), Vec::new(), after.map(|cursor| cursor.0));
         let next = loop {
             let missing = i64::try_from(wanted - ids.len()).unwrap_or(1);
-            let (found, stopped_at) = self.scan(filter, reached, missing).await?;
+            let (found, stopped_at) = self.scan(filter, state, reached, missing).await?;
             ids.extend(found);
             reached = stopped_at;
             if ids.len() == wanted {
                 ids.pop();
                 break ids.last().copied();
             }
-            if reached.is_none() || began.elapsed() > SCAN_TIME {
+            if reached.is_none() || began.elapsed() > self.search_time {
                 break reached;
             }
         };
-        Ok(Page {
-            tasks: self.entries(&ids).await?,
-            next_cursor: next.map(|id| Cursor(id).to_string()),
-        })
+        Ok(Found { ids, next: next.map(Cursor) })
     }
 
     /// The next tasks that match, and the id at which the scan stopped; none if it reached the end.
     async fn scan(
         &self,
         filter: &TaskFilter,
+        state: Option<&str>,
         after: Option<Uuid>,
         limit: i64,
     ) -> Result<(Vec<Uuid>, Option<Uuid>)> {
@@ -133,7 +179,7 @@ impl Store {
                     r#"select ids as "ids!", reached
                        from tasks_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"#,
                     filter.tenant,
-                    filter.state.map(TaskState::as_str),
+                    state,
                     filter.failure.map(FailureKind::as_str),
                     filter.agent,
                     filter.session,

@@ -13,6 +13,7 @@ use sqlx::types::Json;
 
 use crate::delegate::one;
 use crate::idempotency::{Keyed, KeyedAction};
+use crate::spawn::Retried;
 use crate::status::known;
 use crate::{
     Error, IdempotencyKey, NewDelegation, NewTask, Operator, Result, Spawned, Store, TaskContext,
@@ -43,12 +44,33 @@ impl Store {
         task: TaskId,
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Spawned> {
+        let mut origin = self.origin_of_retry(tenant, task).await?;
+        self.spawn_copy(&mut origin, key, Retried { task, once: false }).await
+    }
+
+    /// As [`Store::retry_task`], but the copy waits outside the session's window if that is full;
+    /// and the call fails for a task that was retried before (see [`is_retried_before`]).
+    pub(crate) async fn retry_task_once(&self, tenant: &str, task: TaskId) -> Result<Spawned> {
+        let mut origin = self.origin_of_retry(tenant, task).await?;
+        origin.task.queue = true;
+        self.spawn_copy(&mut origin, None, Retried { task, once: true }).await
+    }
+
+    async fn origin_of_retry(&self, tenant: &str, task: TaskId) -> Result<Origin> {
         let (session, number) = self.find_task(tenant, task).await?;
-        let origin = self.origin(session, number, "retried").await?;
-        let grants = self.grants_after(&origin)?;
-        let mut retry = origin.task;
-        retry.config.insert(RETRY_OF.to_owned(), Value::String(origin.id.to_string()));
-        one(self.spawn_retry(origin.session, &retry, key, grants, origin.id).await?)
+        self.origin(session, number, "retried").await
+    }
+
+    async fn spawn_copy(
+        &self,
+        origin: &mut Origin,
+        key: Option<IdempotencyKey<'_>>,
+        retried: Retried,
+    ) -> Result<Spawned> {
+        let grants = self.grants_after(origin)?;
+        let copy = &mut origin.task;
+        copy.config.insert(RETRY_OF.to_owned(), Value::String(origin.id.to_string()));
+        one(self.spawn_retry(origin.session, copy, key, grants, retried).await?)
     }
 
     /// Spawns a task that starts from the conversation of an ended task and continues with a new
@@ -181,6 +203,12 @@ impl Store {
         };
         Ok(Origin { id: TaskId(row.id), session, task })
     }
+}
+
+/// Whether a retry failed because its task was retried before.
+pub(crate) fn is_retried_before(error: &Error) -> bool {
+    let Error::Unexpected(sqlx::Error::Database(answer)) = error else { return false };
+    answer.constraint() == Some("retried_pkey")
 }
 
 fn as_spawned(config: Value) -> Result<AgentConfig> {

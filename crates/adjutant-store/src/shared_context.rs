@@ -95,7 +95,7 @@ fn log_change(call: &ContextCall, session: &str, by: &str, answer: &Value) {
         | ContextCall::ReadSnapshot { .. } => return,
     };
     let key = key.as_str();
-    tracing::info!(
+    tracing::debug!(
         session.id = session,
         context.key = key,
         context.version = version.as_i64(),

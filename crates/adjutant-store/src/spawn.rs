@@ -139,7 +139,7 @@ impl Store {
         retry: &NewTask,
         key: Option<IdempotencyKey<'_>>,
         grants: Grants,
-        retried: TaskId,
+        retried: Retried,
     ) -> Result<Vec<Spawned>> {
         check_batch(&[retry])?;
         let rows = NewTasks::configured(session, std::slice::from_ref(retry))?;
@@ -225,7 +225,15 @@ pub(crate) struct Spawn<'a> {
     pub(crate) by: By<'a>,
     pub(crate) keyed: Keyed<'a>,
     /// The task that this one repeats.
-    pub(crate) retried: Option<TaskId>,
+    pub(crate) retried: Option<Retried>,
+}
+
+/// A task that is retried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retried {
+    pub(crate) task: TaskId,
+    /// Fail if it was retried before.
+    pub(crate) once: bool,
 }
 
 impl Spawn<'_> {
@@ -243,7 +251,8 @@ impl Spawn<'_> {
         let grants = by.grants()?;
         // Of all spawns only retries are audited. The statement's snapshot is older than the task,
         // so that a repeated request, which finds it, is not audited again.
-        let retried = retried.map(|task| task.0);
+        let once = retried.is_some_and(|retried| retried.once);
+        let retried = retried.map(|retried| retried.task.0);
         let actor = if retried.is_some() { store.audited()? } else { None };
         let notices = store.notices_of(tasks);
         let created = store
@@ -253,7 +262,8 @@ impl Spawn<'_> {
                         case when $22::jsonb is not null and not exists (select from task t where t.id = s.id) then audit_1(
                             $22, (select tenant from session where id = any($1)), 'task.retry', ($23::uuid)::text,
                             audited_task_1($23), jsonb_build_object('task', s.id, 'task_id', task_name(s.number))
-                        ) end as audited
+                        ) end as audited,
+                        case when $23::uuid is not null then record_retry_1($23, s.id, $24) end as recorded
                        from spawn_1(
                            row($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::smallint[],
                                $7::jsonb[], $8::integer[], $9::text[], $10::jsonb[])::new_tasks,
@@ -287,6 +297,7 @@ impl Spawn<'_> {
                     grants,
                     actor,
                     retried,
+                    once,
                 )
                 .fetch_all(connection)
                 .await

@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
+use crate::history::SEARCH_TIME;
+use crate::outage::Outage;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
@@ -51,6 +53,8 @@ pub struct Store {
     pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) context_versions: i32,
     pub(crate) texts: TextLimits,
+    /// A search of the history that takes longer returns a short page.
+    pub(crate) search_time: Duration,
     pub(crate) event_notifier: Arc<EventNotifier>,
     pub(crate) delegations: Arc<Batcher<ConcurrentSpawn, Option<Spawned>>>,
     pub(crate) status_calls: Arc<Batcher<(SessionId, TaskNumber), Option<TaskView>>>,
@@ -88,8 +92,9 @@ impl Store {
         let pool = connect(url, pool, TimeLimits::MAINTENANCE).await?;
         schema::check(&pool).await?;
         let readers = Connections { max: READERS, ..connections };
-        let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
-        let connections = Arc::new(ConnectionPool::new(pool.clone(), connections, ping_after));
+        let outage = Outage::of(url);
+        let calls = |limits| ConnectionPool::new(pool.clone(), limits, ping_after, outage.clone());
+        let (readers, connections) = (Arc::new(calls(readers)), Arc::new(calls(connections)));
         Ok(Self {
             pool,
             worker_notifier: WorkerNotifier::new(connections.clone()),
@@ -98,6 +103,7 @@ impl Store {
             actor: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
             texts: TextLimits::DEFAULT,
+            search_time: SEARCH_TIME,
             delegations: Arc::default(),
             status_calls: Arc::default(),
             deliveries: Arc::default(),
@@ -127,6 +133,11 @@ impl Store {
     /// A store whose shared contexts have these limits.
     pub fn with_text_limits(&self, texts: TextLimits) -> Self {
         Self { texts, ..self.clone() }
+    }
+
+    /// A store whose searches of the history return a short page after this time.
+    pub fn with_search_time(&self, search_time: Duration) -> Self {
+        Self { search_time, ..self.clone() }
     }
 
     /// A store for queries that may be slow, like statistics and searches: it has connections of

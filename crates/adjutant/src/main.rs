@@ -27,13 +27,14 @@ use clap::FromArgMatches;
 
 use crate::cli::{Cli, Command};
 use crate::exit::report;
+use crate::output::note;
 use crate::signals::interruptible;
 
 fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("adjutant: cannot start the runtime: {error}");
+            note!("adjutant: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };

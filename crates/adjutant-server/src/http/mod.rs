@@ -1,6 +1,7 @@
 //! The HTTP routes, and the middleware and state that they share.
 
 mod audit;
+mod bulk_body;
 mod client_connection;
 mod client_stream;
 mod connections;
@@ -24,6 +25,7 @@ mod webhooks;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use adjutant_agent::ErrorCode;
 use adjutant_dialects::{Answer, Dialect, ParsedCall, ToolCall};
@@ -59,6 +61,8 @@ pub struct HttpSettings {
     pub session_status_per_s: Option<f64>,
     /// Reads of history and sums that a tenant may make at a time, at each server.
     pub tenant_max_reads: usize,
+    /// A search of the history that takes longer answers a short page.
+    pub search_time: Duration,
     /// Calls of a tenant that may wait at a time, at each server.
     pub tenant_max_waits: usize,
     /// Connections of a tenant, and of a client's address, at each server.
@@ -80,6 +84,7 @@ impl Default for HttpSettings {
             tenant_requests_per_s: None,
             session_status_per_s: None,
             tenant_max_reads: 8,
+            search_time: Duration::from_millis(500),
             tenant_max_waits: MAX_WAITS,
             tenant_max_connections: 4096,
             address_max_connections: 4096,
@@ -100,7 +105,10 @@ pub struct HttpServer {
 
 impl HttpServer {
     pub fn new(service: ToolService, settings: HttpSettings) -> Self {
-        Self { service: service.with_max_waits(settings.tenant_max_waits), settings }
+        let service = service
+            .with_max_waits(settings.tenant_max_waits)
+            .with_search_time(settings.search_time);
+        Self { service, settings }
     }
 
     /// Refuses an address that is not loopback as long as there is no API key.
@@ -180,7 +188,7 @@ impl Shared {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Answer> {
-        let call = self.service.parse(session, call, dialect)?;
+        let call = self.service.parse(&caller.tenant, session, call, dialect)?;
         self.allow_status(caller, session, &call)?;
         self.service.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }

@@ -10,10 +10,15 @@ use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 
 use super::Shared;
-use super::request::{NoArguments, OptionalJsonBody, PathParams, QueryParams, idempotency_key};
+use super::bulk_body::Bulk;
+use super::request::{
+    JsonBody, NoArguments, OptionalJsonBody, PathParams, QueryParams, idempotency_key,
+};
 use super::session_body::raise_of;
 use crate::{Caller, Result, Scope};
-use adjutant_store::{Cursor, IdempotencyKey, Page, TaskFilter, TaskRecord, TurnPage};
+use adjutant_store::{
+    BulkAction, BulkBatch, Cursor, IdempotencyKey, Page, TaskFilter, TaskRecord, TurnPage,
+};
 
 const PAGE: i64 = 50;
 const MAX_PAGE: i64 = 500;
@@ -21,6 +26,8 @@ const MAX_PAGE: i64 = 500;
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/tasks", get(list))
+        .route("/v1/tasks/cancel", post(cancel_matching))
+        .route("/v1/tasks/retry", post(retry_matching))
         .route("/v1/tasks/{id}", get(show))
         .route("/v1/tasks/{id}/turns", get(turns))
         .route("/v1/tasks/{id}/cancel", post(cancel))
@@ -161,6 +168,63 @@ pub(super) async fn turns(
     parameters.end()?;
     let store = shared.reads.begin(&caller)?;
     Ok(Json(store.task_turns(&caller.tenant, id(&path)?, after.as_deref(), limit).await?))
+}
+
+/// Cancel all unfinished tasks that match a filter, and everything below them
+///
+/// A request cancels at most 200 tasks; the next one goes on with `next_cursor`. Tasks that are
+/// spawned meanwhile are newer than the first batch, and not cancelled. Repeating a request is
+/// harmless.
+#[utoipa::path(
+    post, path = "/v1/tasks/cancel", tag = "history",
+    responses((status = 200, description = "What was done.", body = BulkBatch))
+)]
+pub(super) async fn cancel_matching(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    parameters: QueryParams,
+    JsonBody(body): JsonBody,
+) -> Result<Json<BulkBatch>> {
+    caller.require(&[Scope::Delegate])?;
+    parameters.end()?;
+    let Bulk { filter, dry_run, after } = Bulk::parse(&body, &caller.tenant)?;
+    let _read = shared.reads.begin(&caller)?;
+    let store = &shared.service.store_of(&caller);
+    if dry_run {
+        let counted = store.count_matching(BulkAction::Cancel, &filter, after.as_ref()).await?;
+        return Ok(Json(counted));
+    }
+    let batch = store.cancel_matching(&filter, after.as_ref()).await?;
+    shared.service.context(store).log_cancelled(&batch.ended).await;
+    Ok(Json(batch))
+}
+
+/// Retry all failed and cancelled tasks that match a filter
+///
+/// A request retries at most 200 tasks; the next one goes on with `next_cursor`. A task is retried
+/// in this way once at most, so repeating a request is harmless; its retry may be retried if it
+/// fails. The new tasks wait in the queue if their session is full.
+#[utoipa::path(
+    post, path = "/v1/tasks/retry", tag = "history",
+    responses((status = 200, description = "What was done.", body = BulkBatch))
+)]
+pub(super) async fn retry_matching(
+    State(shared): State<Arc<Shared>>,
+    caller: Caller,
+    parameters: QueryParams,
+    JsonBody(body): JsonBody,
+) -> Result<Json<BulkBatch>> {
+    caller.require(&[Scope::Delegate])?;
+    parameters.end()?;
+    let Bulk { filter, dry_run, after } = Bulk::parse(&body, &caller.tenant)?;
+    let _read = shared.reads.begin(&caller)?;
+    let store = &shared.service.store_of(&caller);
+    let batch = if dry_run {
+        store.count_matching(BulkAction::Retry, &filter, after.as_ref()).await?
+    } else {
+        store.retry_matching(&filter, after.as_ref()).await?
+    };
+    Ok(Json(batch))
 }
 
 /// Cancel a task, and everything below it

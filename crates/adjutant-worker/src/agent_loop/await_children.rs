@@ -10,6 +10,7 @@ use adjutant_dialects::spec::nested::{ChildCall, Waited};
 use serde_json::Value;
 
 use super::run_tools::{ToolRunner, error, refused};
+use crate::tools::FailureKindCell;
 use crate::{End, Stop, fault};
 
 pub(super) enum Awaited {
@@ -38,7 +39,10 @@ impl ToolRunner<'_> {
         for PendingCall { call, .. } in calls {
             match self.wait(call).await? {
                 Wait::Over(result) => {
-                    answered.push(self.traced(call, self.store(call, result)).await?);
+                    answered.push(
+                        self.traced(call, &FailureKindCell::default(), self.store(call, result))
+                            .await?,
+                    );
                 }
                 Wait::Until { children, mode, at_most } => {
                     parked.get_or_insert(End::Waiting { children, until: mode, at_most });

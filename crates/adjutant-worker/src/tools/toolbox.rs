@@ -137,9 +137,11 @@ impl Toolbox {
     pub async fn call(&self, name: &str, call: ToolCall<'_>) -> Result<String, String> {
         let tool = self.registry.current().tool(name);
         let Some(tool) = tool.filter(|tool| is_for(tool.tenants(), call.tenant)) else {
+            call.kind.set("unknown_tool");
             return Err("There is no tool of this name.".to_owned());
         };
         if !call.arguments.is_object() {
+            call.kind.set("invalid_arguments");
             return Err("The arguments of a tool must be a JSON object.".to_owned());
         }
         let limits = tool.limits();
@@ -149,9 +151,11 @@ impl Toolbox {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 tracing::error!(task.id = %call.task, tool.name = name, "tool {name} panicked");
+                call.kind.set("panic");
                 Err(format!("The tool panicked.{}", effect_unknown(tool.as_ref())))
             }
             Err(_) => {
+                call.kind.set("timeout");
                 let seconds = limits.time.as_secs_f64();
                 Err(format!(
                     "The tool did not answer within {seconds} s.{}",

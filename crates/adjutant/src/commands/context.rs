@@ -14,6 +14,7 @@ use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
 use crate::commands::spawn::text_or_stdin;
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::age;
+use crate::output::{Shown, note, print_content, print_json};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// Read and write the shared context of a session
@@ -130,15 +131,15 @@ async fn keys(arguments: Keys) -> anyhow::Result<()> {
         client.tool(arguments.session.name(), TOOL, &json!({"action": "list_keys"})).await?;
     let keys = items(&answer.value, "keys");
     if keys.is_empty() && client.format() == OutputFormat::Text {
-        eprintln!("adjutant: the shared context is empty");
+        note!("adjutant: the shared context is empty");
     }
     print_answer(&client, &answer, || match keys {
-        [] => String::new(),
+        [] => Shown::default(),
         keys => as_table(keys, Utc::now(), OutputStyle::for_stdout()),
     })
 }
 
-fn as_table(keys: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(keys: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("KEY"),
         Column::Number("VERSION"),
@@ -165,16 +166,23 @@ async fn read(arguments: Key) -> anyhow::Result<()> {
     let answer = client.tool(session, TOOL, &call).await?;
     let value = text(&answer.value, "value");
     let Some(count) = parts::count(key, &value) else {
-        return print_answer(&client, &answer, || value);
+        return print_value(&client, &answer, &value);
     };
     if arguments.whole {
         return parts::print(&client, session, key, count).await;
     }
-    print_answer(&client, &answer, || value)?;
+    print_value(&client, &answer, &value)?;
     let flags =
         format!("{}{}", arguments.session.repeat_flags(), arguments.server.repeat_flags(&client));
-    eprintln!("adjutant: print the text with: adjutant context read {key} --whole{flags}");
+    note!("adjutant: print the text with: adjutant context read {key} --whole{flags}");
     Ok(())
+}
+
+fn print_value(client: &Client, answer: &Answer, value: &str) -> anyhow::Result<()> {
+    match client.format() {
+        OutputFormat::Json => print_json(&answer.text),
+        OutputFormat::Text => print_content(value),
+    }
 }
 
 async fn write(arguments: Write) -> anyhow::Result<()> {
@@ -213,7 +221,7 @@ async fn write_value(
 fn print_written(client: &Client, key: &str, answer: &Answer) -> anyhow::Result<()> {
     let warning = text(&answer.value, "warning");
     if !warning.is_empty() {
-        eprintln!("adjutant: {warning}");
+        note!("adjutant: {warning}");
     }
     print_answer(client, answer, || {
         format!("{key} is now at version {}.", text(&answer.value, "version"))

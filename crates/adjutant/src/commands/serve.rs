@@ -21,7 +21,7 @@ use crate::config::{Config, Role};
 use crate::fleet_log;
 use crate::logs;
 use crate::open_files;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::running::{self, Running};
 use crate::signals::{Interrupted, Signals};
 use crate::telemetry::{self, Payloads};
@@ -168,6 +168,7 @@ impl BoundListener {
     /// Serves until it is stopped or dropped. Refuses to serve other machines if there is no API
     /// key.
     pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<RunningServer> {
+        logs::set_server(&host_and_process());
         // Every waiting client holds a connection.
         open_files::raise_limit();
         let store = Store::open(database_url, CONNECTIONS)
@@ -230,7 +231,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(arguments.config.as_deref(), Role::Server)?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
-    config.log_warnings();
+    config.log_start("serve");
     let listener = arguments.listen.bind(&config).await?;
     let url = listener.url();
     let store = Store::open(&arguments.database_url, 1).await?;
@@ -238,12 +239,13 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let publisher = Publisher::without_tools(&config, &host_and_process());
     let publishing = publisher.start(store).await.context("cannot publish the agents")?;
     let mut serving = listener.serve(&arguments.database_url, &config).await?;
+    tracing::info!(server.url = url, "server is ready at {url}");
     let _listed = Running::new("serve", &url, None, &config).list();
-    print_line(&if arguments.json {
-        serde_json::json!({"url": url}).to_string()
+    if arguments.json {
+        print_json(&serde_json::json!({"url": url}).to_string())?;
     } else {
-        format!("Serving at {url}. Ctrl-C drains it.")
-    })?;
+        print_line(format!("Serving at {url}. Ctrl-C drains it."))?;
+    }
     tokio::select! {
         error = serving.ended() => bail!(error),
         _ = signals.next() => {}
@@ -296,6 +298,7 @@ fn settings(config: &Config) -> HttpSettings {
         tenant_requests_per_s: config.server.tenant_requests_per_s,
         session_status_per_s: config.server.session_status_per_s,
         tenant_max_reads: config.server.tenant_max_reads,
+        search_time: Duration::from_millis(config.server.search_ms),
         tenant_max_waits: config.server.tenant_max_waits,
         tenant_max_connections: config.server.tenant_max_connections,
         address_max_connections: config.server.address_max_connections,

@@ -15,7 +15,7 @@ use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome};
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::parse_duration;
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 use crate::table::text;
 
 /// Give a task to an agent
@@ -157,12 +157,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let id = text(&answer.value, "task_id");
     let Some(limit) = arguments.wait else {
         match client.format() {
-            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Json => print_json(&answer.text)?,
             OutputFormat::Text => {
                 print_line(&id)?;
-                eprintln!(
-                    "adjutant: get the result with: adjutant collect {id} --wait{repeat_flags}"
-                );
+                note!("adjutant: get the result with: adjutant collect {id} --wait{repeat_flags}");
             }
         }
         return Ok(Exit::Done.into());
@@ -172,7 +170,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match wait.wait(std::slice::from_ref(&id), WaitMode::All).await? {
         WaitOutcome::Ended(_) => collect(&client, session, &id).await,
         WaitOutcome::TimedOut(_) => {
-            eprintln!(
+            note!(
                 "adjutant: {id} is still running. Continue with: adjutant collect {id} --wait{repeat_flags}"
             );
             Ok(Exit::NotReady.into())
@@ -181,7 +179,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             if arguments.cancel_on_interrupt {
                 cancel(&client, session, &id).await?;
             } else {
-                eprintln!(
+                note!(
                     "adjutant: {id} continues. Wait again with: adjutant wait {id}{repeat_flags}"
                 );
             }
@@ -209,7 +207,7 @@ async fn cancel(client: &Client, session: &str, id: &str) -> anyhow::Result<()> 
     cancelled.with_context(|| {
         format!("{id} could not be cancelled; retry with: adjutant cancel {id}")
     })?;
-    eprintln!("adjutant: {id} was cancelled");
+    note!("adjutant: {id} was cancelled");
     Ok(())
 }
 

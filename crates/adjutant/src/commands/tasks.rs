@@ -1,6 +1,8 @@
 //! `adjutant tasks`: searches the history.
 
+mod bulk;
 mod detail;
+mod search;
 
 use std::process::ExitCode;
 
@@ -8,18 +10,18 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::client::{CallError, Client, OutputFormat};
+use self::bulk::{Selection, Verb};
+use self::search::{Filter, TaskPage, find};
+use crate::client::{Client, OutputFormat};
 use crate::commands::server_args::{DEFAULT_SESSION, ServerArgs, print_answer};
 use crate::commands::task_text;
 use crate::exit::{CommandError, Exit, examples};
-use crate::moment::{age, as_rfc3339, parse_time};
-use crate::output::print_line;
-use crate::table::{Column, OutputStyle, items, table, text};
+use crate::moment::age;
+use crate::output::{Shown, note, print_json, print_line};
+use crate::signals::Interrupted;
+use crate::table::{Column, OutputStyle, table, text};
 
-/// The most tasks that the server returns in one page.
-const MAX_PAGE: usize = 500;
-
-/// Search the history of tasks, newest first; show or retry a task
+/// Search the history of tasks, newest first; show, cancel or retry tasks
 ///
 /// The history contains every task of every session, including collected ones, until its session is
 /// deleted.
@@ -32,6 +34,8 @@ const MAX_PAGE: usize = 500;
   adjutant tasks show 0198c0de-0000-7000-8000-000000000001
   adjutant tasks show t_03 --session nightly --turns   with every turn
   adjutant tasks retry t_03                            the same task again
+  adjutant tasks retry --failure model --since 2h      all of these again
+  adjutant tasks cancel --state queued --agent scout   all of these
 "))]
 pub struct Arguments {
     #[command(subcommand)]
@@ -58,45 +62,10 @@ struct List {
     server: ServerArgs,
 }
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Filters")]
-struct Filter {
-    /// Only tasks in this state
-    #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "waiting", "completed", "failed", "cancelled"])]
-    state: Option<String>,
-
-    /// Only tasks that failed for this reason
-    #[arg(long, value_name = "KIND", value_parser = ["max_turns", "timeout", "budget", "model", "tool", "empty_result", "lost", "dependency", "internal"])]
-    failure: Option<String>,
-
-    /// Only tasks of this agent
-    #[arg(long, value_name = "AGENT")]
-    agent: Option<String>,
-
-    /// Only tasks of this session [default: all]
-    #[arg(long, short, value_name = "SESSION")]
-    session: Option<String>,
-
-    /// Only tasks with this model
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
-
-    /// Spawned at this time or later: 2h, 3d, 2026-07-01, 2026-07-01T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    since: Option<DateTime<Utc>>,
-
-    /// Spawned before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    until: Option<DateTime<Utc>>,
-
-    /// Only tasks with this text in the id, the label or the agent's name
-    #[arg(long, short, value_name = "TEXT")]
-    q: Option<String>,
-}
-
 #[derive(Debug, Subcommand)]
 enum Action {
     Show(Show),
+    Cancel(Cancel),
     Retry(Retry),
 }
 
@@ -118,14 +87,41 @@ struct Show {
     server: ServerArgs,
 }
 
-/// Run a task that has ended again, as a new task with the same assignment
+/// Cancel all unfinished tasks that match a filter, with everything below them
+///
+/// It works in batches, the newest tasks first. Interrupted or not, the same command goes on where
+/// it ended. `adjutant cancel` cancels tasks by their ids.
+#[derive(Debug, Args)]
+#[command(after_long_help = examples!("  adjutant tasks cancel --state queued --agent researcher --dry-run
+  adjutant tasks cancel --state queued --agent researcher
+  adjutant tasks cancel --session nightly
+  adjutant tasks cancel --all                          every unfinished task
+"))]
+struct Cancel {
+    #[command(flatten)]
+    selection: Selection,
+
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Run a task that has ended again, as a new task with the same assignment; or all failed and
+/// cancelled tasks that match a filter
+///
+/// With a filter it works in batches, the newest tasks first, and retries a task only if it was not
+/// retried before. Interrupted or not, the same command goes on where it ended.
 #[derive(Debug, Args)]
 #[command(after_long_help = examples!("  adjutant tasks retry t_03
-  adjutant tasks --state failed --since 1h --json | jq -r '.tasks[].id' | xargs -n1 adjutant tasks retry
+  adjutant tasks retry --state failed --since 1h --dry-run
+  adjutant tasks retry --state failed --since 1h
 "))]
 struct Retry {
+    /// The id of the task, or its id within the session (t_03)
+    #[arg(value_name = "ID", conflicts_with_all = ["state", "failure", "agent", "model", "since", "until", "q", "all", "dry_run", "cursor"])]
+    id: Option<String>,
+
     #[command(flatten)]
-    task: TaskRef,
+    selection: Selection,
 
     #[command(flatten)]
     server: ServerArgs,
@@ -145,6 +141,10 @@ struct TaskRef {
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Some(Action::Show(arguments)) => show_one(arguments).await,
+        Some(Action::Cancel(arguments)) => {
+            let client = arguments.server.client()?;
+            bulk::run(&client, Verb::Cancel, &arguments.selection).await
+        }
         Some(Action::Retry(arguments)) => retry(arguments).await,
         None => list(arguments.list).await,
     }
@@ -154,69 +154,29 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let client = arguments.server.client()?;
     let mut query = arguments.filter.query();
     query.extend(arguments.cursor.map(|cursor| ("cursor", cursor)));
-    let TaskPage { tasks, next_cursor } =
+    let TaskPage { tasks, next_cursor, searched_until, stopped_by } =
         find(&client, query, usize::from(arguments.limit)).await?;
     if client.format() == OutputFormat::Json {
-        print_line(&json!({"tasks": tasks, "next_cursor": next_cursor}).to_string())?;
-        return Ok(Exit::Done.into());
+        let until = Some(searched_until).filter(|until| !until.is_empty());
+        let page = json!({"tasks": tasks, "next_cursor": next_cursor, "searched_until": until});
+        print_json(&page.to_string())?;
+    } else if !tasks.is_empty() {
+        print_line(as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
+    } else if stopped_by.is_none() {
+        note!("adjutant: no tasks found");
+    } else if !searched_until.is_empty() {
+        note!("adjutant: no tasks found back to {searched_until}");
     }
-    if tasks.is_empty() {
-        eprintln!("adjutant: no tasks found");
-    } else {
-        print_line(&as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
+    if let Some(next) = next_cursor.filter(|_| client.format() == OutputFormat::Text) {
+        note!("adjutant: more with --cursor {next}");
     }
-    if let Some(next) = next_cursor {
-        eprintln!("adjutant: more with --cursor {next}");
-    }
-    Ok(Exit::Done.into())
-}
-
-struct TaskPage {
-    tasks: Vec<Value>,
-    next_cursor: Option<String>,
-}
-
-/// Requests page after page: for a rare match, pages may be short or empty.
-async fn find(
-    client: &Client,
-    query: Vec<(&str, String)>,
-    max_tasks: usize,
-) -> Result<TaskPage, CallError> {
-    let mut query = query;
-    let mut tasks: Vec<Value> = Vec::new();
-    loop {
-        let mut page = query.clone();
-        page.push(("limit", (max_tasks - tasks.len()).min(MAX_PAGE).to_string()));
-        let answer = client.get(&["v1", "tasks"], page).await?;
-        tasks.extend(items(&answer.value, "tasks").iter().cloned());
-        let next_cursor = Some(text(&answer.value, "next_cursor")).filter(|next| !next.is_empty());
-        match next_cursor {
-            Some(next) if tasks.len() < max_tasks => {
-                query.retain(|(name, _)| *name != "cursor");
-                query.push(("cursor", next));
-            }
-            next_cursor => return Ok(TaskPage { tasks, next_cursor }),
-        }
+    match stopped_by {
+        Some(name) => Err(Interrupted(name).into()),
+        None => Ok(Exit::Done.into()),
     }
 }
 
-impl Filter {
-    fn query(&self) -> Vec<(&'static str, String)> {
-        let all = [
-            ("state", self.state.clone()),
-            ("failure", self.failure.clone()),
-            ("agent", self.agent.clone()),
-            ("session", self.session.clone()),
-            ("model", self.model.clone()),
-            ("since", self.since.map(as_rfc3339)),
-            ("until", self.until.map(as_rfc3339)),
-            ("q", self.q.clone()),
-        ];
-        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-}
-
-fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),
@@ -270,7 +230,14 @@ async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
 
 async fn retry(arguments: Retry) -> anyhow::Result<ExitCode> {
     let client = arguments.server.client()?;
-    let id = arguments.task.find(&client).await?;
+    let Some(id) = arguments.id else {
+        return bulk::run(&client, Verb::Retry, &arguments.selection).await;
+    };
+    let session =
+        arguments.selection.filter.session.or_else(|| std::env::var("ADJUTANT_SESSION").ok());
+    let session =
+        session.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_SESSION.to_owned());
+    let id = TaskRef { id, session }.find(&client).await?;
     let answer = client.post(&["v1", "tasks", &id, "retry"], json!({})).await?;
     print_answer(&client, &answer, || text(&answer.value, "task_id"))?;
     Ok(Exit::Done.into())
@@ -297,35 +264,9 @@ impl TaskRef {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+    use crate::moment::parse_time;
     use crate::table::Colors;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        filter: Filter,
-    }
-
-    #[test]
-    fn every_filter_is_sent_under_its_name() {
-        let line = "tasks --state failed --failure max_turns --agent a --session s --model m --since 2026-07-01 \
-            --until 2026-07-02T00:00:00Z -q nightly";
-        let query = Line::try_parse_from(line.split_whitespace()).unwrap().filter.query();
-        let expected = [
-            ("state", "failed"),
-            ("failure", "max_turns"),
-            ("agent", "a"),
-            ("session", "s"),
-            ("model", "m"),
-            ("since", "2026-07-01T00:00:00.000Z"),
-            ("until", "2026-07-02T00:00:00.000Z"),
-            ("q", "nightly"),
-        ];
-        assert_eq!(query, expected.map(|(name, value)| (name, value.to_owned())));
-        assert!(Line::try_parse_from(["tasks"]).unwrap().filter.query().is_empty());
-    }
 
     #[test]
     fn a_child_is_shown_with_its_parent() {

@@ -11,6 +11,7 @@ use crate::commands::task_text;
 use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome, exit_for};
 use crate::exit::{Exit, examples};
 use crate::moment::parse_duration;
+use crate::output::note;
 use crate::table::{items, text};
 
 /// Wait until tasks have ended
@@ -66,14 +67,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let ended = items(&answer.value, "tasks");
             print_answer(&client, &answer, || end_lines(ended))?;
             if ended.is_empty() {
-                eprintln!("adjutant: this session has no active task");
+                note!("adjutant: this session has no active task");
             }
             let is_ended = |id: &String| ended.iter().any(|task| text(task, "task_id") == *id);
             let left: Vec<String> =
                 arguments.tasks.iter().filter(|id| !is_ended(id)).cloned().collect();
             if !left.is_empty() {
                 let ids = id_arguments(&left);
-                eprintln!(
+                note!(
                     "adjutant: not ended yet:{ids}. Wait for all with: adjutant wait{ids} --all{repeat_flags}"
                 );
             }
@@ -84,11 +85,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 print_answer(&client, &answer, || end_lines(items(&answer.value, "tasks")))?;
             }
             let whose = if arguments.all { "not all tasks have" } else { "no task has" };
-            eprintln!("adjutant: {whose} ended. Continue with: {command}");
+            note!("adjutant: {whose} ended. Continue with: {command}");
             Ok(Exit::NotReady.into())
         }
         WaitOutcome::Interrupted(by) => {
-            eprintln!("adjutant: the tasks continue. Wait again with: {command}");
+            note!("adjutant: the tasks continue. Wait again with: {command}");
             Err(by.into())
         }
     }

@@ -221,7 +221,11 @@ impl McpServer {
         let delete =
             async { store.delete_session(store.session(&caller.tenant, name).await?.id).await };
         if let Err(error) = delete.await {
-            tracing::warn!(session.id = name, "cannot delete the unused session {name}: {error}");
+            adjutant_store::warn_unless_outage!(
+                error,
+                session.id = name,
+                "cannot delete the unused session {name}: {error}"
+            );
         }
     }
 }

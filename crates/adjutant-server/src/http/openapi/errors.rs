@@ -101,7 +101,7 @@ pub(super) fn of(path: &str, method: &str) -> Vec<ErrorCode> {
         _ if path.ends_with("/redeliver") => codes.push(ErrorCode::DeliveryNotFound),
         _ => {}
     }
-    if path.ends_with("/retry") {
+    if path == "/v1/tasks/{id}/retry" {
         codes.extend([
             ErrorCode::AgentNotFound,
             ErrorCode::IdempotencyConflict,

@@ -36,6 +36,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         sessions::remove, sessions::raise,
         tools::definitions, tools::prompt, tools::call,
         tasks::list, tasks::show, tasks::turns, tasks::cancel, tasks::retry, tasks::raise,
+        tasks::cancel_matching, tasks::retry_matching,
         stats::show,
         events::session_events, events::task_events,
         webhooks::set, webhooks::unset, webhooks::rotate, webhooks::secrets, webhooks::revoke,
@@ -136,7 +137,10 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if let Some(id) = answers::task_in(path) {
         operation["responses"]["200"]["links"] = links(id);
     }
-    if method == "put" {
+    if ["/v1/tasks/cancel", "/v1/tasks/retry"].contains(&path) {
+        operation["requestBody"] = body("TaskSelection");
+        operation["requestBody"]["required"] = json!(true);
+    } else if method == "put" {
         operation["requestBody"] = body("Webhook");
         operation["requestBody"]["required"] = json!(true);
     } else if ["post", "patch"].contains(&method) && operation.get("requestBody").is_none() {
@@ -249,7 +253,7 @@ mod tests {
         let operations = operations(&document);
         assert_eq!(
             operations.len(),
-            39,
+            41,
             "{:?}",
             operations.iter().map(|(name, _)| name).collect::<Vec<_>>()
         );

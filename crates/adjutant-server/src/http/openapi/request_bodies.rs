@@ -5,6 +5,7 @@ use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent,
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
+use super::super::bulk_body::{TaskFilterBody, TaskSelection};
 use super::super::session_body::{CHANGEABLE, MOST_SKILLS, NewSessionBody, RaiseBody};
 use super::super::webhooks::NewWebhookSecret;
 use crate::Policy;
@@ -15,7 +16,14 @@ pub(super) const TEXT: &str = "^[^\\u0000]*$";
 pub(super) const FILLED: &str = "^[^\\u0000]*[!-~][^\\u0000]*$";
 
 #[derive(OpenApi)]
-#[openapi(components(schemas(NewSessionBody, NewWebhookSecret, Permissions, RaiseBody)))]
+#[openapi(components(schemas(
+    NewSessionBody,
+    NewWebhookSecret,
+    Permissions,
+    RaiseBody,
+    TaskFilterBody,
+    TaskSelection
+)))]
 struct RequestBodies;
 
 /// The schemas of all request bodies by name.
@@ -35,6 +43,7 @@ pub(super) fn schemas(policy: &Policy) -> Map<String, Value> {
     narrow_permissions(&mut schemas["Permissions"]["properties"]);
     narrow_session(policy, &mut schemas["NewSession"]["properties"]);
     narrow_limits(&mut schemas["Raise"]["properties"]);
+    narrow_filter(&mut schemas["TaskFilter"]["properties"]);
     schemas["Raise"]["minProperties"] = json!(1);
     let mut change = schemas["NewSession"].clone();
     if let Some(properties) = change["properties"].as_object_mut() {
@@ -67,6 +76,18 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
     fields["webhook"] = json!({"oneOf": [
         {"$ref": "#/components/schemas/Webhook"}, {"type": "null"},
     ]});
+}
+
+fn narrow_filter(fields: &mut Value) {
+    fields["state"]["enum"] = words(adjutant_agent::TaskState::ALL);
+    fields["failure"]["enum"] = words(adjutant_agent::FailureKind::ALL);
+}
+
+/// The words of an optional field.
+fn words<T: serde::Serialize>(all: &[T]) -> Value {
+    let mut words: Vec<Value> = all.iter().map(|word| json!(word)).collect();
+    words.push(Value::Null);
+    json!(words)
 }
 
 fn narrow_limits(fields: &mut Value) {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{TOOL, print_written, write_value};
 use crate::client::{CallError, Client, OutputFormat};
 use crate::exit::{CommandError, Exit};
-use crate::output::print_line;
+use crate::output::{print_content, print_json, print_line};
 use crate::table::{items, text};
 
 /// The most keys of one `read_batch`.
@@ -96,14 +96,14 @@ pub async fn write(client: &Client, session: &str, key: &str, whole: &str) -> an
     let answer = write_value(client, session, key, &index).await?;
     let chars = whole.chars().count();
     match client.format() {
-        OutputFormat::Json => print_line(
+        OutputFormat::Json => print_json(
             &json!({
                 "key": key, "version": answer.value["version"], "characters": chars,
                 "parts": names(key, count),
             })
             .to_string(),
         ),
-        OutputFormat::Text => print_line(&format!(
+        OutputFormat::Text => print_line(format!(
             "{chars} characters are in {}, and {key} says so. In a task: \"Read the keys {} of the shared context, \
              then ...\"",
             range(key, count),
@@ -127,9 +127,9 @@ pub async fn print(client: &Client, session: &str, key: &str, count: usize) -> a
     }
     match client.format() {
         OutputFormat::Json => {
-            print_line(&json!({"key": key, "parts": names, "value": whole}).to_string())
+            print_json(&json!({"key": key, "parts": names, "value": whole}).to_string())
         }
-        OutputFormat::Text => print_line(&whole),
+        OutputFormat::Text => print_content(&whole),
     }
 }
 
