@@ -168,7 +168,8 @@ create table failed_call (
     first_failed_at timestamptz not null default now(),
     last_failed_at timestamptz not null default now(),
     next_try_at timestamptz,
-    waits_since timestamptz
+    waits_since timestamptz,
+    waits_until timestamptz
 ) with (fillfactor = 70);
 -- For the tasks that wait at a circuit.
 create index failed_call_waits on failed_call (model) where waits_since is not null;
@@ -193,6 +194,8 @@ comment on column failed_call.error is
 comment on column failed_call.next_try_at is 'When it is tried again; null: at once.';
 comment on column failed_call.waits_since is
     'Since when the task waits at a circuit; null: it does not.';
+comment on column failed_call.waits_until is
+    'When its patience at the circuit ends, and it fails.';
 
 -- The call that a task tries again, as people read it.
 create function retrying(f failed_call) returns jsonb language sql stable as $$

@@ -102,8 +102,8 @@ async fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
         connected.add_to(&mut about);
         print_json(&about.to_string())?;
     } else {
-        print_line(&as_text(&config))?;
-        connected.lines().iter().try_for_each(|line| print_line(line))?;
+        print_line(as_text(&config))?;
+        connected.lines().iter().try_for_each(print_line)?;
         config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
         errors.iter().for_each(|error| note!("error: {error}"));
     }

@@ -75,10 +75,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         print_json(&serde_json::to_string(&verified)?)?;
     } else {
-        print_line(&format!(
+        print_line(format!(
             "\nVerified in the database and in the model's log after {seconds:.1} s:"
         ))?;
-        verified.lines().iter().try_for_each(|line| print_line(&format!("  {line}")))?;
+        verified.lines().iter().try_for_each(|line| print_line(format!("  {line}")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -38,7 +38,7 @@ pub fn print(
             "adjutant: this is a debug build, so the figures are too low; use `cargo run --release`"
         );
     }
-    print_line(&table())
+    print_line(table())
 }
 
 /// A table of figures and their targets.

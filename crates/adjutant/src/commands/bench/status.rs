@@ -83,11 +83,11 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         return print_json(&serde_json::to_string(&report)?);
     }
-    print_line(&format!("{:>12}  {:>12}", "tasks", "status/s"))?;
+    print_line(format!("{:>12}  {:>12}", "tasks", "status/s"))?;
     for (tasks, rate) in [arguments.short, arguments.long].into_iter().zip(rates) {
-        print_line(&format!("{tasks:>12}  {rate:>12.0}"))?;
+        print_line(format!("{tasks:>12}  {rate:>12.0}"))?;
     }
-    print_line(&format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
+    print_line(format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
 }
 
 /// Status queries per second, for random tasks, from all connections.
