@@ -14,3 +14,4 @@ pub mod private_postgres;
 pub mod publishing;
 pub mod script_model;
 pub mod terminal;
+pub mod waits;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
+use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber, TextLimits};
 use adjutant_dialects::{
     Answer, Context, Dialect, ParsedCall, Policy, RefusedCall, SessionRef, SessionWatch,
     SessionWatcher, Started, ToolCall,
@@ -70,7 +70,7 @@ pub struct ToolService {
 
 impl ToolService {
     pub fn new(store: Store, hub: Hub, policy: Policy) -> Self {
-        let store = store.with_limits(policy.tenants);
+        let store = store.with_limits(policy.tenants).with_text_limits(policy.operator.texts);
         Self {
             store,
             hub,
@@ -106,6 +106,11 @@ impl ToolService {
         self.store.acting_for(caller.actor())
     }
 
+    /// The longest texts that callers may send.
+    pub(crate) fn texts(&self) -> &TextLimits {
+        &self.policy.operator.texts
+    }
+
     /// The parts of this server that dialects use, with the store that acts for their caller.
     pub(crate) fn context<'a>(&'a self, store: &'a Store) -> Context<'a> {
         Context { store, policy: &self.policy, watcher: &self.hub, stopping: &self.stopping }
@@ -133,7 +138,7 @@ impl ToolService {
         dialect: Dialect,
     ) -> Result<ParsedCall> {
         let started = Instant::now();
-        ParsedCall::parse(call, dialect).map_err(|refused| {
+        ParsedCall::parse(call, dialect, self.texts()).map_err(|refused| {
             let RefusedCall { call, refusal } = *refused;
             let answer = Err(refusal.clone().into());
             let (task, duration) = (None, started.elapsed());

@@ -136,7 +136,7 @@ impl Publisher {
         match &self.toolbox {
             Some(toolbox) => {
                 store.publish_models(&self.prices).await?;
-                store.publish_tools(&toolbox.catalogue()).await
+                store.publish_tools(&toolbox.catalogue(&self.config.limits.texts())).await
             }
             None => Ok(()),
         }

@@ -75,7 +75,7 @@ impl ToolRunner<'_> {
         if let Some(why) = self.delegation.refusal() {
             return Ok(refuse(why));
         }
-        let wait = match ChildCall::parse(arguments) {
+        let wait = match ChildCall::parse(arguments, &self.delegating.operator.texts) {
             Ok(ChildCall::Wait(wait)) => wait,
             Ok(_) => {
                 return Ok(refuse("The call was not made: it is not one that waits.".to_owned()));

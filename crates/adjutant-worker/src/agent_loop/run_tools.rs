@@ -117,7 +117,7 @@ impl ToolRunner<'_> {
             return self.delegate(call, arguments).await;
         }
         if call.name == SHARED_CONTEXT {
-            return match ContextCall::parse(arguments) {
+            return match ContextCall::parse(arguments, &self.delegating.operator.texts) {
                 // The change and its result are stored together, so the call can be repeated.
                 Ok(context_call) => {
                     let result = self.task.shared_context(&call.id, &context_call).await;

@@ -3,7 +3,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Replay, SHARED_CONTEXT, ToolDefinition, shared_context_tool};
+use adjutant_agent::{Replay, SHARED_CONTEXT, TextLimits, ToolDefinition, shared_context_tool};
 use adjutant_dialects::Dialect;
 use adjutant_store::{Abilities, PublishedTool};
 use futures::FutureExt;
@@ -104,9 +104,9 @@ impl Toolbox {
     }
 
     /// All tools that a worker offers to agents, with `shared_context`.
-    pub fn catalogue(&self) -> Vec<PublishedTool> {
+    pub fn catalogue(&self, limits: &TextLimits) -> Vec<PublishedTool> {
         let mut tools: Vec<PublishedTool> = self.registry.current().published().collect();
-        tools.push(shared_context_tool().into());
+        tools.push(shared_context_tool(limits).into());
         tools
     }
 

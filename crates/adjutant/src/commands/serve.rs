@@ -266,6 +266,7 @@ fn policy(config: &Config) -> Policy {
         operator: config.operator(),
         definitions: DefinitionLimits {
             max_turns: limits.max_turns_ceiling,
+            max_prompt_tokens: Some(limits.max_prompt_tokens),
             may_delegate: limits.define_may_delegate,
             ..DefinitionLimits::default()
         },

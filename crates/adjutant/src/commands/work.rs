@@ -117,6 +117,7 @@ impl WorkerArgs {
             concurrency: self.concurrency.unwrap_or(concurrency),
             lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
             context_versions: config.limits.context_versions,
+            texts: config.limits.texts(),
             time_limit: self.time_limit_seconds.map(Duration::from_secs).or(max_task_time(config)),
             tool_patience: Duration::from_secs_f64(config.limits.tool_patience_s),
             webhooks: config.webhooks,

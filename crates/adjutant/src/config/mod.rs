@@ -125,6 +125,7 @@ impl Config {
             default_timeout_s: self.limits.task_timeout_s,
             max_timeout_s: self.limits.task_timeout_max_s,
             max_tree_tasks: self.limits.max_tree_tasks,
+            texts: self.limits.texts(),
             free_form: self.free_form.clone(),
         }
     }

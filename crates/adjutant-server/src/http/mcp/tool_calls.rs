@@ -91,7 +91,8 @@ impl McpServer {
         let argument = self.dialect.session_argument();
         let session = SessionSource::take(&mut call.arguments, argument, &request.session_headers)?;
         // Parsed before a session is created for it.
-        let call = ParsedCall::parse(call, self.dialect).map_err(|refused| refused.refusal)?;
+        let call = ParsedCall::parse(call, self.dialect, self.shared.service.texts())
+            .map_err(|refused| refused.refusal)?;
         if let Some(answer) = call.rejected() {
             return Ok(ToolResponse::Answer(answer.clone()));
         }
