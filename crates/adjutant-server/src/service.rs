@@ -187,9 +187,9 @@ impl ToolService {
                 let store = self.store_of(caller);
                 let context = self.context(&store);
                 let answer = tokio::select! {
-                    answer = call.wait(&context, &session_ref, task) => answer,
+                    answer = Box::pin(call.wait(&context, &session_ref, task)) => answer,
                     () = cancelled.cancelled() => {
-                        self.cancel_for_client(store.clone(), session_ref.id, task).await;
+                        Box::pin(self.cancel_for_client(store.clone(), session_ref.id, task)).await;
                         Ok(Answer::plain("Cancelled by the client").as_error())
                     }
                 };
@@ -254,7 +254,8 @@ impl ToolService {
         }
     }
 
-    /// Executes a call except for its wait, in the session with this name.
+    /// Executes a call except for its wait, in the session with this name. What happens rarely is
+    /// boxed: most calls that wait do so in here, and each has room for all that may happen.
     async fn start_in<'a>(
         &self,
         caller: &'a Caller,
@@ -273,7 +274,7 @@ impl ToolService {
                 started => return started.map(|started| (session_ref(id), started)),
             }
         }
-        let id = self.find_session(caller, session).await?;
+        let id = Box::pin(self.find_session(caller, session)).await?;
         let started = call.start(&context, &session_ref(id)).await?;
         Ok((session_ref(id), started))
     }

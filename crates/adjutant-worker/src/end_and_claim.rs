@@ -57,7 +57,7 @@ impl EndAndClaim {
                 }
                 _ = endings.recv_many(&mut batch, BATCH - MAX_BUSY) => {}
                 () = calls.state.wake.notified() => {}
-                () = tokio::time::sleep(pause), if !busy.is_empty() => {}
+                () = sleep(pause), if !busy.is_empty() => {}
             }
             if calls.state.draining.is_cancelled() {
                 claims = None;
@@ -145,6 +145,13 @@ impl Calls {
         hand_over(&self.state, end_and_claim.claims, requested_at, claims);
         end::log_lost(&end_and_claim.unwritten);
         Ok(end_and_claim.unwritten)
+    }
+}
+
+/// Unlike tokio's, a sleep of zero ends at once, and not with the next tick of a millisecond.
+async fn sleep(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
     }
 }
 
