@@ -3,7 +3,7 @@
 
 -- Whether the worker that holds this lease may be lost: half of a lease of the default length has
 -- passed without a renewal, or the database has just started. A task that runs as it should pays
--- this comparison for the question why it waits, and no more.
+-- this comparison and a look for failed tries for the question why it waits, and no more.
 create function may_be_lost_1(p_expires_at timestamptz) returns boolean language sql stable as $$
     select p_expires_at < now() + interval '15 seconds' or pg_postmaster_start_time() > now() - interval '1 minute'
 $$;
@@ -23,11 +23,13 @@ cross join lateral why_1(t.id) w
 where t.finished_at is null;
 
 comment on view why_waiting is
-    'Why each task that waits does not run. A task has one reason, the most binding one.';
+    'What holds back each unfinished task that does not run, or whose model call is tried again. A '
+    'task has one reason, the most binding one.';
 comment on column why_waiting.task is 'The id of the task.';
 comment on column why_waiting.code is
-    'lease, dependency, children, rate, gate, delay, no_worker, cap, window, tenant, workers or '
-    'next. docs/specification.md says what each means.';
+    'retrying, lease, dependency, archived, budget, children, rate, circuit, gate, delay, no_worker, '
+    'missing_model, missing_tools, cap, window, tenant, workers or next. docs/specification.md says '
+    'what each means.';
 comment on column why_waiting.text is 'The same as a sentence.';
 comment on column why_waiting.until is 'Until when it waits for this at the longest, if known.';
 
@@ -86,7 +88,10 @@ from task t
 join session s on s.id = t.session
 left join slot x on x.task = t.id
 cross join lateral (
-    select t.finished_at is null and (x.expires_at is null or may_be_lost_1(x.expires_at)) as answer
+    select t.finished_at is null and (
+        x.expires_at is null or may_be_lost_1(x.expires_at)
+        or exists (select from failed_call f where f.task = t.id and f.answers = x.answers)
+    ) as answer
 ) may_wait;
 
 comment on view task_history is
@@ -110,9 +115,9 @@ comment on column task_history.pool is 'Only workers of this pool claim it.';
 comment on column task_history.priority is 'Higher is sooner.';
 comment on column task_history.state is 'queued, running, waiting, completed, failed or cancelled.';
 comment on column task_history.waiting_for is
-    'What a waiting task waits for: dependencies, all_children or any_child.';
+    'What a waiting task waits for: dependencies, all_children, any_child or budget.';
 comment on column task_history.why_code is
-    'What an unfinished task that does not run waits for, as a code. See why_waiting.';
+    'What holds an unfinished task back, as a code. See why_waiting.';
 comment on column task_history.why_text is 'The same as a sentence.';
 comment on column task_history.failure is 'The kind of failure of a failed task.';
 comment on column task_history.error is 'Why a failed task failed, in words.';
@@ -220,7 +225,8 @@ begin
             -- Several callers may ask for the same task.
             select distinct r.id
             from requested r
-            where r.finished_at is null and (r.lease_expires_at is null or may_be_lost_1(r.lease_expires_at))
+            where r.finished_at is null
+                and (r.lease_expires_at is null or may_be_lost_1(r.lease_expires_at) or r.retrying is not null)
         )) w
     )
     select p.place::integer, to_jsonb(p)

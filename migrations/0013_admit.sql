@@ -87,7 +87,7 @@ begin
                         select from awaited a join task c on c.id = a.on_task
                         where a.task = t.id and a.kind = 'child' and c.finished_at is not null
                     )
-                    when 'budget' then not is_over_budget_1(t.id)
+                    when 'budget' then used_up_budget_1(t.id) is null
                 end
             returning t.id, t.number
         )

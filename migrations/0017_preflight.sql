@@ -124,14 +124,16 @@ begin
         perform lease_lost(p_task);
     end if;
     insert into failed_call as f (
-        task, model, host, answers, tries, refusals, max_tries, spent_ms, status, error, next_try_at, waits_since
+        task, model, host, answers, tries, refusals, max_tries, spent_ms, status, error, next_try_at, waits_since,
+        waits_until
     )
     select
         p_task, c.model, c.host, held.answers, c.tries, c.refusals, c.max_tries, c.spent_ms, c.status, c.error,
-        now() + c.next_try_ms * interval '1 ms', case when c.waits then now() end
+        now() + c.next_try_ms * interval '1 ms',
+        case when c.waits_ms is not null then now() end, now() + c.waits_ms * interval '1 ms'
     from jsonb_to_record(p_call) c (
         model text, host text, tries integer, refusals integer, max_tries integer, spent_ms bigint, status smallint,
-        error text, next_try_ms bigint, waits boolean
+        error text, next_try_ms bigint, waits_ms bigint
     )
     on conflict (task) do update
     set model = excluded.model, host = excluded.host, answers = excluded.answers, tries = excluded.tries,
@@ -143,7 +145,8 @@ begin
             when f.answers = excluded.answers and excluded.waits_since is not null
             then coalesce(f.waits_since, excluded.waits_since)
             else excluded.waits_since
-        end;
+        end,
+        waits_until = excluded.waits_until;
     if p_detail is not null then
         perform record_event_1(held, 'retrying', null, null, null, p_detail);
     end if;
@@ -304,20 +307,22 @@ begin
         or coalesce(p_cost_nanousd >= (p_budget ->> 'max_cost_nanousd')::bigint, false);
 end $$;
 
--- Whether a task that no slot holds may call no model, because its budget, its tree's or its
--- session's is used up.
-create function is_over_budget_1(p_task uuid) returns boolean language plpgsql stable as $$
+-- Whose budget is used up, so that a task that no slot holds may call no model: the task's, its
+-- tree's or its session's; null if none is.
+create function used_up_budget_1(p_task uuid) returns text language plpgsql stable as $$
 declare
     t task;
     p record;
 begin
     select * into t from task where id = p_task;
     select * into p from preflight_1(t.id, t.session, '');
-    return is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd)
-        or is_used_up_1(p.tree_budget, p.tree_input_tokens, p.tree_output_tokens, p.tree_cost_nanousd)
-        or is_used_up_1(p.session_budget, p.session_input_tokens, p.session_output_tokens, p.session_cost_nanousd);
+    return case
+        when is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd) then 'task'
+        when is_used_up_1(p.tree_budget, p.tree_input_tokens, p.tree_output_tokens, p.tree_cost_nanousd) then 'tree'
+        when is_used_up_1(p.session_budget, p.session_input_tokens, p.session_output_tokens, p.session_cost_nanousd) then 'session'
+    end;
 end $$;
-select plan_by_index('is_over_budget_1');
+select plan_by_index('used_up_budget_1');
 
 -- What a task has that is about to end over budget: its own budget as it is now, which may have
 -- been raised since the claim, and whether it waits for more instead: as it says, or its root, or

@@ -1,33 +1,41 @@
 -- What tasks need and workers have: a worker claims only tasks whose model and tools it has.
 
+-- No id is used twice: a worker may still have that of a requirement that was deleted.
+create sequence requirement_id;
+
 create table requirement (
     id integer primary key,
     model text,
     tools text[] not null,
     digest text not null unique,
-    created_at timestamptz not null default now()
+    used_at timestamptz not null default now()
 );
 
 comment on table requirement is
     'What tasks need of a worker: each combination of a model and tools once. Tasks, and their rows '
-    'in the queue, have its id.';
+    'in the queue, have its id. A row is deleted when no unfinished task needs it.';
 comment on column requirement.model is 'Null: none.';
 comment on column requirement.tools is
     'The tools that its agent names and that its task is permitted and granted, sorted. An agent '
     'that ignores missing tools needs none.';
 comment on column requirement.digest is
     'Of what a configuration says: several digests may have the same model and tools.';
+comment on column requirement.used_at is
+    'When it was last known to be needed, by the hour.';
 
 create table tool_shortage (
     pool text not null,
     needs integer not null,
     since timestamptz not null default now(),
+    patience interval not null,
     looked_at timestamptz not null default '-infinity',
     primary key (pool, needs)
 );
 
 comment on table tool_shortage is
     'The requirements with tools that no living worker of a pool has.';
+comment on column tool_shortage.patience is
+    'How long the worker that looked last lets tasks wait for the tools.';
 comment on column tool_shortage.looked_at is
     'When the queue was last searched for tasks that have waited too long.';
 
@@ -80,9 +88,10 @@ begin
     return array(select r.id from requirement r where satisfies_1(w.models, w.tools, r) order by r.id);
 end $$;
 
--- Adds a requirement, and tells the workers that satisfy it. One transaction at a time, so that the
--- order of ids is that of commits. A worker whose row is locked finds it at its next poll. There is
--- an end to the number of combinations: tasks with further ones are claimed by every worker.
+-- Adds a requirement, and tells the workers that satisfy it; or says that one is needed that was
+-- not for an hour. One transaction at a time, so that the order of ids is that of commits. A worker
+-- whose row is locked finds it at its next poll. There is an end to the number of combinations:
+-- tasks with further ones are claimed by every worker.
 create function add_requirement_1(p_digest text, p_config jsonb, p_permissions jsonb, p_grants jsonb) returns integer language plpgsql as $$
 declare
     added requirement;
@@ -90,14 +99,17 @@ begin
     perform pg_advisory_xact_lock(hashtext('adjutant requirement'));
     select * into added from requirement where digest = p_digest;
     if found then
+        update requirement set used_at = now() where id = added.id and used_at < now();
         return added.id;
     end if;
-    added.id := 1 + coalesce((select max(id) from requirement), 0);
-    if added.id > 10000 then
+    if (select count(*) from requirement) >= 10000 then
         return null;
     end if;
     insert into requirement (id, model, tools, digest)
-    values (added.id, nullif(p_config ->> 'model', ''), required_tools_1(p_config, p_permissions, p_grants), p_digest)
+    values (
+        nextval('requirement_id'), nullif(p_config ->> 'model', ''), required_tools_1(p_config, p_permissions, p_grants),
+        p_digest
+    )
     returning * into added;
     update worker
     set can = can || added.id
@@ -109,6 +121,56 @@ begin
         for no key update skip locked
     );
     return added.id;
+end $$;
+
+-- One step of a walk through all unfinished tasks, 1000 at a time, in the order of their names: keeps
+-- the requirements that they need and that nothing is known to have needed since p_before. The
+-- answer is where the next step begins; null at the end, and if there are no such requirements.
+create function keep_requirements_1(
+    p_before timestamptz, p_session bigint, p_number integer, out session bigint, out number integer
+) language plpgsql as $$
+declare
+    unused integer[] := array(select r.id from requirement r where r.used_at < p_before);
+    needed integer[];
+begin
+    if unused = '{}' then
+        return;
+    end if;
+    with walked as materialized (
+        select t.session, t.number, t.needs
+        from task t
+        where t.finished_at is null and (t.session, t.number) > (p_session, p_number)
+        order by t.session, t.number
+        limit 1000
+    )
+    select array_agg(distinct w.needs) filter (where w.needs = any(unused)), l.session, l.number
+    into needed, session, number
+    from walked w
+    left join (
+        select * from walked x order by x.session, x.number offset 999
+    ) l on true
+    group by l.session, l.number;
+    if needed is not null then
+        perform pg_advisory_xact_lock(hashtext('adjutant requirement'));
+        update requirement r set used_at = now() where r.id = any(needed);
+    end if;
+end $$;
+select plan_by_index('keep_requirements_1');
+
+-- Deletes the requirements that nothing is known to have needed since p_before, at the end of a
+-- walk with the same time; returns how many. A spawn that found one of them without the lock began
+-- within an hour after it was needed, and has ended long ago. The workers forget it at their polls.
+create function delete_requirements_1(p_before timestamptz) returns integer language plpgsql as $$
+declare
+    gone integer[];
+begin
+    perform pg_advisory_xact_lock(hashtext('adjutant requirement'));
+    with deleted as (
+        delete from requirement where used_at < p_before returning id
+    )
+    select array_agg(id) into gone from deleted;
+    delete from tool_shortage where needs = any(gone);
+    return coalesce(cardinality(gone), 0);
 end $$;
 
 -- Finds out again what a worker can run. Spawns that add requirements at the same time commit
@@ -148,7 +210,7 @@ begin
 end $$;
 
 -- Why tasks with a requirement cannot run in a pool: the tools that are missing, and the MCP
--- servers that have not started there. Names and reasons are shortened.
+-- servers that have not started there. Names and reasons are shortened. Null if no tool is missing.
 create function missing_tools_text_1(p_pool text, p_needs integer) returns text language plpgsql stable as $$
 begin
     return (
@@ -158,6 +220,7 @@ begin
         )
         from unnest(missing_tools_1(p_pool, p_needs)) with ordinality m (tool, place)
         where m.place <= 5
+        having count(*) > 0
     ) || coalesce((
         select string_agg(format('. MCP server %s: %s', left(s.name, 64), left(s.reason, 300)), '' order by s.name)
         from (
@@ -191,7 +254,9 @@ begin
         where not r.tools <@ k.tools and exists (select from living) and not exists (select from living l where l.tools is null)
     );
     delete from tool_shortage s where s.pool = p_pool and s.needs <> all(lacking);
-    insert into tool_shortage (pool, needs) select p_pool, unnest(lacking) on conflict do nothing;
+    insert into tool_shortage as s (pool, needs, patience)
+    select p_pool, unnest(lacking), p_patience
+    on conflict (pool, needs) do update set patience = excluded.patience where s.patience <> excluded.patience;
     return array(
         select s.needs
         from tool_shortage s

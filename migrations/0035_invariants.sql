@@ -48,7 +48,7 @@ union all
 select 'waits for a budget that has room', t.session, t.id
 from task t
 join session s on s.id = t.session
-where t.waiting_for = 'budget' and not is_over_budget_1(t.id) and not exists (
+where t.waiting_for = 'budget' and used_up_budget_1(t.id) is null and not exists (
     select from task m where m.session = t.session and m.waiting_for = 'budget' and m.not_before is not null
 )
 union all

@@ -3,6 +3,7 @@
 //! lost notifications. Whatever happens, no task is lost, none ends twice, and the cap holds at
 //! every sample.
 
+mod bad_day_table;
 pub mod bad_days;
 pub mod caps;
 pub mod clocks;

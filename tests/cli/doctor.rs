@@ -61,6 +61,8 @@ async fn doctor_reports_each_problem_with_advice() -> Result<()> {
         "leases ok",
         "cap ok",
         "pools ok",
+        "abilities ok",
+        "servers ok",
         "gates ok",
         "calls ok",
         "tools ok",

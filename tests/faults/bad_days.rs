@@ -1,34 +1,35 @@
 //! The table "a bad day" of docs/operate.md, played with real processes: for each trouble the line
-//! of `doctor`, of `watch` and of a log that names it.
+//! of `doctor`, of `watch` and of a log that names it, as the table has it.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use adjutant_agent::SessionId;
+use adjutant_agent::{AgentConfig, SessionId};
 use adjutant_script::{Script, When, status, text, tool_call};
-use adjutant_store::NewTask;
+use adjutant_store::NewDelegation;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
 use crate::cli::client_commands::{adjutant, stderr, stdout};
+use crate::faults::bad_day_table::{Line, row};
 use crate::faults::shim::Shim;
-use crate::support::fleet::{CLERK, Fleet, to};
+use crate::support::fleet::{CLERK, Fleet, model_config, to};
 use crate::support::load::simulation;
 use crate::support::private_postgres::PostgresServer;
 use crate::support::process::Process;
 use crate::support::test_server::TestServer;
 use crate::support::worker_process::{WorkerProcess, simulate};
-use crate::support::world::{World, queued, until};
-
-/// The lines that tests expect are those of the table.
-const OPERATE: &str = include_str!("../../docs/operate.md");
+use crate::support::world::{World, queued, until, until_within};
 
 /// A lease that neither ends nor counts as overdue while a row is played.
 const LONG_LEASE: (&str, &str) = ("ADJUTANT_LEASE_SECONDS", "600");
 
 /// How long a line may take to appear.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(60);
+
+const CHECK_OFTEN: &str = "[server]\nfleet_check_s = 1\n";
 
 struct Day<'a> {
     world: &'a World,
@@ -43,40 +44,37 @@ impl Day<'_> {
         stdout(&output) + &stderr(&output)
     }
 
-    /// Waits until `doctor` and `watch` have these words, which the table has too.
-    async fn is_named(&self, doctor: &str, watch: &str) {
-        for words in [doctor, watch].iter().flat_map(|words| words.split(" ... ")) {
-            assert!(OPERATE.contains(words), "docs/operate.md lacks {words:?}");
-        }
-        let has = |text: &str, words: &str| words.split(" ... ").all(|part| text.contains(part));
-        let url = self.world.url().to_owned();
-        for (command, more, words) in [
-            ("doctor", vec!["--database-url", url.as_str()], doctor),
-            ("watch", vec!["--once"], watch),
-        ] {
-            let said = RefCell::new(String::new());
-            let is_named = async {
-                until(&format!("{command} says {words:?}"), async || {
-                    *said.borrow_mut() = self.says(command, &more);
-                    has(&said.borrow(), words)
-                })
-                .await;
-            };
-            if tokio::time::timeout(LONGEST, is_named).await.is_err() {
-                panic!("{command} does not say {words:?}: {}", said.borrow());
-            }
+    /// Waits until `doctor`, `watch` and the logs have the lines of this row.
+    async fn is_named(&self, trouble: &str, worker: Option<&Process>) {
+        self.is_said(trouble).await;
+        let row = row(trouble);
+        prints("the server", &row.server_log, || self.server.stderr()).await;
+        match worker {
+            Some(worker) => prints("the worker", &row.worker_log, || worker.stderr()).await,
+            None => assert!(row.worker_log.is_empty(), "{trouble}: no worker is looked at"),
         }
     }
 
-    /// Waits until the server has logged these words, which the table has too.
-    async fn is_logged(&self, words: &str) {
-        is_logged(self.server, words).await;
+    async fn is_said(&self, trouble: &str) {
+        let row = row(trouble);
+        let url = self.world.url();
+        prints("doctor", &row.doctor, || self.says("doctor", &["--database-url", url])).await;
+        prints("watch", &row.watch, || self.says("watch", &["--once"])).await;
     }
 }
 
-async fn is_logged(process: &Process, words: &str) {
-    assert!(OPERATE.contains(words), "docs/operate.md lacks {words:?}");
-    process.until_logged(words).await;
+/// Waits until each of the documented lines is printed.
+async fn prints(what: &str, documented: &[Line], print: impl Fn() -> String) {
+    let printed = RefCell::new(String::new());
+    for line in documented {
+        let is_printed = until_within(LONGEST * 2, "a documented line is printed", async || {
+            *printed.borrow_mut() = print();
+            line.is_in(&printed.borrow())
+        });
+        if tokio::time::timeout(LONGEST, is_printed).await.is_err() {
+            panic!("{what} does not print {:?}: {}", line.to_string(), printed.borrow());
+        }
+    }
 }
 
 async fn session(world: &World, tenant: &str) -> SessionId {
@@ -89,98 +87,130 @@ async fn session(world: &World, tenant: &str) -> SessionId {
         .await
 }
 
-fn clerk(assignment: &str) -> NewTask {
-    to(CLERK, assignment).task
+async fn delegate(fleet: &Fleet, session: SessionId, assignment: &str) {
+    fleet.delegate(session, to(CLERK, assignment)).await;
 }
 
-async fn delegate(fleet: &Fleet, session: SessionId, task: NewTask) {
-    let new = adjutant_store::NewDelegation { task, ..adjutant_store::NewDelegation::default() };
-    fleet.delegate(session, new).await;
+async fn run_sql(world: &World, statement: &'static str) {
+    sqlx::raw_sql(AssertSqlSafe(statement)).execute(&world.sql).await.unwrap();
+}
+
+/// Runs a statement every second.
+async fn repeat(world: &World, statement: &'static str) -> Infallible {
+    loop {
+        run_sql(world, statement).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_day_is_named_by_doctor_watch_and_the_log() {
-    let calls = |tool: &str| tool_call(tool, json!({}));
+async fn full_flooded_and_dead_fleets_are_named_by_doctor_watch_and_the_logs() {
     let script = Script::new()
         .on(When::assignment("hold"))
-        .then(calls("held"))
-        .then(text("Held."))
+        .then(text("Held.").delay(Duration::from_secs(3600)))
+        .on(When::any())
+        .then(text("Done."));
+    let fleet = Fleet::with(script, |_| CHECK_OFTEN.to_owned()).await;
+    let (world, server) = (&fleet.world, fleet.server());
+    let day = Day { world, server: &server };
+    let default = session(world, "default").await;
+    let mut work = fleet.work();
+    work.env(LONG_LEASE.0, LONG_LEASE.1).env("ADJUTANT_CONCURRENCY", "2");
+    let mut first = WorkerProcess::start(&mut work);
+    for assignment in ["hold one", "hold two", "hold three"] {
+        delegate(&fleet, default, assignment).await;
+    }
+    day.is_named("the workers are full", None).await;
+
+    world.store.set_cap(2).await.unwrap();
+    delegate(&fleet, default, "hold four").await;
+    day.is_named("the cap is reached", None).await;
+    let flood = session(world, "flood").await;
+    world.store.spawn(flood, &vec![queued(); 100], None).await.unwrap();
+    day.is_named("a tenant floods the queue", None).await;
+    world.store.delete_session(flood).await.unwrap();
+
+    // Nobody waits here for the leases to end: they are about to for a while, and then they have.
+    world.store.set_cap(30).await.unwrap();
+    first.kill();
+    run_sql(world, "update worker set renewed_at = now() - interval '301 s'").await;
+    let short = "update slot set expires_at = now() + interval '14 s' where task is not null";
+    tokio::select! {
+        () = day.is_said("a worker was killed") => {}
+        never = repeat(world, short) => match never {}
+    }
+    run_sql(world, "update worker set renewed_at = now() - interval '601 s'").await;
+    let expired = "update slot set expires_at = now() - interval '1 hour' where task is not null";
+    run_sql(world, expired).await;
+    day.is_named("all workers are dead", None).await;
+    let second = WorkerProcess::start(&mut fleet.work());
+    prints("the worker", &row("a worker was killed").worker_log, || second.stderr()).await;
+}
+
+/// Models that are down for a reason of their own each.
+fn troubled_models() -> Script {
+    let (broken, none) = ("broken", json!({}));
+    let breaks = tool_call(broken, none.clone()).and_call(broken, none.clone());
+    Script::new()
+        .on(When::model("vault-test"))
+        .answer(status(401).with_error("authentication_error", "wrong"))
+        .on(When::model("down-test"))
+        .answer(status(500))
+        .on(When::model("poor-test"))
+        .answer(status(402).with_error("payment_required", "pay"))
         .on(When::assignment("break"))
-        .then(calls("broken").and_call("broken", json!({})).and_call("broken", json!({})))
+        .then(breaks.and_call(broken, none))
         .then(text("Broken."))
         .on(When::assignment("limited"))
         .answer(status(429).retry_after(60.0))
         .on(When::any())
-        .then(text("Done."));
-    let fleet = Fleet::with(script, |_| "[server]\nfleet_check_s = 1\n".to_owned()).await;
+        .then(text("Done."))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_and_tools_that_fail_are_named_by_doctor_watch_and_the_logs() {
+    let fleet = Fleet::with(troubled_models(), |model| {
+        let of = |name: &str| model_config(name, "openai", model, "");
+        let models = ["vault", "down", "poor"].map(of).concat();
+        format!("{models}[tools.mcp.maps]\ncommand = ['/no/such/program']\n{CHECK_OFTEN}")
+    })
+    .await;
     let (world, server) = (&fleet.world, fleet.server());
     let day = Day { world, server: &server };
-    let default = session(world, "default").await;
-
-    // Nobody works.
-    delegate(&fleet, default, clerk("hold one")).await;
-    day.is_named("no worker is alive, so tasks do not start", "No worker of pool default is alive")
-        .await;
-    day.is_logged("fleet: workers: no worker is alive, so tasks do not start").await;
-
-    // Full workers, while slots are free.
-    let start = || {
-        let mut work = fleet.work();
-        work.env(LONG_LEASE.0, LONG_LEASE.1).env("ADJUTANT_CONCURRENCY", "2");
-        WorkerProcess::start(&mut work)
+    let worker = fleet.worker();
+    let with = async |model: &str, tools: &[&str]| {
+        let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        let config = AgentConfig { model: model.to_owned(), tools, ..AgentConfig::default() };
+        let new = NewDelegation { config: Some(config), ..to("a", model) };
+        fleet.delegate(session(world, "default").await, new).await;
     };
-    let mut first = start();
-    for more in ["hold two", "hold three"] {
-        delegate(&fleet, default, clerk(more)).await;
-    }
-    day.is_named(
-        "places of the workers of pool default are in use while 28 slots are free",
-        "queued (workers) ... places of the workers of pool default are in use",
-    )
-    .await;
-    day.is_logged("fleet: workers: all 2 places of the workers of pool default are in use").await;
-
-    // All slots are in use, and then a tenant floods the queue.
-    world.store.set_cap(2).await.unwrap();
-    day.is_named("slots are in use, and", "queued (cap) ... slots of the fleet are in use").await;
-    day.is_logged("fleet: cap: all 2 slots are in use").await;
-    let flood = session(world, "flood").await;
-    world.store.spawn(flood, &vec![queued(); 100], None).await.unwrap();
-    day.is_named("tenant flood has 100 of", "queued (cap)").await;
-    day.is_logged("fleet: tenants: tenant flood has 100 of").await;
-    world.store.delete_session(flood).await.unwrap();
-
-    // A worker dies.
-    world.store.set_cap(30).await.unwrap();
-    first.kill();
-    let heard = "update worker set renewed_at = now() - interval '301 s'";
-    sqlx::raw_sql(AssertSqlSafe(heard)).execute(&world.sql).await.unwrap();
-    let short = "update slot set expires_at = now() + interval '14 s' where task is not null";
-    sqlx::raw_sql(AssertSqlSafe(short)).execute(&world.sql).await.unwrap();
-    day.is_named(
-        "was last heard ... and holds 2 tasks",
-        "running (lease) ... Its worker does not answer",
-    )
-    .await;
-    let expired = "update slot set expires_at = now() - interval '1 hour' where task is not null";
-    sqlx::raw_sql(AssertSqlSafe(expired)).execute(&world.sql).await.unwrap();
-    let second = WorkerProcess::start(&mut fleet.work());
-    is_logged(&second, "lost its worker and").await;
-    fleet.tools.let_go();
-
-    // Every call of a tool fails, and a model is rate-limited.
-    delegate(&fleet, default, clerk("break it")).await;
-    day.is_named("calls of tool broken failed", "completed").await;
-    day.is_logged("fleet: tools: 3 of the last 3 calls of tool broken failed").await;
-    delegate(&fleet, default, clerk("limited")).await;
-    day.is_named(
-        "calls of model openai are held back until",
-        "queued (gate) ... Calls of model openai are held back",
-    )
-    .await;
-    day.is_logged("fleet: gates: calls of model openai are held back until").await;
-    is_logged(&second, "failed, retrying: 429").await;
+    // One at a time: the newest tasks are on top.
+    with("openai", &[]).await;
+    with("poor", &[]).await;
+    day.is_named("no credit left", Some(&worker)).await;
+    with("down", &[]).await;
+    day.is_named("a model answers 500", Some(&worker)).await;
+    with("vault", &[]).await;
+    day.is_named("a wrong model key", Some(&worker)).await;
+    with("openai", &["search"]).await;
+    day.is_named("an MCP server does not start", Some(&worker)).await;
+    with("big", &[]).await;
+    let default = session(world, "default").await;
+    delegate(&fleet, default, "break it").await;
+    day.is_said("no worker has the model").await;
+    day.is_said("a tool's server is down").await;
+    delegate(&fleet, default, "limited").await;
+    day.is_said("a rate limit (429)").await;
+    // A server logs a kind of trouble once, when it begins: another one sees these from its start.
+    let server = fleet.server();
+    let day = Day { world, server: &server };
+    day.is_named("no worker has the model", None).await;
+    day.is_named("a tool's server is down", Some(&worker)).await;
+    day.is_named("a rate limit (429)", Some(&worker)).await;
 }
+
+/// How long the database is away.
+const OUTAGE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() {
@@ -193,38 +223,43 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     let mut postgres = PostgresServer::start_with(environment);
     let world = postgres.world().await;
     let server = TestServer::on(&world);
-    let worker = WorkerProcess::start(&mut simulate(world.url()));
+    let mut worker = WorkerProcess::start(&mut simulate(world.url()));
     let day = Day { world: &world, server: &server };
     let default = session(&world, "default").await;
     let task = simulation(json!({"turns": 1000, "turn_ms": 5}));
-    world.store.spawn(default, &[task], None).await.unwrap();
+    let number = world.store.spawn(default, &[task], None).await.unwrap()[0].number;
 
     std::fs::write(&full, "").unwrap();
-    day.is_named("the database cannot write 16 MB ... could not extend file", "running").await;
-    is_logged(&worker, "No space left on device").await;
+    day.is_named("the database's disk is full", Some(&worker)).await;
     std::fs::remove_file(&full).unwrap();
 
     let mut watch = adjutant(&format!("http://{}", server.address), &["watch"]);
     let errors = tempfile::NamedTempFile::new().unwrap();
     let mut watching =
         watch.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+    let watched = || std::fs::read_to_string(errors.path()).unwrap();
     postgres.stop();
-    let doctor = day.says("doctor", &["--database-url", world.url()]);
-    let away = "the database is not available";
-    assert!(OPERATE.contains(away) && doctor.contains(away), "{doctor}");
-    until("watch says it", async || {
-        std::fs::read_to_string(errors.path()).unwrap().contains("retrying")
+    let began = Instant::now();
+    let away = row("the database is away");
+    prints("doctor", &away.doctor, || day.says("doctor", &["--database-url", world.url()])).await;
+    prints("watch", &away.watch[..1], watched).await;
+    prints("the worker", &away.worker_log[..1], || worker.stderr()).await;
+    until_within(OUTAGE * 2, "the outage has lasted long enough", async || {
+        assert!(!worker.has_exited(), "{}", worker.stderr());
+        began.elapsed() >= OUTAGE
     })
     .await;
-    is_logged(&worker, "lease renewal failed").await;
     postgres.restart();
-    until("it goes on", async || {
-        std::fs::read_to_string(errors.path()).unwrap().contains("the server is back")
-    })
-    .await;
+    prints("watch", &away.watch[1..], watched).await;
+    prints("the worker", &away.worker_log[1..], || worker.stderr()).await;
     watching.kill().unwrap();
     watching.wait().unwrap();
     assert!(worker.stderr().len() < 100_000, "the outage does not fill the log");
+    until("the task goes on and completes", async || {
+        world.state(default, number).await == adjutant_agent::TaskState::Completed
+    })
+    .await;
+    world.assert_sound().await;
 }
 
 /// How long a restarted `up` may take to say it.

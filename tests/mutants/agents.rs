@@ -2,6 +2,9 @@
 
 use super::Mutant;
 
+const TRIES: &str =
+    "store::failed_calls::failed_tries_count_for_the_call_under_way_and_a_lost_lease_records_none";
+
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "config_agents_replaced",
@@ -112,6 +115,25 @@ pub const MUTANTS: &[Mutant] = &[
             "store::failed_calls::failed_tries_count_for_the_call_under_way_and_a_lost_lease_records_none",
         ],
         edits: &[("record_failed_call_1", " and lease = p_lease", "")],
+    },
+    Mutant {
+        name: "tries_forgotten",
+        caught_by: &[TRIES],
+        edits: &[("record_failed_call_1", "tries = excluded.tries", "tries = f.tries")],
+    },
+    Mutant {
+        name: "tries_of_the_last_call_counted",
+        caught_by: &[TRIES],
+        edits: &[("waiting_facts_1", " and c.answers = coalesce(x.answers, t.answers)", "")],
+    },
+    Mutant {
+        name: "patience_begins_with_every_try",
+        caught_by: &[TRIES],
+        edits: &[(
+            "record_failed_call_1",
+            "coalesce(f.waits_since, excluded.waits_since)",
+            "excluded.waits_since",
+        )],
     },
     Mutant {
         name: "running_tasks_cost_nothing",

@@ -31,7 +31,7 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[RAISE],
         edits: &[(
             "settle_1",
-            "when 'budget' then not is_over_budget_1(t.id)",
+            "when 'budget' then used_up_budget_1(t.id) is null",
             "when 'budget' then false",
         )],
     },
@@ -39,17 +39,17 @@ pub const MUTANTS: &[Mutant] = &[
         name: "own_budget_forgotten",
         caught_by: &[TREE],
         edits: &[(
-            "is_over_budget_1",
-            "return is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd)\n        or ",
-            "return ",
+            "used_up_budget_1",
+            "when is_used_up_1(t.config -> 'budget', t.input_tokens, t.output_tokens, t.cost_nanousd) then 'task'",
+            "",
         )],
     },
     Mutant {
         name: "tree_ignored_by_a_raise",
         caught_by: &[TREE],
         edits: &[(
-            "is_over_budget_1",
-            "        or is_used_up_1(p.tree_budget, p.tree_input_tokens, p.tree_output_tokens, p.tree_cost_nanousd)\n",
+            "used_up_budget_1",
+            "when is_used_up_1(p.tree_budget, p.tree_input_tokens, p.tree_output_tokens, p.tree_cost_nanousd) then 'tree'",
             "",
         )],
     },

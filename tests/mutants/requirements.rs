@@ -12,7 +12,56 @@ const WAITS_FOR_WORKERS: &str =
 const IN_BATCHES: &str =
     "store::requirements::tasks_without_tools_fail_in_batches_and_those_of_a_busy_session_later";
 
+const KEPT_WHILE_NEEDED: &str = "store::requirement_ends::requirements_that_no_unfinished_task_has_needed_for_a_day_are_deleted";
+const RACE_WITH_A_SPAWN: &str =
+    "store::requirement_ends::a_spawn_never_gets_a_requirement_that_is_being_deleted";
+
 pub const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "requirements_kept_for_ever",
+        caught_by: &[KEPT_WHILE_NEEDED],
+        edits: &[("delete_requirements_1", "used_at < p_before", "false")],
+    },
+    Mutant {
+        name: "requirements_deleted_while_needed",
+        caught_by: &[KEPT_WHILE_NEEDED],
+        edits: &[("keep_requirements_1", "set used_at = now()", "set used_at = r.used_at")],
+    },
+    Mutant {
+        name: "requirements_of_the_first_tasks_kept",
+        caught_by: &[
+            "store::requirement_ends::a_walk_through_many_tasks_keeps_what_the_last_one_needs",
+        ],
+        edits: &[("keep_requirements_1", "offset 999", "offset 1000")],
+    },
+    Mutant {
+        name: "requirement_deleted_without_the_lock",
+        caught_by: &[RACE_WITH_A_SPAWN],
+        edits: &[(
+            "delete_requirements_1",
+            "perform pg_advisory_xact_lock(hashtext('adjutant requirement'));",
+            "",
+        )],
+    },
+    Mutant {
+        name: "old_requirement_used_without_the_lock",
+        caught_by: &[RACE_WITH_A_SPAWN],
+        edits: &[("create_tasks_1", " and r.used_at > now() - interval '1 hour'", "")],
+    },
+    Mutant {
+        name: "use_of_a_requirement_forgotten",
+        caught_by: &[KEPT_WHILE_NEEDED],
+        edits: &[("add_requirement_1", "set used_at = now() where", "set used_at = used_at where")],
+    },
+    Mutant {
+        name: "requirement_ids_used_twice",
+        caught_by: &[KEPT_WHILE_NEEDED],
+        edits: &[(
+            "add_requirement_1",
+            "nextval('requirement_id')",
+            "1 + coalesce((select max(id) from requirement), 0)",
+        )],
+    },
     Mutant {
         name: "claims_what_it_cannot_run",
         caught_by: &[CLAIMS_WHAT_IT_HAS],
@@ -88,6 +137,11 @@ pub const MUTANTS: &[Mutant] = &[
             "and not (coalesce(permissions ? 'deny', false) and is_granted_1(permissions, 'deny', n.name))",
             "",
         )],
+    },
+    Mutant {
+        name: "ignored_tools_needed",
+        caught_by: &["store::requirements::only_tools_that_a_task_is_given_are_needed"],
+        edits: &[("required_tools_1", "p_config ->> 'missing_tools' = 'ignore'", "false")],
     },
     Mutant {
         name: "new_tasks_have_no_patience",

@@ -18,7 +18,7 @@ use crate::support::world::{World, assert_refused, queued, turn};
 const NONE: Budget =
     Budget { max_input_tokens: None, max_output_tokens: None, max_cost_nanousd: None };
 
-fn output(max: i64) -> Budget {
+pub fn output(max: i64) -> Budget {
     Budget { max_output_tokens: Some(max), ..NONE }
 }
 
@@ -27,14 +27,14 @@ fn cost(max: i64) -> Budget {
 }
 
 /// A task with this budget.
-fn limited(budget: Budget) -> NewTask {
+pub fn limited(budget: Budget) -> NewTask {
     let config = AgentConfig { budget, on_budget: Some(OnBudget::Pause), ..AgentConfig::default() };
     let serde_json::Value::Object(config) = json!(config) else { panic!("no object") };
     NewTask { config, ..queued() }
 }
 
 /// A turn of 10 output tokens and 5 nanodollars.
-fn answer() -> Turn {
+pub fn answer() -> Turn {
     let usage = Usage { output_tokens: 10, cost_nanousd: 5, ..Usage::default() };
     Turn { usage, model: Some("main".to_owned()), ..turn("said") }
 }
@@ -48,7 +48,7 @@ fn as_me(world: &World) -> Store {
     world.store.acting_for(Arc::new(Actor { tenant, name, ..Actor::default() }))
 }
 
-async fn pause(lease: Lease, scope: BudgetScope) {
+pub async fn pause(lease: Lease, scope: BudgetScope) {
     lease.pause(over(scope, 10, 10)).write().await.unwrap();
 }
 

@@ -14,7 +14,7 @@ const REFUSED: GateCause<'static> = GateCause {
     error: Some("model `main` at host: 401 authentication_error"),
 };
 
-fn failed(tries: u32) -> FailedCall<'static> {
+pub fn failed(tries: u32) -> FailedCall<'static> {
     FailedCall {
         model: "main",
         host: "host:1".to_owned(),
@@ -23,7 +23,7 @@ fn failed(tries: u32) -> FailedCall<'static> {
         status: Some(503),
         error: "503 api_error",
         next_try: Duration::from_secs(6),
-        waits: false,
+        waits: None,
     }
 }
 
@@ -90,9 +90,20 @@ async fn failed_tries_count_for_the_call_under_way_and_a_lost_lease_records_none
     claim.lease.release().write().await.unwrap();
     let mut again = world.claim_one(&worker).await;
     assert_eq!(again.lease.failed_tries().await.unwrap(), failed(2).tries, "over attempts");
+    // The patience at a circuit begins with the first call that waits there.
+    for _ in 0..2 {
+        let waits = FailedCall { waits: Some(MINUTE), ..failed(2) };
+        again.lease.record_failed_call(&waits, None).await.unwrap();
+        let past = "update failed_call set waits_since = waits_since - interval '1 minute'";
+        sqlx::query(past).execute(&world.sql).await.unwrap();
+    }
+    let waited = again.lease.failed_tries().await.unwrap().waited.unwrap();
+    assert!(waited >= 2 * MINUTE, "{waited:?}");
     again.lease.checkpoint(&turn("at last")).await.unwrap();
     assert_eq!(again.lease.failed_tries().await.unwrap(), FailedTries::default());
-    assert_eq!(world.store.status(session, number).await.unwrap().retrying, None);
+    let status = world.store.status(session, number).await.unwrap();
+    assert_eq!(status.retrying, None);
+    assert_eq!(world.count("select count(*) from why_waiting").await, 0, "it runs");
     world.store.delete_stale_failed_calls().await.unwrap();
     assert_eq!(world.count("select count(*) from failed_call").await, 0);
 

@@ -10,9 +10,9 @@ use sqlx::{AssertSqlSafe, Postgres, Transaction};
 use crate::store::fairness::flood;
 use crate::support::world::{World, queued, task};
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE: Duration = Duration::from_secs(60);
 
-fn abilities(models: &[&str], tools: &[&str]) -> Abilities {
+pub fn abilities(models: &[&str], tools: &[&str]) -> Abilities {
     let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     Abilities { models: names(models), tools: names(tools), ..Abilities::default() }
 }
@@ -23,18 +23,18 @@ async fn worker_of(world: &World, pool: &str, models: &[&str], tools: &[&str]) -
     world.store.register(&new).await.unwrap()
 }
 
-async fn worker(world: &World, models: &[&str], tools: &[&str]) -> Worker {
+pub async fn worker(world: &World, models: &[&str], tools: &[&str]) -> Worker {
     worker_of(world, "default", models, tools).await
 }
 
 /// A task whose agent has this model and these tools, and whose assignment says so.
-fn needs(model: &str, tools: Value) -> NewTask {
+pub fn needs(model: &str, tools: Value) -> NewTask {
     let config = json!({"model": model, "tools": tools});
     let assignment = format!("{model} {tools}");
     NewTask { config: config.as_object().unwrap().clone(), assignment, ..queued() }
 }
 
-async fn claimed(worker: &Worker) -> Vec<String> {
+pub async fn claimed(worker: &Worker) -> Vec<String> {
     let claims = worker.claim(100).await.unwrap();
     claims.into_iter().map(|claim| claim.assignment.text).collect()
 }
@@ -49,7 +49,7 @@ async fn require(world: &World, tenant: &str, needs: i32) {
 }
 
 /// Adds a requirement by a task that is cancelled at once, and returns its id.
-async fn requirement(world: &World, model: &str) -> i32 {
+pub async fn requirement(world: &World, model: &str) -> i32 {
     let session = world.session().await;
     let spawned = world.spawn_one(session, needs(model, json!([]))).await;
     world.store.cancel(spawned.id).await.unwrap();
@@ -282,7 +282,7 @@ async fn a_claim_touches_as_many_pages_with_requirements_as_without() {
 // ---- The patience for tools ----
 
 /// Makes everything in the rows about tools an hour older.
-async fn an_hour_passes(world: &World) {
+pub async fn an_hour_passes(world: &World) {
     sqlx::raw_sql(
         "update tool_shortage set since = since - interval '1 hour', looked_at = looked_at - interval '1 hour';
          update worker set started_at = started_at - interval '1 hour';

@@ -11,7 +11,7 @@ use crate::support::world::{World, queued, task};
 
 /// The code, the sentence and whether there is a time. The status, the list, the record, the view
 /// and the history have to agree.
-async fn why(world: &World, session: SessionId, task: &Spawned) -> (String, String, bool) {
+pub async fn why(world: &World, session: SessionId, task: &Spawned) -> (String, String, bool) {
     let status = world.store.status(session, task.number).await.unwrap();
     let why = status.why.clone().expect("it waits");
     let row: (String, String, Option<chrono::DateTime<chrono::Utc>>) =
@@ -46,12 +46,12 @@ async fn tenant_of(world: &World, session: SessionId) -> String {
         .unwrap()
 }
 
-async fn run_sql(world: &World, statement: &str) {
+pub async fn run_sql(world: &World, statement: &str) {
     sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&world.sql).await.unwrap();
 }
 
 #[track_caller]
-fn assert_why(found: (String, String, bool), code: &str, text: &str, has_time: bool) {
+pub fn assert_why(found: (String, String, bool), code: &str, text: &str, has_time: bool) {
     assert_eq!(found, (code.to_owned(), text.to_owned(), has_time));
 }
 

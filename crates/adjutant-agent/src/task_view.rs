@@ -64,7 +64,7 @@ pub struct TaskView {
     #[schema(ignore)]
     #[serde(default, skip_serializing)]
     pub queue_position: Option<i32>,
-    /// Why an unfinished task does not run. Read by `Store::status`, by lists and records of the
+    /// What holds an unfinished task back. Read by `Store::status`, by lists and records of the
     /// history; none elsewhere.
     #[serde(default)]
     pub why: Option<Why>,
@@ -85,11 +85,12 @@ pub struct TaskDetails {
     pub timeout_s: Option<f64>,
 }
 
-/// What an unfinished task waits for: the one reason that has to go away first.
+/// What holds an unfinished task back: the one reason that has to go away first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// `lease`, `dependency`, `children`, `rate`, `gate`, `delay`, `no_worker`, `cap`, `window`,
-    /// `tenant`, `workers` or `next`. Later releases may add codes.
+    /// `retrying`, `lease`, `dependency`, `archived`, `budget`, `children`, `rate`, `circuit`,
+    /// `gate`, `delay`, `no_worker`, `missing_model`, `missing_tools`, `cap`, `window`, `tenant`,
+    /// `workers` or `next`. Later releases may add codes.
     pub code: String,
     /// The reason as a sentence.
     pub text: String,

@@ -30,8 +30,8 @@ pub struct FailedCall<'a> {
     pub error: &'a str,
     /// The time until the next try.
     pub next_try: Duration,
-    /// It waits at a circuit.
-    pub waits: bool,
+    /// How long the task still waits at a circuit; none if it does not.
+    pub waits: Option<Duration>,
 }
 
 impl Lease {
@@ -78,7 +78,7 @@ impl Lease {
             "status": call.status,
             "error": call.error,
             "next_try_ms": to_milliseconds(call.next_try),
-            "waits": call.waits,
+            "waits_ms": call.waits.map(to_milliseconds),
         }));
         self.store
             .call(async |connection| {

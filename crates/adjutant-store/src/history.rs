@@ -208,7 +208,7 @@ impl Store {
                                select id
                                from task_status
                                where id = any($1) and finished_at is null
-                                   and (lease_expires_at is null or may_be_lost_1(lease_expires_at))
+                                   and (lease_expires_at is null or may_be_lost_1(lease_expires_at) or retrying is not null)
                            )) w
                        )
                        select to_jsonb(e) || jsonb_build_object('why', (select w.why from why w where w.task = e.id))

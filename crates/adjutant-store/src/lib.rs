@@ -93,6 +93,7 @@ mod logged_ends;
 mod maintenance;
 mod model_limits;
 mod new_tasks;
+mod outage;
 mod poll;
 mod preflight;
 mod publisher;
@@ -192,8 +193,8 @@ pub use task_record::{AttemptRecord, TaskRecord};
 pub use tenant::{Tenant, TenantChange, TenantLimits, TenantUsage};
 pub use tools::PublishedTool;
 pub use trouble::{
-    FailingTool, HeldModel, LargestTenant, LongTransaction, LostWorker, PoolLoad, RecentFailures,
-    RetriedCalls, Trouble,
+    DownServer, FailingTool, HeldModel, LargestTenant, LongTransaction, LostWorker, PoolLoad,
+    RecentFailures, RetriedCalls, Trouble, UnablePool,
 };
 pub use turn_history::{CallRecord, ResultRecord, TurnPage, TurnRecord};
 pub use wait_for_ends::{Check, EndWait, EndedTasks, NotificationWait};

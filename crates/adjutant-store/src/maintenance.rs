@@ -13,8 +13,8 @@ impl Store {
     /// marks dead workers as stopped, folds old minutes of usage into hours, and deletes stale
     /// drafts, failed tries of ended calls, stale rows of model limits, expired webhook secrets,
     /// old webhook deliveries, expired idempotency keys, old rows of the audit, workers that
-    /// stopped long ago, and the history of deleted keys of shared contexts. Ends sessions that MCP
-    /// connections left behind.
+    /// stopped long ago, requirements that no task has, and the history of deleted keys of shared
+    /// contexts. Ends sessions that MCP connections left behind.
     pub async fn run_maintenance(&self) -> Result<()> {
         for table in ["turn", "tool_result", "event"] {
             match sqlx::query!("select make_partitions_1($1, $2)", table, WEEKS_AHEAD)
@@ -45,6 +45,7 @@ impl Store {
         while self.delete_expired_idempotency_keys().await? >= BATCH {}
         while self.delete_old_audit().await? >= BATCH {}
         self.delete_stopped_workers().await?;
+        self.delete_unused_requirements().await?;
         self.forget_deleted_keys().await?;
         self.end_mcp_sessions().await
     }
@@ -56,6 +57,27 @@ impl Store {
                 .await
         };
         while gone().await?.unsigned_abs() >= BATCH {}
+        Ok(())
+    }
+
+    /// Deletes requirements that no unfinished task has needed for a day.
+    async fn delete_unused_requirements(&self) -> Result<()> {
+        let before = sqlx::query_scalar!(r#"select now() - interval '1 day' as "before!""#)
+            .fetch_one(&self.pool)
+            .await?;
+        let mut after = (Some(0), Some(0));
+        while let (Some(session), Some(number)) = after {
+            let row = sqlx::query!(
+                "select session, number from keep_requirements_1($1, $2, $3)",
+                before,
+                session,
+                number
+            )
+            .fetch_one(&self.pool)
+            .await?;
+            after = (row.session, row.number);
+        }
+        sqlx::query!("select delete_requirements_1($1)", before).fetch_one(&self.pool).await?;
         Ok(())
     }
 

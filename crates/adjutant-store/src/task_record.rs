@@ -94,7 +94,9 @@ impl Store {
                 sqlx::query!(
                     r#"select
                         to_jsonb(e) || jsonb_build_object('why', case
-                            when h.finished_at is null and (h.lease_expires_at is null or may_be_lost_1(h.lease_expires_at))
+                            when h.finished_at is null and (
+                                h.lease_expires_at is null or may_be_lost_1(h.lease_expires_at) or e.retrying is not null
+                            )
                             then (
                                 select jsonb_build_object('code', y.code, 'text', y.text, 'until', y.until) from why_1(h.id) y
                             )

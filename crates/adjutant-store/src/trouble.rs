@@ -15,6 +15,10 @@ pub struct Trouble {
     /// Workers that do not answer and hold tasks, or died without stopping.
     pub lost: Vec<LostWorker>,
     pub gates: Vec<HeldModel>,
+    /// What queued tasks need and no living worker of their pool has.
+    pub unable: Vec<UnablePool>,
+    /// MCP servers that living workers cannot use.
+    pub servers: Vec<DownServer>,
     /// Tools whose recent calls failed at least half of the time.
     pub tools: Vec<FailingTool>,
     /// Model calls that failed in the last 5 minutes and are tried again.
@@ -60,6 +64,21 @@ pub struct HeldModel {
     pub error: Option<String>,
     /// Tasks that wait for it: at a circuit up to 1000, else of the first 1000 that are delayed.
     pub tasks: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnablePool {
+    /// What is missing, as a sentence.
+    pub text: String,
+    /// Of the first 1000 queued tasks that need something.
+    pub tasks: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DownServer {
+    pub server: String,
+    pub reason: String,
+    pub workers: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +130,8 @@ impl Store {
                 last_heard: last_heard(connection).await?,
                 lost: lost_workers(connection).await?,
                 gates: held_models(connection).await?,
+                unable: unable_pools(connection).await?,
+                servers: down_servers(connection).await?,
                 tools: failing_tools(connection).await?,
                 retried: retried_calls(connection).await?,
                 failures: recent_failures(connection).await?,
@@ -216,6 +237,29 @@ async fn held_models(connection: &mut PgConnection) -> sqlx::Result<Vec<HeldMode
            where g.closed_until > now() or g.reason = 'circuit'
            order by g.model
            limit 20"#
+    )
+    .fetch_all(connection)
+    .await
+}
+
+async fn unable_pools(connection: &mut PgConnection) -> sqlx::Result<Vec<UnablePool>> {
+    sqlx::query_as!(
+        UnablePool,
+        r#"select text as "text!", tasks as "tasks!" from unable_pools_1()"#
+    )
+    .fetch_all(connection)
+    .await
+}
+
+async fn down_servers(connection: &mut PgConnection) -> sqlx::Result<Vec<DownServer>> {
+    sqlx::query_as!(
+        DownServer,
+        r#"select left(d.name, 64) as "server!", left(min(d.reason), 300) as "reason!", count(*) as "workers!"
+           from living_worker l
+           cross join jsonb_each_text(l.servers_down) d (name, reason)
+           group by d.name
+           order by d.name
+           limit 10"#
     )
     .fetch_all(connection)
     .await

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_store::{Ending, Error, Store, Unwritten};
+use adjutant_store::{Ending, Error, Store, Unwritten, warn_unless_outage};
 use tokio::sync::mpsc;
 
 use crate::claim::{Claimed, hand_over};
@@ -174,7 +174,7 @@ async fn fill(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ende
 fn claim_later(state: &Arc<WorkerState>, error: &Error, pause: Duration) {
     let retry_ms = pause.as_millis();
     if error.is_transient() {
-        tracing::warn!("claim failed, retrying in {retry_ms} ms: {error}");
+        warn_unless_outage!(error, "claim failed, retrying in {retry_ms} ms: {error}");
     } else {
         tracing::error!("claim failed, retrying in {retry_ms} ms: {error}");
     }

@@ -1,7 +1,9 @@
 //! What the server remembers, and what fails a test.
 
-use adjutant_script::{End, Keep, Options, Script, ScriptServer, When, Wire, status, text};
-use serde_json::json;
+use adjutant_script::{
+    End, Keep, Options, Script, ScriptServer, When, Wire, status, text, tool_call,
+};
+use serde_json::{Value, json};
 
 use crate::client::{Client, WIRES, assistant, play, request, user};
 
@@ -40,6 +42,70 @@ async fn what_a_vendor_would_not_take_is_unexpected_too() {
     assert_eq!(http.get(&messages).send().await.unwrap().status(), 404);
     assert_eq!(http.post(format!("{}/v2/x", server.url())).send().await.unwrap().status(), 404);
     assert_eq!(server.unexpected().len(), 6);
+}
+
+/// The assistant's message of an answer, and the message that answers its call.
+fn call_and_result(wire: Wire, answer: &Value) -> (Value, Value) {
+    match wire {
+        Wire::OpenAi => {
+            let message = answer["choices"][0]["message"].clone();
+            let id = message["tool_calls"][0]["id"].clone();
+            (message, json!({"role": "tool", "tool_call_id": id, "content": "done"}))
+        }
+        Wire::Anthropic => {
+            let content = answer["content"].clone();
+            let uses = content.as_array().unwrap().iter();
+            let mut id = uses.filter(|block| block["type"] == "tool_use").map(|block| &block["id"]);
+            let result =
+                json!({"type": "tool_result", "tool_use_id": id.next_back(), "content": "done"});
+            (
+                json!({"role": "assistant", "content": content}),
+                json!({"role": "user", "content": [result]}),
+            )
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_its_reasoning_or_signature_is_refused_as_the_vendors_refuse_it() {
+    let thinks = tool_call("f", json!({}))
+        .with_thinking("Hm.")
+        .with_field("reasoning_content", json!("Hm."))
+        .with_call_field("extra_content", json!({"google": {"thought_signature": "c2ln"}}));
+    let (_server, client) = play(Script::new().on(When::any()).then(thinks).then("So.")).await;
+    // Where it is, and what the server says about a message that has another one, or none.
+    let kept: [(Wire, &[(&str, &str)]); 2] = [
+        (
+            Wire::OpenAi,
+            &[
+                ("/reasoning_content", "reasoning_content must be passed back"),
+                ("/tool_calls/0/extra_content", "extra_content is missing or was changed"),
+            ],
+        ),
+        (
+            Wire::Anthropic,
+            &[
+                ("/content/0/thinking", "must begin with thinking"),
+                ("/content/0/signature", "must begin with thinking"),
+            ],
+        ),
+    ];
+    for (wire, fields) in kept {
+        let first = client.send(wire, &request(json!([user("think")]))).await;
+        let (call, result) = call_and_result(wire, &first.json().await.unwrap());
+        assert_eq!(client.say(wire, json!([user("think"), call, result])).await, "So.");
+        for (field, expected) in fields {
+            for other in [Value::Null, json!("changed")] {
+                let mut call = call.clone();
+                *call.pointer_mut(field).unwrap() = other;
+                let messages = json!([user("think"), call, result]);
+                let refused = client.send(wire, &request(messages)).await;
+                assert_eq!(refused.status(), 400, "{field}");
+                let said = refused.text().await.unwrap();
+                assert!(said.contains(expected), "{said}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ impl FailingCall {
             return Ok(AtCircuit::Leaves(CallResult::Ended(end)));
         };
         let what = error.strip_prefix(&model.says("")).unwrap_or(&error);
-        let recorded = stored.recorded(model, probe.status, what, closed_for, true);
+        let recorded = stored.recorded(model, probe.status, what, closed_for, Some(left));
         task.record_failed_call(&recorded, is_first.then_some(error.as_str())).await?;
         let wait = closed_for.min(left);
         Ok(if chain.patience().is_some() {
@@ -232,7 +232,7 @@ impl FailingCall {
         let Some(stored) = &mut self.stored else { return Ok(()) };
         stored.waits_since = None;
         let (tries, max_tries) = (stored.retries.tries(), stored.retries.max_tries());
-        let call = stored.recorded(model, error.status(), error.summary(), next_try, false);
+        let call = stored.recorded(model, error.status(), error.summary(), next_try, None);
         let detail = TRIES_WITH_EVENT
             .contains(&tries)
             .then(|| model.says(format!("{}, try {tries} of {max_tries}", error.summary())));
@@ -268,7 +268,7 @@ impl Stored {
         status: Option<u16>,
         error: &'a str,
         next_try: Duration,
-        waits: bool,
+        waits: Option<Duration>,
     ) -> FailedCall<'a> {
         let tries = FailedTries {
             tries: self.retries.tries(),

@@ -236,7 +236,7 @@ struct TaskShown {
     /// When to poll again; `wait` is better.
     #[schema(nullable = false)]
     poll_after_ms: Option<i64>,
-    /// Why an unfinished task does not run: a code, a sentence, and until when if it is known.
+    /// What holds an unfinished task back: a code, a sentence, and until when if it is known.
     #[schema(nullable = false)]
     why: Option<Why>,
     /// While its model call is tried again, or waits until the model accepts calls.

@@ -31,6 +31,8 @@ fn findings(trouble: &Trouble, slots: Slots, now: DateTime<Utc>) -> Vec<Finding>
         cap(slots, ready),
     ];
     findings.push(pools(&trouble.pools));
+    findings.extend(abilities(trouble));
+    findings.extend(servers(trouble));
     findings.extend(models(trouble));
     findings.extend(calls(trouble));
     findings.extend(tools(trouble));
@@ -137,6 +139,35 @@ fn pools(pools: &[PoolLoad]) -> Finding {
         format!("no worker serves {}, where tasks are queued", unserved.join(", ")),
         "start `adjutant work --pool NAME`, or cancel the tasks",
     )
+}
+
+fn abilities(trouble: &Trouble) -> Vec<Finding> {
+    if trouble.unable.is_empty() {
+        return vec![Finding::ok("abilities", "workers have the models and tools of queued tasks")];
+    }
+    let missing = trouble.unable.iter().map(|unable| {
+        Finding::warning(
+            "abilities",
+            format!("{}, and {}", unable.text, waits(unable.tasks)),
+            "start a worker whose config has it, or correct the agent; `adjutant tasks` has the tasks",
+        )
+    });
+    missing.collect()
+}
+
+fn servers(trouble: &Trouble) -> Vec<Finding> {
+    if trouble.servers.is_empty() {
+        return vec![Finding::ok("servers", "no worker lacks an MCP server")];
+    }
+    let down = trouble.servers.iter().map(|down| {
+        let workers = count_noun(u64::try_from(down.workers).unwrap_or(0), "worker");
+        Finding::warning(
+            "servers",
+            format!("MCP server {} is not connected to {workers}: {}", down.server, down.reason),
+            "`adjutant config check --connect` starts it and shows its errors",
+        )
+    });
+    down.collect()
 }
 
 fn models(trouble: &Trouble) -> Vec<Finding> {
