@@ -78,7 +78,11 @@ async fn row_1_6_and_g_5_a_child_has_20_turns_or_a_lower_ceiling(transport: Tran
     let orchestrator = BlockingOrchestrator::of(Dialect::Caliban, transport).await;
     assert_eq!(orchestrator.child_of(json!({"prompt": "x"})).await.max_turns, 20);
     let refused = orchestrator.call(json!({"prompt": "x", "max_turns": 5})).await;
-    assert_eq!(refused, wrong("Invalid input: max_turns: is not a field of this action"));
+    let fields = "prompt, tool_allowlist, model, task_id";
+    let error = format!(
+        "Invalid input: max_turns: is not a field of this action, whose fields are: {fields}"
+    );
+    assert_eq!(refused, wrong(&error));
     for (ceiling, turns) in [(7, 7), (19, 19), (21, 20), (100, 20)] {
         let orchestrator = BlockingOrchestrator::with(
             Dialect::Caliban,

@@ -191,7 +191,7 @@ async fn row_3_10_invalid_input_is_refused_in_the_sources_words_and_nothing_runs
         ),
         (
             arguments_with("prompt", json!("x")),
-            "Invalid input: prompt: is not a field of this action",
+            "Invalid input: prompt: is not a field of this action, whose fields are: label, task_prompt, summary_prompt, allowed_tools, max_turns, task_id",
         ),
         (json!({"task_id": 1}), "Invalid input: task_id: must be a string"),
         (json!({"task_id": "t_01"}), "Task not found: t_01"),
