@@ -170,6 +170,8 @@ const ROUTES: &[(&str, Bound)] = &[
     ("delete /v1/sessions/{session}/webhook", Bound::Free),
     ("get /v1/stats", Bound::Free),
     ("get /v1/tasks", Bound::Free),
+    ("post /v1/tasks/cancel", Bound::Free),
+    ("post /v1/tasks/retry", Bound::Tried),
     ("get /v1/tasks/{id}", Bound::Free),
     ("post /v1/tasks/{id}/cancel", Bound::Free),
     ("get /v1/tasks/{id}/events", Bound::Free),
@@ -266,6 +268,15 @@ async fn try_route(tried: &Tried, route: &str) {
             let text = tried.dialect(&tried.key, "weakincentives", tool, call("help")).await;
             assert!(text.contains("There is no prompt"), "{text}");
             tried.spawned_with(call("research"), "weakincentives", tool, &["fetch"]).await;
+        }
+        "post /v1/tasks/retry" => {
+            tried.ended_task("writer").await;
+            tried.ended_task("research-lead").await;
+            let before = tried.tasks().await;
+            let all = json!({"all": true});
+            let answer = tried.send(&tried.key, "POST", &path, all).await.ok(200);
+            assert_eq!((&answer["tasks"], &answer["skipped"]["refused"]), (&json!(0), &json!(2)));
+            assert_eq!(tried.tasks().await, before);
         }
         "post /v1/tasks/{id}/retry" => {
             for (agent, code) in [("writer", "AGENT_NOT_FOUND"), ("research-lead", "INVALID_MODEL")]
