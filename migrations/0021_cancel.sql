@@ -139,7 +139,8 @@ begin
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
     end if;
-    -- This waits for a claim in flight, as in cancel_tasks_1. Without queue rows no other claim follows.
+    -- This waits for a claim in flight, as in cancel_tasks_1. Without queue rows no other claim
+    -- follows.
     delete from queue where session = p_session;
     held := array(select n from slot where session = p_session order by n for update);
     select coalesce(array_agg(x.task order by x.n), '{}'), coalesce(array_agg(x.lease), '{}') into running, fenced

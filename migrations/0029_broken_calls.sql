@@ -25,7 +25,8 @@ begin
         if not found then
             return false;
         end if;
-        -- This waits for a claim in flight, as in cancel_tasks_1: it may have read the task's counters.
+        -- This waits for a claim in flight, as in cancel_tasks_1: it may have read the task's
+        -- counters.
         perform from queue where session = p_session and task = p_task for update;
     end if;
     call := jsonb_populate_record(null::broken_call, p_call);

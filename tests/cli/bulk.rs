@@ -104,7 +104,7 @@ async fn after_a_killed_command_the_same_command_goes_on() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_command_ends_its_batch_and_says_how_to_go_on() -> Result<()> {
+async fn an_interrupted_command_ends_its_batch_and_says_how_to_continue() -> Result<()> {
     let world = World::new().await;
     let server = TestServer::on(&world);
     let (mut child, held) = half_way(&world, &server).await?;

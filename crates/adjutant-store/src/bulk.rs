@@ -110,7 +110,7 @@ impl BulkBatch {
         *self.skipped.entry(reason).or_default() += 1;
     }
 
-    fn goes_on(&mut self, next: Option<Cursor>) {
+    fn continue_at(&mut self, next: Option<Cursor>) {
         self.next_cursor = next.map(|cursor| cursor.to_string());
         self.searched_until = next.and_then(Cursor::time);
     }
@@ -128,7 +128,7 @@ impl Store {
         let Found { ids, next } =
             self.for_reads().search(filter, Some(state), after, BATCH).await?;
         let mut batch = BulkBatch::default();
-        batch.goes_on(next);
+        batch.continue_at(next);
         if ids.is_empty() {
             return Ok(batch);
         }
@@ -170,7 +170,7 @@ impl Store {
             batch.skipped.insert(SkipReason::Changed, handled - cancelled);
         }
         if handled < ids.len() {
-            batch.goes_on(
+            batch.continue_at(
                 handled.checked_sub(1).map(|last| Cursor::after(ids[last])).or(after.copied()),
             );
         }
@@ -189,14 +189,14 @@ impl Store {
             self.for_reads().search(filter, Some(state), after, BATCH).await?;
         let not_retried = self.not_retried(&filter.tenant, &ids).await?;
         let (began, mut batch) = (Instant::now(), BulkBatch::default());
-        batch.goes_on(next);
+        batch.continue_at(next);
         for (place, id) in ids.iter().enumerate() {
             if let Some(reason) = not_retried.get(id) {
                 batch.skip(*reason);
                 continue;
             }
             if batch.tasks > 0 && began.elapsed() > RETRY_TIME {
-                batch.goes_on(place.checked_sub(1).map(|last| Cursor::after(ids[last])));
+                batch.continue_at(place.checked_sub(1).map(|last| Cursor::after(ids[last])));
                 break;
             }
             match self.retry_task_once(&filter.tenant, TaskId(*id)).await {
@@ -237,7 +237,7 @@ impl Store {
             after = next;
             let seen = batch.tasks + batch.skipped.values().sum::<usize>();
             if next.is_none() || seen >= MAX_COUNTED || began.elapsed() > self.search_time {
-                batch.goes_on(next);
+                batch.continue_at(next);
                 return Ok(batch);
             }
         }

@@ -170,6 +170,8 @@ const ROUTES: &[(&str, Bound)] = &[
     ("delete /v1/sessions/{session}/webhook", Bound::Free),
     ("get /v1/stats", Bound::Free),
     ("get /v1/tasks", Bound::Free),
+    ("post /v1/tasks/cancel", Bound::Free),
+    ("post /v1/tasks/retry", Bound::Tried),
     ("get /v1/tasks/{id}", Bound::Free),
     ("post /v1/tasks/{id}/cancel", Bound::Free),
     ("get /v1/tasks/{id}/events", Bound::Free),
@@ -267,6 +269,7 @@ async fn try_route(tried: &Tried, route: &str) {
             assert!(text.contains("There is no prompt"), "{text}");
             tried.spawned_with(call("research"), "weakincentives", tool, &["fetch"]).await;
         }
+        "post /v1/tasks/retry" => try_bulk_retry(tried, &path).await,
         "post /v1/tasks/{id}/retry" => {
             for (agent, code) in [("writer", "AGENT_NOT_FOUND"), ("research-lead", "INVALID_MODEL")]
             {
@@ -278,6 +281,16 @@ async fn try_route(tried: &Tried, route: &str) {
         }
         other => panic!("{other} is not tried"),
     }
+}
+
+/// A retry of all tasks, of which the key is granted none.
+async fn try_bulk_retry(tried: &Tried, path: &str) {
+    tried.ended_task("writer").await;
+    tried.ended_task("research-lead").await;
+    let before = tried.tasks().await;
+    let answer = tried.send(&tried.key, "POST", path, json!({"all": true})).await.ok(200);
+    assert_eq!((&answer["tasks"], &answer["skipped"]["refused"]), (&json!(0), &json!(2)));
+    assert_eq!(tried.tasks().await, before);
 }
 
 /// A session that is created or changed.

@@ -72,7 +72,7 @@ pub(super) async fn run(
     }
     let mut total = Total { next_cursor: selection.cursor.clone(), ..Total::default() };
     let ended = batches(client, verb, selection, &mut total).await;
-    let how_to_go_on = || match &total.next_cursor {
+    let hint = || match &total.next_cursor {
         Some(cursor) => format!("; the same command goes on, or add --cursor {cursor}"),
         None => "; the same command goes on".to_owned(),
     };
@@ -83,12 +83,12 @@ pub(super) async fn run(
         }
         Ok(Some(interrupted)) => {
             print_total(client, verb, selection, &total)?;
-            note!("adjutant: stopped{}", how_to_go_on());
+            note!("adjutant: stopped{}", hint());
             Err(interrupted.into())
         }
         Err(error) => {
             if total.tasks > 0 {
-                note!("adjutant: {}{}", sentence(verb, selection, &total), how_to_go_on());
+                note!("adjutant: {}{}", sentence(verb, selection, &total), hint());
             }
             Err(error.into())
         }
