@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{AgentConfig, SessionId};
@@ -236,9 +235,10 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     std::fs::remove_file(&full).unwrap();
 
     let mut watch = adjutant(&format!("http://{}", server.address), &["watch"]);
-    let errors = tempfile::NamedTempFile::new().unwrap();
+    let [lines, errors] = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
     let mut watching =
-        watch.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+        watch.stdout(lines.reopen().unwrap()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+    until("watch shows the task", async || lines.as_file().metadata().unwrap().len() > 0).await;
     let watched = || std::fs::read_to_string(errors.path()).unwrap();
     postgres.stop();
     let began = Instant::now();
