@@ -16,6 +16,7 @@ create domain event_kind as text check (value in (
 create domain gate_reason as text check (value in ('rate_limit', 'circuit', 'outage'));
 create domain attempt_outcome as text check (value in ('completed', 'failed', 'cancelled', 'released', 'waiting', 'lost'));
 create domain notified_state as text check (value in ('completed', 'failed'));
+create domain budget_rule as text check (value in ('fail', 'pause'));
 create domain delivery_state as text check (value in ('pending', 'delivered', 'failed'));
 
 -- AJ001: the request is refused. The detail is the specification's error code, the message is for

@@ -11,7 +11,7 @@ create table session (
     max_input_tokens bigint,
     max_output_tokens bigint,
     max_cost_nanousd bigint,
-    on_budget text check (on_budget in ('fail', 'pause')),
+    on_budget budget_rule,
     input_tokens bigint not null default 0,
     output_tokens bigint not null default 0,
     cost_nanousd bigint not null default 0,

@@ -214,12 +214,24 @@ create function retrying(f failed_call) returns jsonb language sql stable as $$
     ) n (next_try)
 $$;
 
--- Refuses a task number that the session does not have.
-create function refuse_unknown_task_1(p_session bigint, p_number integer) returns void language plpgsql as $$
+-- Refuses a task number that the session does not have, or whose outcome was collected. With
+-- p_parent, tasks that are not its children are unknown.
+create function refuse_unknown_task_1(p_session bigint, p_number integer, p_parent uuid default null)
+returns void language plpgsql as $$
+declare
+    at timestamptz;
 begin
     perform from session where id = p_session;
     if not found then
         perform refuse('SESSION_NOT_FOUND', 'Session not found');
+    end if;
+    select collected_at into at
+    from task
+    where session = p_session and number = p_number and (p_parent is null or parent = p_parent);
+    if at is not null then
+        perform refuse('TASK_NOT_FOUND', format(
+            'Task %s was already collected at %s; use read to see its result again', task_name(p_number), format_utc_1(at)
+        ));
     end if;
     perform refuse('TASK_NOT_FOUND', format('Task not found: %s', task_name(p_number)));
 end $$;

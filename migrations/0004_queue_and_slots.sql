@@ -54,11 +54,13 @@ create table slot (
     pool text,
     turn bigint,
     broken_calls integer not null default 0,
-    constraint free_or_held check (num_nonnulls(
-        task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
-        answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
-    ) in (0, 14)),
-    constraint held_by_a_tenant check (task is null or num_nonnulls(tenant, pool) = 2),
+    -- A free slot keeps the tenant and the pool of its last task.
+    constraint free_or_held check (
+        num_nonnulls(
+            task, lease, session, worker, attempt, claimed_at, expires_at, active_at,
+            answers_at_claim, answers, turns_used, input_tokens, output_tokens, cost_nanousd
+        ) = case when task is null or tenant is null or pool is null then 0 else 14 end
+    ),
     constraint answers_only_grow check (answers >= answers_at_claim)
 )
 -- No column that changes is indexed, and pages have free space: claims, renewals and ends are HOT

@@ -12,7 +12,7 @@ create table context_entry (
     session bigint not null,
     key text not null check (key ~ '^[a-z0-9_]{1,64}$'),
     value text not null,
-    tokens integer not null generated always as (greatest(1, char_length(value) / 4)) stored check (tokens <= 1000),
+    tokens integer not null generated always as (greatest(1, char_length(value) / 4)) stored check (tokens <= 100000),
     written_by text not null,
     written_at timestamptz not null,
     version integer not null check (version > 0),
@@ -120,8 +120,9 @@ begin
     );
 end $$;
 
--- Reads one row more than it shows, to find out whether there are more. kept_from_version says that
--- older versions are no longer kept.
+-- Reads one row more than it shows, to find out whether there are more. Shows values of 100,000
+-- tokens together at most, but at least one. kept_from_version says that older versions are no
+-- longer kept.
 create function context_read_history_1(p_session bigint, p_key text, p_limit bigint) returns jsonb language plpgsql stable as $$
 declare
     answer jsonb;
@@ -133,8 +134,8 @@ begin
             || case when h.value is null then '{"deleted": true}'
                 else jsonb_build_object('value', h.value, 'value_size_tokens', h.tokens) end
             order by h.id desc
-        ) filter (where h.place <= p_limit),
-        'more', count(*) > p_limit
+        ) filter (where h.is_shown),
+        'more', not bool_and(h.is_shown)
     ) || coalesce((
         select jsonb_build_object('kept_from_version', oldest.version)
         from (select version from context_history where session = p_session and key = p_key order by id limit 1) oldest
@@ -142,11 +143,14 @@ begin
     ), '{}')
     into answer
     from (
-        select *, row_number() over (order by id desc) as place
-        from context_history
-        where session = p_session and key = p_key
-        order by id desc
-        limit p_limit + 1
+        select newest.*, place = 1 or place <= p_limit and sum(tokens) over (order by id desc) <= 100000 as is_shown
+        from (
+            select *, row_number() over (order by id desc) as place
+            from context_history
+            where session = p_session and key = p_key
+            order by id desc
+            limit p_limit + 1
+        ) newest
     ) h;
     if answer -> 'history' = 'null' then
         perform refuse('KEY_NOT_FOUND', format('Key not found: %s', p_key));
@@ -219,29 +223,32 @@ select plan_by_index('forget_deleted_keys_1');
 -- The total is computed after the write, when it no longer contains the old value; a refusal rolls
 -- the write back. The time is clock_timestamp(): now() is the start of the transaction, which may
 -- be before that of an earlier version that held the lock.
-create function context_write_1(p_session bigint, p_by text, p_key text, p_value text, p_keep integer) returns jsonb language plpgsql as $$
+create function context_write_1(p_session bigint, p_by text, p_call jsonb) returns jsonb language plpgsql as $$
 declare
+    value_limit integer := p_call ->> 'max_value_tokens';
+    store_limit integer := p_call ->> 'max_store_tokens';
     entry context_entry;
     total integer;
 begin
     insert into context_entry as e (session, key, value, written_by, written_at, version)
-    values (p_session, p_key, p_value, p_by, clock_timestamp(), 1)
+    values (p_session, p_call ->> 'key', p_call ->> 'value', p_by, clock_timestamp(), 1)
     on conflict (session, key) do update
     set value = excluded.value, written_by = excluded.written_by, written_at = excluded.written_at, version = e.version + 1
     returning * into entry;
     insert into context_history (session, key, value, written_by, written_at, version)
-    values (p_session, p_key, p_value, p_by, entry.written_at, entry.version);
-    perform context_forget_1(p_session, p_key, p_keep);
+    values (p_session, entry.key, entry.value, p_by, entry.written_at, entry.version);
+    perform context_forget_1(p_session, entry.key, (p_call ->> 'keep')::integer);
     total := context_total_1(p_session);
-    if total > 10000 then
+    if total > store_limit then
         perform refuse('STORE_FULL', format(
-            'The shared context would have %s tokens and may have 10000; delete what is no longer needed', total
+            'The shared context would have %s tokens and may have %s (limits.max_store_tokens); delete what is no longer needed',
+            total, store_limit
         ));
     end if;
     return jsonb_build_object(
         'key', entry.key, 'version', entry.version, 'written_by', entry.written_by, 'written_at', format_utc_1(entry.written_at)
-    ) || case when entry.tokens >= 800 then jsonb_build_object(
-        'warning', format('The value has %s tokens; the limit is 1000', entry.tokens)
+    ) || case when entry.tokens * 5 >= value_limit * 4 then jsonb_build_object(
+        'warning', format('The value has %s tokens; the limit is %s', entry.tokens, value_limit)
     ) else '{}' end;
 end $$;
 
@@ -284,7 +291,8 @@ begin
 end $$;
 
 -- Performs a call and returns the answer as the caller sees it. The arguments have been checked.
--- "keep" in the call is how many changes of a key stay in its history.
+-- "keep" in the call is how many changes of a key stay in its history; "max_value_tokens" and
+-- "max_store_tokens" are the limits of the caller's process.
 -- p_context is the session, or the overlay of one of its tasks.
 create function context_1(p_session bigint, p_context bigint, p_by text, p_call jsonb) returns jsonb language plpgsql as $$
 declare
@@ -308,7 +316,7 @@ begin
     return case action
         when 'list_keys' then context_list_keys_1(p_context)
         when 'read' then context_read_1(p_context, key)
-        when 'write' then context_write_1(p_context, p_by, key, p_call ->> 'value', keep)
+        when 'write' then context_write_1(p_context, p_by, p_call)
         when 'delete' then context_delete_1(p_context, p_by, key, keep)
         when 'read_batch' then context_read_batch_1(
             p_context, array(select jsonb_array_elements_text(p_call -> 'keys'))

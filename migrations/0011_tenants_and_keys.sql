@@ -297,22 +297,34 @@ begin
     )));
 end $$;
 
--- The tenants whose turn it is to start p_want tasks of a pool, at most p_most, in the order of
--- their names: first those behind p_after. Only tasks that the worker can run count. Of each tenant
--- that it looks at it reads one queue row. It looks at no more than it needs, and at 16 at the
--- most, so its cost does not grow with the number of tenants. Tenants at their caps and those in
--- p_done are passed over.
+-- The first tenant behind this one, in the order of their names, with queued tasks of a pool that
+-- the worker can run, and the place of its first one. STABLE and without SET clauses, so that
+-- PostgreSQL inlines it.
+create function next_tenant_1(p_pool text, p_can integer[], p_after text) returns table (tenant text, place tid)
+language sql stable as $$
+    select q.tenant, q.ctid
+    from queue q
+    where q.pool = p_pool and q.tenant > p_after and (q.needs is null or q.needs = any(p_can))
+    order by q.tenant, q.priority desc, q.entry
+    limit 1
+$$;
+
+-- The tenants whose turn it is to start p_want tasks of a pool, in the order of their names: first
+-- those behind p_after. Only tasks that the worker can run count. places are those of their first
+-- tasks, and is_one_each says that there are as many equal tenants without a cap as tasks wanted,
+-- and more than one. Of each tenant that it looks at it reads one queue row. It looks at no more
+-- than it needs, and at 16 or as many as are wanted (50 at the most), so its cost does not grow
+-- with the number of tenants. Tenants at their caps and those in p_done are passed over.
 --
 -- A tenant is due if it holds less than its share of the slots, and with the probability of the
 -- rest if that is less than one slot. p_known are the tenants that hold slots, or did last; the
 -- weights of those that do make up the shares. With nothing held the shares are all fractions, and
 -- the tenant behind which the search begins is the measure: tenants of equal weight then take
--- turns. If none is due,
--- the answer is all tenants that were looked at.
+-- turns. If none is due, the answer is all tenants that were looked at.
 create function due_tenants_1(
-    p_pool text, p_can integer[], p_after text, p_want integer, p_most integer, p_done text[],
+    p_pool text, p_can integer[], p_after text, p_want integer, p_done text[],
     p_known text[], p_weights integer[], p_held integer[],
-    out tenants text[], out weights integer[], out held integer[], out room integer[]
+    out tenants text[], out places tid[], out weights integer[], out held integer[], out room integer[], out is_one_each boolean
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -321,52 +333,41 @@ declare
     known_weight integer := last_weight + (
         select coalesce(sum(e.weight), 0) from unnest(p_weights, p_held) e (weight, held) where e.held > 0
     );
+    most integer := least(p_want, 50);
+    has_settings boolean := exists (select from tenant);
     only_due boolean := true;
 begin
     loop
         with recursive behind as (
-            (select q.tenant from queue q where q.pool = p_pool and q.tenant > p_after and (q.needs is null or q.needs = any(p_can)) order by q.tenant limit 1)
+            select n.* from next_tenant_1(p_pool, p_can, p_after) n
             union all
-            select (
-                select q.tenant
-                from queue q
-                where q.pool = p_pool and q.tenant > w.tenant and (q.needs is null or q.needs = any(p_can))
-                order by q.tenant
-                limit 1
-            )
-            from behind w
-            where w.tenant is not null
+            select n.* from behind w cross join lateral next_tenant_1(p_pool, p_can, w.tenant) n
         ), before as (
-            (select q.tenant from queue q where q.pool = p_pool and q.tenant <= p_after and (q.needs is null or q.needs = any(p_can)) order by q.tenant limit 1)
+            select n.* from next_tenant_1(p_pool, p_can, '') n where n.tenant <= p_after
             union all
-            select (
-                select q.tenant
-                from queue q
-                where q.pool = p_pool and q.tenant > w.tenant and q.tenant <= p_after
-                    and (q.needs is null or q.needs = any(p_can))
-                order by q.tenant
-                limit 1
-            )
-            from before w
-            where w.tenant is not null
+            select n.* from before w cross join lateral next_tenant_1(p_pool, p_can, w.tenant) n where n.tenant <= p_after
         )
         select
-            coalesce(array_agg(v.tenant), '{}'), array_agg(v.weight), array_agg(v.held), array_agg(v.room)
-        into tenants, weights, held, room
+            coalesce(array_agg(v.tenant), '{}'), array_agg(v.place), array_agg(v.weight), array_agg(v.held), array_agg(v.room),
+            p_want > 1 and count(*) = p_want and bool_and(v.is_uncapped) and min(v.weight) = max(v.weight) and min(v.held) = max(v.held)
+        into tenants, places, weights, held, room, is_one_each
         from (
             select *
             from (
                 select
-                    w.tenant, coalesce(t.weight, 1) as weight, h.held, coalesce(t.cap - h.held, 10000) as room,
+                    w.tenant, w.place, coalesce(t.weight, 1) as weight, h.held,
+                    coalesce(t.cap - h.held, 10000) as room, t.cap is null as is_uncapped,
                     h.held = 0 and (last_weight = 0 or w.tenant <> p_after) as is_new
-                from (select b.tenant from behind b union all select b.tenant from before b) w
+                from (select b.* from behind b union all select b.* from before b) w
                 cross join lateral (
                     select coalesce(p_held[array_position(p_known, w.tenant)], 0) as held
                 ) h
                 -- LIMIT keeps this a look-up, also if it was planned while the table was empty.
-                left join lateral (select t.weight, t.cap from tenant t where t.name = w.tenant limit 1) t on true
-                where w.tenant is not null and w.tenant <> all(p_done) and (t.cap is null or t.cap > h.held)
-                limit 16
+                left join lateral (
+                    select t.weight, t.cap from tenant t where has_settings and t.name = w.tenant limit 1
+                ) t on true
+                where w.tenant <> all(p_done) and (t.cap is null or t.cap > h.held)
+                limit greatest(16, most)
             ) seen
             cross join lateral (
                 select slots::double precision / (known_weight + case when seen.is_new then seen.weight else 0 end) as unit
@@ -375,11 +376,11 @@ begin
                 when last_weight > 0 then least(1, greatest(u.unit * seen.weight, u.unit * last_weight))
                 else 1
             end < u.unit * seen.weight - seen.held
-            limit p_most
+            limit most
         ) v;
         exit when cardinality(tenants) > 0 or not only_due;
         only_due := false;
-        p_most := 16;
+        most := greatest(16, most);
     end loop;
 end $$;
 

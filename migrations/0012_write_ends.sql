@@ -1,15 +1,15 @@
 -- Ends of attempts and of tasks: the one statement that writes them.
 
 -- The text that a task leaves which ends without a result: the given one, or else its last
--- answer's.
+-- answer's. STABLE and without SET clauses, so that PostgreSQL inlines it.
 create function partial_result_1(p_state text, p_detail jsonb, p_answers integer, p_task uuid, p_created_at timestamptz)
-returns text language plpgsql stable as $$
-begin
-    if p_state in ('failed', 'cancelled') and p_answers > 0 and p_detail ->> 'partial_result' is null then
-        return last_text_1(p_task, p_created_at);
-    end if;
-    return p_detail ->> 'partial_result';
-end $$;
+returns text language sql stable as $$
+    select case
+        when p_state in ('failed', 'cancelled') and p_answers > 0 and p_detail ->> 'partial_result' is null
+            then last_text_1(p_task, p_created_at)
+        else p_detail ->> 'partial_result'
+    end
+$$;
 
 -- The ends to be written, each with the attempt in its slot, if a slot holds the task. STABLE and
 -- without SET clauses, so that PostgreSQL inlines it.

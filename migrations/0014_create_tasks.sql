@@ -103,9 +103,11 @@ begin
         from unnest(t.pools) with ordinality e (pool, place)
         order by e.place
     );
-    perform pg_notify('adjutant_queue', '=' || p.pool)
-    from (select distinct unnest(pools) as pool) p
-    where p.pool <> 'default' and p.pool <> all(t.pools);
+    if 'default' <> any(pools) then
+        perform pg_notify('adjutant_queue', '=' || p.pool)
+        from (select distinct unnest(pools) as pool) p
+        where p.pool <> 'default' and p.pool <> all(t.pools);
+    end if;
     return pools;
 end $$;
 

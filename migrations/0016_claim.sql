@@ -10,12 +10,13 @@ create function lock_queued_1(
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    counts integer[] := array(
-        select case when e.slots > 0 then within_cap_1(e.tenant, e.slots, p_kept) else 0 end
-        from unnest(p_tenants, p_counts) with ordinality e (tenant, slots, place)
-        order by e.place
-    );
+    counts integer[] := p_counts;
 begin
+    for i in 1..cardinality(counts) loop
+        if counts[i] > 0 then
+            counts[i] := within_cap_1(p_tenants[i], counts[i], p_kept);
+        end if;
+    end loop;
     -- The rows of one tenant come in order.
     if cardinality(p_tenants) = 1 then
         select coalesce(array_agg(first.task), '{}'), array_agg(first.ctid) into tasks, places
@@ -48,9 +49,33 @@ begin
     ) r;
 end $$;
 
+-- Locks these first tasks of tenants without caps, as far as they are not locked. Their places were
+-- read before, and other rows may be there by now.
+create function lock_first_1(
+    p_pool text, p_can integer[], p_tenants text[], p_places tid[],
+    out tasks uuid[], out places tid[], out tenants text[]
+) language plpgsql as $$
+#variable_conflict use_column
+begin
+    select
+        coalesce(array_agg(first.task order by first.place), '{}'), array_agg(first.at order by first.place),
+        coalesce(array_agg(first.tenant order by first.place), '{}')
+    into tasks, places, tenants
+    from (
+        select q.*, q.ctid as at, array_position(p_places, q.ctid) as place
+        from queue q
+        where q.ctid = any(p_places)
+        -- OFFSET 0 keeps the other conditions out, for which a plan could read an index instead.
+        offset 0
+        for update skip locked
+    ) first
+    where pool = p_pool and tenant = p_tenants[first.place] and (needs is null or needs = any(p_can));
+end $$;
+
 -- Chooses queued tasks of several tenants for a claim, and locks their rows. p_known are the
 -- tenants that hold slots, or did last, with their weights and the number of slots. newest is the
--- tenant behind which the next choice begins.
+-- tenant behind which the next choice begins. Mostly as many tenants are due as tasks are wanted:
+-- then each gives its first task.
 create function choose_tasks_1(
     p_pool text, p_can integer[], p_want integer, p_after text, p_known text[], p_weights integer[], p_held integer[], p_kept integer[],
     out tasks uuid[], out places tid[], out tenants text[], out weights integer[], out newest text
@@ -59,7 +84,9 @@ declare
     after text := coalesce(p_after, '');
     want integer := p_want;
     due record;
-    share record;
+    is_first boolean := true;
+    is_one_each boolean;
+    counts integer[];
     taken record;
     done text[] := '{}';
     given integer;
@@ -67,17 +94,35 @@ declare
 begin
     tasks := '{}';
     while want > 0 loop
-        due := due_tenants_1(p_pool, p_can, after, want, least(16, 1 + want / 4), done, p_known, p_weights, p_held);
+        due := due_tenants_1(p_pool, p_can, after, want, done, p_known, p_weights, p_held);
         exit when cardinality(due.tenants) = 0;
-        share := share_out_1(due.weights, due.held, due.room, want);
-        taken := lock_queued_1(p_pool, p_can, due.tenants, share.counts, p_kept, tasks);
+        is_one_each := due.is_one_each and is_first;
+        is_first := false;
+        if is_one_each then
+            taken := lock_first_1(p_pool, p_can, due.tenants, due.places);
+        else
+            counts := case cardinality(due.tenants)
+                when 1 then array[least(want, due.room[1])]
+                else (share_out_1(due.weights, due.held, due.room, want)).counts
+            end;
+            taken := lock_queued_1(p_pool, p_can, due.tenants, counts, p_kept, tasks);
+        end if;
+        if cardinality(taken.tasks) = p_want and (is_one_each or cardinality(due.tenants) = 1) then
+            tasks := taken.tasks;
+            places := taken.places;
+            tenants := taken.tenants;
+            weights := array_fill(due.weights[1], array[p_want]);
+            newest := tenants[p_want];
+            return;
+        end if;
         for i in 1..cardinality(due.tenants) loop
             given := cardinality(array_positions(taken.tenants, due.tenants[i]));
             known := coalesce(array_position(p_known, due.tenants[i]), cardinality(p_known) + 1);
             p_known[known] := due.tenants[i];
             p_weights[known] := due.weights[i];
             p_held[known] := due.held[i] + given;
-            if given < share.counts[i] then
+            -- Behind a locked first task others may be free.
+            if not is_one_each and given < counts[i] then
                 done := done || due.tenants[i];
             end if;
             if given > 0 then
@@ -107,6 +152,7 @@ create function choose_1(
 declare
     ends record;
     used record;
+    taken record;
     free integer;
     want integer;
 begin
@@ -127,8 +173,10 @@ begin
         from slot x;
         want := least(p_want, cardinality(p_kept) + free - closing);
         if want > 0 then
-            select t.tasks, t.places, t.tenants into tasks, places, tenants
-            from lock_queued_1(p_pool, p_can, array[ends.first_tenant], array[want], p_kept, '{}') t;
+            taken := lock_queued_1(p_pool, p_can, array[ends.first_tenant], array[want], p_kept, '{}');
+            tasks := taken.tasks;
+            places := taken.places;
+            tenants := taken.tenants;
         end if;
         return;
     end if;
@@ -159,11 +207,15 @@ begin
         want := pool_share_1(p_pool, want, free, p_kept);
     end if;
     if want > 0 then
-        select t.tasks, t.places, t.tenants, t.weights, t.newest into tasks, places, tenants, weights, newest
-        from choose_tasks_1(
+        taken := choose_tasks_1(
             p_pool, p_can, want, used.newest, coalesce(used.known, '{}'), coalesce(used.weights, '{}'), coalesce(used.held, '{}'),
             p_kept
-        ) t;
+        );
+        tasks := taken.tasks;
+        places := taken.places;
+        tenants := taken.tenants;
+        weights := taken.weights;
+        newest := taken.newest;
     end if;
 end $$;
 
@@ -187,14 +239,14 @@ returns table (
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-    w worker;
+    w record;
     closing integer;
     slots integer[] := p_kept;
     chosen record;
     tasks uuid[];
 begin
     perform commit_lazily_1();
-    select * into w from worker where id = p_worker and stopped_at is null;
+    select pool, can, lease into w from worker where id = p_worker and stopped_at is null;
     if not found then
         raise exception 'worker % is not registered, or has stopped', p_worker;
     end if;

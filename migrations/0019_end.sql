@@ -123,7 +123,7 @@ declare
     unwritten record;
     room integer := p_free + cardinality(p_slots);
 begin
-    select * into unwritten from end_1(p_slots, p_tasks, p_leases, p_outcomes, p_results, p_details, false, true);
+    unwritten := end_1(p_slots, p_tasks, p_leases, p_outcomes, p_results, p_details, false, true);
     foreach task in array coalesce(unwritten.lost, '{}') loop
         what := 'lost';
         return next;

@@ -118,7 +118,7 @@ begin
     from task
     where session = p_session and number = p_number and parent = p_task and collected_at is null;
     if not found then
-        perform refuse_unknown_task_1(p_session, p_number);
+        perform refuse_unknown_task_1(p_session, p_number, p_task);
     end if;
     return (select leases from cancel_1(target));
 end $$;

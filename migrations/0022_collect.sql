@@ -22,7 +22,7 @@ begin
 
     select * into target from task where session = p_session and number = p_number for no key update;
     if not found or target.collected_at is not null then
-        perform refuse('TASK_NOT_FOUND', format('Task not found: %s', task_name(p_number)));
+        perform refuse_unknown_task_1(p_session, p_number);
     elsif target.finished_at is null then
         perform refuse('TASK_NOT_READY', format('Task %s has not ended yet; check back later', task_name(p_number)));
     end if;
@@ -52,7 +52,7 @@ begin
     set collected_at = now()
     where session = p_session and number = p_number and parent = p_task and finished_at is not null and collected_at is null;
     if not found then
-        perform refuse_unknown_task_1(p_session, p_number);
+        perform refuse_unknown_task_1(p_session, p_number, p_task);
     end if;
     perform tool_result_1(p_session, p_slot, p_task, p_lease, p_turn, 'subagent', p_result);
 end $$;

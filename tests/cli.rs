@@ -13,3 +13,5 @@ pub mod operator_commands;
 pub mod private_postgres;
 pub mod publishing;
 pub mod script_model;
+pub mod terminal;
+pub mod waits;

@@ -26,5 +26,6 @@ pub mod rate_limits;
 pub mod reasoning;
 pub mod requirements;
 pub mod telemetry;
+pub mod text_limits;
 pub mod tool_calls;
 pub mod webhooks;

@@ -42,7 +42,7 @@ fn ended(status: &str) -> Value {
     json!({"task_id": "t_03", "agent": "clerk", "status": status, "turns_used": 2})
 }
 
-fn waited(status: &str) -> Reply {
+pub fn waited(status: &str) -> Reply {
     says(200, json!({"tasks": [ended(status)], "timed_out": false}))
 }
 
@@ -396,7 +396,10 @@ fn help_lists_groups_examples_exit_codes_and_a_way_to_pass_long_input() -> Resul
         assert_says(&help, &["Examples:", "Exit codes:", "7  the server is not reachable"]);
     }
     let spawn = stdout(&adjutant("", &["spawn", "--help"]).output()?);
-    assert_says(&spawn, &["4003 characters", "split -C 3000 --filter=", "tools.files.root"]);
+    assert_says(
+        &spawn,
+        &["4003 characters", "adjutant context write diff --file -", "tools.files.root"],
+    );
     assert!(!spawn.contains("git diff | adjutant spawn"), "a diff may be too long for a task");
     for line in
         [&["context", "keys", "--help"][..], &["spawn", "--help"], &["tasks", "show", "--help"]]

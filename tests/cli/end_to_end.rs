@@ -212,14 +212,84 @@ async fn a_task_that_is_too_long_is_refused_with_its_size_and_a_working_alternat
     let mut shell = Command::new("sh");
     shell.args(["-c", advice]).current_dir(deployment.folder.path()).env("PATH", path);
     succeed(&mut shell)?;
-    let keys = deployment.json(&["context", "keys", "--session", "long", "--json"])?;
-    let keys = keys["keys"].as_array().context("no keys")?;
-    let parts = keys.iter().map(|entry| {
-        let key = entry["key"].as_str().context("no key")?;
-        deployment.stdout_of(&["context", "read", key, "--session", "long"])
-    });
-    let written = parts.collect::<Result<Vec<_>>>()?.join("\n");
-    assert_eq!(written, input.trim_end());
+    let read = |more: &[&str]| {
+        deployment.stdout_of(&[&["context", "read", "input", "--session", "long"], more].concat())
+    };
+    assert_eq!(read(&["--whole"])?, input.trim_end());
+    assert_eq!(read(&[])?, "This text has 3 parts: read the keys input_1 to input_3 in order.");
+    Ok(())
+}
+
+/// The keys of the session `default`.
+fn keys(deployment: &Deployment) -> Result<Vec<String>> {
+    let listed = deployment.json(&["context", "keys", "--json"])?;
+    let keys = listed["keys"].as_array().context("no keys")?.iter();
+    keys.map(|entry| Ok(entry["key"].as_str().context("no key")?.to_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_file_is_divided_among_keys_and_replaces_an_earlier_one() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    let file = deployment.folder.path().join("long.txt");
+    let write = |text: &[u8]| -> Result<Output> {
+        std::fs::write(&file, text)?;
+        let file = file.to_str().context("no path")?;
+        deployment.run(&["context", "write", "log", "--file", file])
+    };
+    let long = "0123456789 é\n".repeat(1000);
+    let output = write(long.as_bytes())?;
+    assert_eq!(code(&output), Some(0), "{output:?}");
+    assert_says(&stdout(&output), &["12999 characters are in log_1 to log_4", "log says so"]);
+    assert_eq!(keys(&deployment)?, ["log", "log_1", "log_2", "log_3", "log_4"]);
+    let first = deployment.stdout_of(&["context", "read", "log_1"])?;
+    assert!(first.ends_with('é'), "a part ends at the end of a line: {first}");
+    assert_eq!(deployment.stdout_of(&["context", "read", "log", "--whole"])?, long.trim_end());
+
+    let output = write("x".repeat(5000).as_bytes())?;
+    assert_says(&stdout(&output), &["5000 characters are in log_1 to log_2"]);
+    assert_eq!(keys(&deployment)?, ["log", "log_1", "log_2"]);
+
+    let output = write("y\n".repeat(30_000).as_bytes())?;
+    assert_eq!(code(&output), Some(6), "{output:?}");
+    assert_says(
+        &stderr(&output),
+        &[
+            "59999 characters",
+            "STORE_FULL",
+            "room for 10000 of its 10000",
+            "limits.max_store_tokens",
+        ],
+    );
+    assert_eq!(
+        deployment.stdout_of(&["context", "read", "log", "--whole"])?,
+        "x".repeat(5000),
+        "nothing was written"
+    );
+
+    assert_says(&stdout(&write(b"short\r\n")?), &["log is now at version"]);
+    assert_eq!(keys(&deployment)?, ["log"]);
+    assert_eq!(deployment.stdout_of(&["context", "read", "log", "--whole"])?, "short");
+    for (bytes, said) in [(&b"ab\xff"[..], "byte 2 is not"), (b"a\0b", "byte 1 is NUL")] {
+        let output = write(bytes)?;
+        assert_eq!(code(&output), Some(2), "{output:?}");
+        assert_says(&stderr(&output), &["long.txt is not", said]);
+    }
+    let output = deployment.run(&["context", "write", "log", &"x".repeat(4004)])?;
+    assert_eq!(code(&output), Some(2), "{output:?}");
+    assert_says(&stderr(&output), &["VALUE_TOO_LARGE", "limits.max_value_tokens", "--file FILE"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_was_collected_says_so_and_can_be_read() -> Result<()> {
+    let deployment = Deployment::new(script()).await?;
+    deployment.stdout_of(&["spawn", "clerk", "x", "--wait"])?;
+    for line in [&["collect", "t_01"][..], &["collect", "t_01", "--wait"], &["status", "t_01"]] {
+        let output = deployment.run(line)?;
+        assert_eq!(code(&output), Some(5), "{output:?}");
+        assert_says(&stderr(&output), &["t_01 was already collected at 20", "use read"]);
+    }
+    assert_eq!(deployment.stdout_of(&["read", "t_01"])?, "Done.");
     Ok(())
 }
 

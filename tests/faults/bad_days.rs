@@ -206,7 +206,7 @@ async fn models_and_tools_that_fail_are_named_by_doctor_watch_and_the_logs() {
     let server = fleet.server();
     let day = Day { world, server: &server };
     day.is_named("no worker has the model", None).await;
-    day.is_named("a tool's server is down", None).await;
+    day.is_named("a tool's server is down", Some(&worker)).await;
     day.is_named("a rate limit (429)", Some(&worker)).await;
 }
 
@@ -245,7 +245,7 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     let away = row("the database is away");
     prints("doctor", &away.doctor, || day.says("doctor", &["--database-url", world.url()])).await;
     prints("watch", &away.watch[..1], watched).await;
-    prints("the worker", &away.worker_log, || worker.stderr()).await;
+    prints("the worker", &away.worker_log[..1], || worker.stderr()).await;
     until_within(OUTAGE * 2, "the outage has lasted long enough", async || {
         assert!(!worker.has_exited(), "{}", worker.stderr());
         began.elapsed() >= OUTAGE
@@ -253,6 +253,7 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     .await;
     postgres.restart();
     prints("watch", &away.watch[1..], watched).await;
+    prints("the worker", &away.worker_log[1..], || worker.stderr()).await;
     watching.kill().unwrap();
     watching.wait().unwrap();
     assert!(worker.stderr().len() < 100_000, "the outage does not fill the log");

@@ -10,6 +10,7 @@ use crate::faults::verdict::Sampler;
 use crate::support::load::simulation;
 use crate::support::private_postgres::PostgresServer;
 use crate::support::process::signal;
+use crate::support::test_server::TestServer;
 use crate::support::worker_process::{WorkerProcess, simulate};
 use crate::support::world::{World, until};
 
@@ -133,4 +134,41 @@ async fn workers_continue_when_a_full_disk_has_space_again() {
     assert!(world.finished().await < 100, "the disk was full before all tasks had ended");
     std::fs::remove_file(&full).unwrap();
     world.all_complete_once(&tasks, 1, sampler).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
+    let mut postgres = PostgresServer::start();
+    let world = postgres.world().await;
+    let server = TestServer::with_default_log(world.url(), "");
+    let worker = WorkerProcess::start(simulate(world.url()).env_remove("ADJUTANT_LOG"));
+    let tasks = world.spawn_many(5, &simulation(json!({"turns": 12, "turn_ms": 300}))).await;
+    until("turns are stored", async || world.count("select count(*) from turn").await >= 5).await;
+    postgres.stop();
+    let stopped_at = Instant::now();
+    for process in [&*server, &*worker] {
+        process.until_logged("the database is not available").await;
+    }
+    // Renewals, polls, ends and calls fail meanwhile.
+    until("many calls have failed", async || {
+        server.get("/v1/sessions").await.refused(503, "UNAVAILABLE");
+        stopped_at.elapsed() > Duration::from_secs(6)
+    })
+    .await;
+    postgres.restart();
+    world.until_finished(i64::try_from(tasks.len()).unwrap()).await;
+    for (name, process) in [("server", &*server), ("worker", &*worker)] {
+        process.until_logged("the database is available again, after ").await;
+        let lines: Vec<serde_json::Value> =
+            process.stderr().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let about_it = |line: &&serde_json::Value| {
+            line["message"].as_str().unwrap().contains("the database is ")
+        };
+        let levels: Vec<_> = lines.iter().filter(about_it).map(|line| &line["level"]).collect();
+        assert_eq!(levels, ["WARN", "INFO"], "{name}: {}", process.stderr());
+        let of_it = lines.iter().find(about_it).unwrap();
+        assert!(of_it[format!("{name}.name")].is_string(), "{of_it}");
+        let failed = lines.iter().filter(|line| line["level"] == "WARN").count();
+        assert!(failed <= 2, "one line of the outage: {}", process.stderr());
+    }
 }

@@ -30,6 +30,18 @@ pub const MUTANTS: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "strangers_said_to_be_collected",
+        caught_by: &["store::children::a_child_is_collected_once_together_with_the_call_result"],
+        edits: &[("refuse_unknown_task_1", " and (p_parent is null or parent = p_parent)", "")],
+    },
+    Mutant {
+        name: "collected_tasks_not_said_to_be",
+        caught_by: &[
+            "dialects::spec::collects::service::row_0_19_a_collected_task_is_not_found_again",
+        ],
+        edits: &[("refuse_unknown_task_1", "at is not null", "false")],
+    },
+    Mutant {
         name: "timed_waits_never_end",
         caught_by: &[
             "store::children::a_wait_with_a_timeout_ends_with_its_children_or_the_timeout",

@@ -81,6 +81,14 @@ pub const MUTANTS: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "claims_first_what_it_cannot_run",
+        caught_by: &[HIDES_NOTHING],
+        edits: &[
+            ("next_tenant_1", " and (q.needs is null or q.needs = any(p_can))", ""),
+            ("lock_first_1", " and (needs is null or needs = any(p_can))", ""),
+        ],
+    },
+    Mutant {
         name: "share_for_a_pool_that_cannot",
         caught_by: &[
             "store::requirements::a_pool_whose_workers_cannot_run_its_tasks_leaves_its_share_to_others",

@@ -39,7 +39,16 @@ pub const MUTANTS: &[Mutant] = &[
         caught_by: &[
             "store::shared_context::calls::sc_10_all_values_together_have_10000_tokens_and_an_overwritten_one_does_not_count",
         ],
-        edits: &[("context_write_1", "total > 10000", "false")],
+        edits: &[("context_write_1", "total > store_limit", "false")],
+    },
+    Mutant {
+        name: "history_of_long_values_unbounded",
+        caught_by: &["store::shared_context::lifetime::a_history_of_long_values_is_shown_in_part"],
+        edits: &[(
+            "context_read_history_1",
+            "sum(tokens) over (order by id desc) <= 100000",
+            "true",
+        )],
     },
     Mutant {
         name: "overlay_ignored",

@@ -70,6 +70,21 @@ pub const MUTANTS: &[Mutant] = &[
         edits: &[("choose_tasks_1", "want := want - cardinality(taken.tasks);", "want := 0;")],
     },
     Mutant {
+        name: "tenants_with_locked_first_tasks_passed_over",
+        caught_by: &["store::fairness::claims_at_once_find_the_next_tasks_of_the_same_tenants"],
+        edits: &[("choose_tasks_1", "not is_one_each and given < counts[i]", "given < 1")],
+    },
+    Mutant {
+        name: "first_tasks_taken_despite_caps",
+        caught_by: &["store::fairness::a_claim_of_one_task_of_each_tenant_keeps_to_their_caps"],
+        edits: &[("due_tenants_1", " and bool_and(v.is_uncapped)", "")],
+    },
+    Mutant {
+        name: "first_tasks_taken_despite_weights",
+        caught_by: &["store::fairness::one_claim_of_as_many_tasks_as_tenants_shares_by_weight"],
+        edits: &[("due_tenants_1", " and min(v.weight) = max(v.weight)", "")],
+    },
+    Mutant {
         name: "pools_share_nothing",
         caught_by: &["store::pools::a_busy_pool_leaves_another_its_share_of_the_slots"],
         edits: &[(

@@ -6,6 +6,7 @@ mod conformance;
 mod documents;
 mod markdown;
 mod names;
+mod printing;
 mod sizes;
 mod source_code;
 mod sql;

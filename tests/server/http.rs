@@ -17,5 +17,6 @@ pub mod operations;
 pub mod outages;
 pub mod session_parents;
 pub mod sessions;
+pub mod text_limits;
 pub mod tools;
 pub mod waits;

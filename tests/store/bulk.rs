@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, FailureKind, SessionId, TaskId, TaskState};
+use adjutant_agent::{ErrorCode, FailureKind, TaskId, TaskState};
 use adjutant_store::{
     Actor, BulkAction, BulkBatch, Cursor, NewTask, SkipReason, Store, TaskFilter,
 };

@@ -391,19 +391,26 @@ async fn a_child_is_collected_once_together_with_the_call_result() {
         std::slice::from_ref(&result)
     );
     let another = ToolResult { call: "call 3".to_owned(), ..result };
-    assert_refused(
-        claim.lease.collect_child(child.number, &another).await,
-        ErrorCode::TaskNotFound,
-    );
-    assert_refused(claim.lease.outcome_of_child(child.number).await, ErrorCode::TaskNotFound);
-
-    // Neither itself nor somebody else's task.
-    let stranger = world.spawn(session, 1).await.remove(0);
-    world.store.cancel(stranger.id).await.unwrap();
-    for number in [TaskNumber(1), stranger.number] {
-        assert_refused(claim.lease.outcome_of_child(number).await, ErrorCode::TaskNotFound);
-        assert_refused(claim.lease.collect_child(number, &another).await, ErrorCode::TaskNotFound);
-        assert_refused(claim.lease.cancel_child(number).await, ErrorCode::TaskNotFound);
+    // Its own child, itself, somebody else's task, and one that its orchestrator has collected.
+    let strangers = world.spawn(session, 2).await;
+    for stranger in &strangers {
+        world.store.cancel(stranger.id).await.unwrap();
+    }
+    world.store.collect(session, strangers[1].number, None).await.unwrap();
+    for (number, said) in [
+        (child.number, "was already collected at "),
+        (TaskNumber(1), "Task not found: t_01"),
+        (strangers[0].number, "Task not found: t_03"),
+        (strangers[1].number, "Task not found: t_04"),
+    ] {
+        for refused in [
+            claim.lease.outcome_of_child(number).await.map(drop),
+            claim.lease.collect_child(number, &another).await.map(drop),
+            claim.lease.cancel_child(number).await.map(drop),
+        ] {
+            let message = assert_refused(refused, ErrorCode::TaskNotFound);
+            assert!(message.contains(said), "{message}");
+        }
     }
     assert_eq!(claim.lease.children().await.unwrap().len(), 1);
 }

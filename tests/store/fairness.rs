@@ -6,7 +6,7 @@ use adjutant_agent::{ErrorCode, SessionId, TaskId};
 use adjutant_store::{Claim, TenantChange, Worker};
 use sqlx::AssertSqlSafe;
 
-use crate::support::world::{World, assert_refused, task};
+use crate::support::world::{World, assert_refused, task, until};
 
 /// Queues tasks of a tenant, 100 in a session, without the time that spawns would take.
 pub async fn flood(world: &World, tenant: &str, pool: &str, tasks: usize) {
@@ -90,6 +90,18 @@ async fn one_claim_shares_the_free_slots_by_weight_whatever_the_priorities_are()
         assert_eq!([running["a"], running["b"]], expected, "{weights:?}");
         world.assert_sound().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_claim_of_as_many_tasks_as_tenants_shares_by_weight() {
+    let world = World::new().await;
+    world.store.set_cap(3).await.unwrap();
+    for (tenant, weight) in [("a", 1), ("b", 1), ("c", 4)] {
+        flood(&world, tenant, "default", 5).await;
+        weigh(&world, tenant, weight).await;
+    }
+    assert_eq!(world.worker().await.claim(3).await.unwrap().len(), 3);
+    assert_eq!(running(&world).await["c"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,13 +256,13 @@ async fn the_cap_of_a_tenant_is_never_exceeded() {
         end loop;
     end $$";
     let sampled = sqlx::raw_sql(sample).execute(&world.sql).await;
+    let ended = "select count(*) from attempt a join session s on s.id = a.session where s.tenant = 'capped'";
+    until("the capped tenant goes on", async || world.count(ended).await > 10).await;
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     for worker in working {
         worker.await.unwrap();
     }
     sampled.unwrap();
-    let ended = "select count(*) from attempt a join session s on s.id = a.session where s.tenant = 'capped'";
-    assert!(world.count(ended).await > 10, "the capped tenant went on all the same");
     world.assert_sound().await;
 }
 
@@ -268,6 +280,39 @@ async fn a_claim_passes_over_a_capped_tenant_that_another_claim_counts() {
     let running = running(&world).await;
     assert!(running["capped"] <= 2, "{running:?}");
     assert_eq!(running.values().sum::<i64>(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_at_once_find_the_next_tasks_of_the_same_tenants() {
+    let world = World::new().await;
+    for tenant in ["a", "b", "c"] {
+        flood(&world, tenant, "default", 2).await;
+    }
+    world.store.set_cap(10).await.unwrap();
+    let (one, other) = (world.worker().await, world.worker().await);
+    let in_flight = world.hold(&format!("select from claim_1('{}', 3)", one.id())).await;
+    assert_eq!(other.claim(3).await.unwrap().len(), 3, "behind the locked ones");
+    in_flight.commit().await.unwrap();
+    let running = running(&world).await;
+    assert_eq!([running["a"], running["b"], running["c"]], [2, 2, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_of_one_task_of_each_tenant_keeps_to_their_caps() {
+    let world = World::new().await;
+    flood(&world, "a", "default", 1).await;
+    limit(&world, "a", Some(1)).await;
+    let (one, other) = (world.worker().await, world.worker().await);
+    let in_flight = world.hold_claim(&one).await;
+    flood(&world, "a", "default", 1).await;
+    flood(&world, "b", "default", 1).await;
+    flood(&world, "c", "default", 1).await;
+    let first = "update task set priority = 1 where id = (select max(task::text)::uuid from queue where tenant = 'a');
+                 update queue q set priority = t.priority from task t where t.id = q.task and t.priority = 1";
+    sqlx::raw_sql(first).execute(&world.sql).await.unwrap();
+    assert_eq!(other.claim(3).await.unwrap().len(), 2, "the first task of a is not locked");
+    in_flight.commit().await.unwrap();
+    assert_eq!(running(&world).await["a"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,19 +6,22 @@ pub mod lifetime;
 pub mod races;
 pub mod tasks;
 
-use adjutant_agent::{ContextCall, SessionId, ToolResult};
+use adjutant_agent::{ContextCall, SessionId, TextLimits, ToolResult};
 use adjutant_store::{Error, Lease};
 use serde_json::{Value, json};
 
 use crate::support::world::World;
 
 pub fn context(arguments: &Value) -> ContextCall {
-    ContextCall::parse(arguments).unwrap()
+    ContextCall::parse(arguments, &TextLimits::DEFAULT).unwrap()
 }
 
 /// The orchestrator's call, from its arguments to its answer.
 pub async fn call(world: &World, session: SessionId, arguments: Value) -> Result<Value, Error> {
-    world.store.shared_context(session, &ContextCall::parse(&arguments)?).await
+    world
+        .store
+        .shared_context(session, &ContextCall::parse(&arguments, &TextLimits::DEFAULT)?)
+        .await
 }
 
 pub async fn write(

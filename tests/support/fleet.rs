@@ -80,6 +80,12 @@ impl Fleet {
         TestServer::of(&self.world, &config)
     }
 
+    /// As [`Fleet::server`], with the log that operators have.
+    pub fn server_with_default_log(&self) -> TestServer {
+        let config = std::fs::read_to_string(self.file("adjutant.toml")).unwrap();
+        TestServer::with_default_log(self.world.url(), &config)
+    }
+
     pub fn worker(&self) -> WorkerProcess {
         WorkerProcess::start(&mut self.work())
     }

@@ -10,6 +10,12 @@ use serde_json::Value;
 
 use crate::support::world::until;
 
+/// The log of workers and servers of tests: also what they wait for and check that is not for
+/// operators.
+pub const DETAILED_LOG: &str = "info,sqlx=error,adjutant_server::call_log=debug,\
+    adjutant_worker::listen=debug,adjutant_worker::telemetry=debug,\
+    adjutant_worker::end=debug,adjutant_worker::renew=debug";
+
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A child process that prints one line of JSON when it is ready. The test kills it at its end and,

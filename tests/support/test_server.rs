@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::support::http_client::{Answer, try_send};
-use crate::support::process::Process;
+use crate::support::process::{DETAILED_LOG, Process};
 use crate::support::world::World;
 
 /// A config with a model and an agent; tests add to it.
@@ -31,6 +31,7 @@ pub struct TestServer {
 pub fn serve(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--database-url", url]).stdin(Stdio::null());
+    command.env("ADJUTANT_LOG", DETAILED_LOG);
     command
 }
 
@@ -54,7 +55,20 @@ impl TestServer {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("adjutant.toml");
         fs::write(&config, text).unwrap();
-        let process = Process::start(serve(url).arg("--config").arg(config)).unwrap();
+        Self::start(serve(url).arg("--config").arg(config), folder)
+    }
+
+    /// A server with this config and the log that operators have.
+    pub fn with_default_log(url: &str, text: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let config = folder.path().join("adjutant.toml");
+        fs::write(&config, text).unwrap();
+        let mut command = serve(url);
+        Self::start(command.env_remove("ADJUTANT_LOG").arg("--config").arg(config), folder)
+    }
+
+    fn start(command: &mut Command, folder: TempDir) -> Self {
+        let process = Process::start(command).unwrap();
         let url = process.about["url"].as_str().unwrap();
         let address = url.strip_prefix("http://").unwrap().to_owned();
         Self { process, address, _folder: folder }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use adjutant_agent::WorkerId;
 
-use crate::support::process::Process;
+use crate::support::process::{DETAILED_LOG, Process};
 use crate::support::world::{World, until};
 
 /// The command of a worker that plays simulations, with a short lease. Arguments that a test adds
@@ -22,6 +22,7 @@ pub fn work(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adjutant"));
     command
         .args(["work", "--database-url", url])
+        .env("ADJUTANT_LOG", DETAILED_LOG)
         .env("ADJUTANT_LEASE_SECONDS", "2")
         .env("ADJUTANT_CONCURRENCY", "5")
         .env_remove("ADJUTANT_FAULT");

@@ -2,12 +2,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::fields::{Fields, integer_in, text_in};
-use crate::tokens::estimate_tokens;
 use crate::word_enum::word_enum;
-use crate::{ErrorCode, Refusal, check_key};
+use crate::{ErrorCode, Refusal, TextLimits, check_key};
 
-/// The most tokens that one value of the shared context may have.
-const MAX_VALUE_TOKENS: i64 = 1_000;
 const MAX_LABEL_CHARS: usize = 64;
 /// The most keys in one `read_batch`.
 const MAX_KEYS: usize = 100;
@@ -64,7 +61,7 @@ pub enum ContextCall {
 
 impl ContextCall {
     /// Parses the arguments of a call, and refuses them by the name of the invalid field.
-    pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
+    pub fn parse(arguments: &Value, limits: &TextLimits) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
         fields.refuse_unknown(action.forms())?;
@@ -73,7 +70,7 @@ impl ContextCall {
             ContextAction::Read => Self::Read { key: key(&mut fields)? },
             ContextAction::Write => {
                 let key = key(&mut fields)?;
-                Self::Write { key, value: ContextValue::new(fields.text("value")?)? }
+                Self::Write { key, value: ContextValue::new(fields.text("value")?, limits)? }
             }
             ContextAction::Delete => Self::Delete { key: key(&mut fields)? },
             ContextAction::ReadBatch => Self::ReadBatch { keys: keys(&mut fields)? },
@@ -172,17 +169,9 @@ impl ContextKey {
 pub struct ContextValue(String);
 
 impl ContextValue {
-    pub fn new(value: &str) -> Result<Self, Refusal> {
-        let tokens = estimate_tokens(value);
-        if tokens <= MAX_VALUE_TOKENS {
-            return Ok(Self(value.to_owned()));
-        }
-        Err(Refusal::new(
-            ErrorCode::ValueTooLarge,
-            format!(
-                "The value has {tokens} tokens and may have {MAX_VALUE_TOKENS}; shorten it, or divide it among several keys"
-            ),
-        ))
+    pub fn new(value: &str, limits: &TextLimits) -> Result<Self, Refusal> {
+        limits.check_value(value)?;
+        Ok(Self(value.to_owned()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -197,7 +186,7 @@ mod tests {
     use super::*;
 
     fn refused(arguments: &Value) -> Refusal {
-        ContextCall::parse(arguments).expect_err("should be refused")
+        ContextCall::parse(arguments, &TextLimits::DEFAULT).expect_err("should be refused")
     }
 
     #[test]
@@ -212,7 +201,7 @@ mod tests {
             (json!({"action": "snapshot", "label": "Before the change"}), true),
             (json!({"action": "read_snapshot", "label": "é"}), false),
         ] {
-            let call = ContextCall::parse(&arguments).unwrap();
+            let call = ContextCall::parse(&arguments, &TextLimits::DEFAULT).unwrap();
             assert_eq!(serde_json::to_value(&call).unwrap(), arguments);
             assert_eq!(call.writes(), writes, "{arguments}");
         }
@@ -232,11 +221,14 @@ mod tests {
         let arguments = json!({"action": "write", "key": "a", "value": "", "keys": null, "label": null, "nonsense": null});
         let key = ContextKey::new("a").unwrap();
         assert_eq!(
-            ContextCall::parse(&arguments),
+            ContextCall::parse(&arguments, &TextLimits::DEFAULT),
             Ok(ContextCall::Write { key, value: ContextValue(String::new()) })
         );
         assert_eq!(
-            ContextCall::parse(&json!({"action": "read_history", "key": "a", "limit": null})),
+            ContextCall::parse(
+                &json!({"action": "read_history", "key": "a", "limit": null}),
+                &TextLimits::DEFAULT
+            ),
             Ok(ContextCall::ReadHistory {
                 key: ContextKey::new("a").unwrap(),
                 limit: DEFAULT_HISTORY
@@ -291,11 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_4003_characters_at_most() {
-        assert!(ContextValue::new(&"é".repeat(4003)).is_ok());
-        assert_eq!(
-            ContextValue::new(&"é".repeat(4004)).unwrap_err().code,
-            ErrorCode::ValueTooLarge
-        );
+    fn a_value_has_4003_characters_at_most_unless_the_operator_says_more() {
+        let limits = TextLimits::DEFAULT;
+        assert!(ContextValue::new(&"é".repeat(4003), &limits).is_ok());
+        let refusal = ContextValue::new(&"é".repeat(4004), &limits).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::ValueTooLarge);
+        assert!(refusal.message.contains("limits.max_value_tokens"), "{refusal}");
+        let limits = TextLimits { value: 1001, ..limits };
+        assert!(ContextValue::new(&"é".repeat(4004), &limits).is_ok());
     }
 }

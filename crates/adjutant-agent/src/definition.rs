@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::extra_body::check_extra_body;
-use crate::tokens::{MAX_PROMPT_TOKENS, estimate_tokens};
+use crate::tokens::TextLimits;
 use crate::word_enum::word_enum;
 use crate::{
     AgentConfig, Budget, Compaction, DEFAULT_MAX_TURNS, DefinedBy, ErrorCode, InheritancePolicy,
@@ -114,7 +114,7 @@ impl Default for DefinitionLimits {
     fn default() -> Self {
         Self {
             max_turns: DEFAULT_MAX_TURNS_CEILING,
-            max_prompt_tokens: Some(MAX_PROMPT_TOKENS),
+            max_prompt_tokens: Some(TextLimits::DEFAULT.prompt),
             may_delegate: false,
             defined_by: DefinedBy::Session,
         }
@@ -241,14 +241,10 @@ fn refuse_nul(field: &str, text: &str) -> Result<(), Refusal> {
 }
 
 fn prompt(field: &str, text: String, limits: &DefinitionLimits) -> Result<String, Refusal> {
-    let tokens = estimate_tokens(&text);
-    match limits.max_prompt_tokens {
-        Some(most) if tokens > most => Err(Refusal::new(
-            ErrorCode::PromptTooLarge,
-            format!("{field}: is about {tokens} tokens long; the limit is {most}"),
-        )),
-        Some(_) | None => Ok(text),
+    if let Some(prompt) = limits.max_prompt_tokens {
+        TextLimits { prompt, ..TextLimits::DEFAULT }.check_prompt(field, &text)?;
     }
+    Ok(text)
 }
 
 /// A blank prompt counts as none.

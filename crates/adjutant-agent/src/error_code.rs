@@ -1,4 +1,7 @@
+use chrono::{DateTime, Utc};
+
 use crate::word_enum::word_enum;
+use crate::{TaskNumber, timestamp};
 
 word_enum! {
     /// The code of a refused request.
@@ -52,6 +55,18 @@ pub struct Refusal {
 impl Refusal {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// The task does not exist for the caller, or the caller has collected it.
+    pub fn no_task(task: TaskNumber, collected_at: Option<DateTime<Utc>>) -> Self {
+        let message = match collected_at {
+            Some(at) => format!(
+                "Task {task} was already collected at {}; use read to see its result again",
+                timestamp::utc(at)
+            ),
+            None => format!("Task not found: {task}"),
+        };
+        Self::new(ErrorCode::TaskNotFound, message)
     }
 
     /// The argument `field` is invalid.

@@ -29,7 +29,19 @@ impl<'a> Fields<'a> {
             forms.iter().any(|form| form.required.contains(&name) || form.optional.contains(&name))
         };
         let unknown = self.0.iter().map(|(name, _)| *name).filter(|name| !known(name)).min();
-        unknown.map_or(Ok(()), |name| Err(unknown_field(name)))
+        let Some(name) = unknown else { return Ok(()) };
+        let fields = forms.iter().flat_map(|form| form.required.iter().chain(form.optional));
+        let mut known: Vec<&str> = Vec::new();
+        for field in fields {
+            if !known.contains(field) {
+                known.push(field);
+            }
+        }
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(Refusal::invalid(
+            name,
+            format_args!("is not a field of this action, whose fields are: {known}"),
+        ))
     }
 
     pub fn take(&mut self, name: &str) -> Option<&'a Value> {

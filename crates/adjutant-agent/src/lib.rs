@@ -103,7 +103,7 @@ pub use retrying::Retrying;
 pub use shared_context_tool::shared_context_tool;
 pub use skill::Skill;
 pub use task_view::{TaskDetails, TaskView, Why};
-pub use tokens::{MAX_PROMPT_TOKENS, MAX_TASK_TOKENS, estimate_tokens};
+pub use tokens::{TextLimits, estimate_tokens, longest};
 pub use tool::{Replay, SHARED_CONTEXT, SUBAGENT, ToolDefinition};
 pub use tools_used::tools_used;
 pub use truncation::{

@@ -4,12 +4,15 @@
 
 use serde_json::{Value, json};
 
-use crate::{Replay, SHARED_CONTEXT, ToolDefinition};
+use crate::{Replay, SHARED_CONTEXT, TextLimits, ToolDefinition};
 
-pub fn shared_context_tool() -> ToolDefinition {
+pub fn shared_context_tool(limits: &TextLimits) -> ToolDefinition {
+    let TextLimits { value, store, .. } = limits;
     ToolDefinition {
         name: SHARED_CONTEXT.to_owned(),
-        description: "Reads and writes the notes that everybody who works in this session shares, the orchestrator and all agents. A note is a text of at most 1000 tokens under a key; the last write wins, and its version grows. Write findings here that others need; list the keys before you read.".to_owned(),
+        description: format!(
+            "Reads and writes the notes that everybody who works in this session shares, the orchestrator and all agents. A note is a text of at most {value} tokens under a key, and all notes together have at most {store}; the last write wins, and its version grows. Write findings here that others need; list the keys before you read."
+        ),
         input_schema: object(json!({
             "action": words(&["list_keys", "read", "write", "delete", "read_batch", "read_history", "snapshot", "read_snapshot"],
                 "list_keys: all keys, their versions and sizes, without values. read, write, delete: one key. read_batch: several keys at once. read_history: earlier versions of a key. snapshot: keeps all keys as they are now under a label. read_snapshot: what was kept under a label."),
@@ -52,7 +55,7 @@ mod tests {
 
     #[test]
     fn only_the_action_is_required() {
-        let tool = shared_context_tool();
+        let tool = shared_context_tool(&TextLimits::DEFAULT);
         assert_eq!(tool.name, SHARED_CONTEXT);
         assert_eq!(tool.input_schema["type"], "object");
         assert_eq!(tool.input_schema["required"], json!(["action"]));

@@ -1,5 +1,5 @@
 use adjutant_agent::TaskId;
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 
 use crate::{Context, Dialect, Result};
 
@@ -26,7 +26,7 @@ impl Context<'_> {
     /// store.
     pub async fn log_cancelled(&self, tasks: &[TaskId]) {
         if let Err(error) = log_ends(self.store, tasks).await {
-            tracing::warn!("logging the ends of cancelled tasks failed: {error}");
+            warn_unless_outage!(error, "logging the ends of cancelled tasks failed: {error}");
         }
     }
 }

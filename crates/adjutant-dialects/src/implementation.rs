@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, ToolDefinition};
+use adjutant_agent::{ErrorCode, Refusal, TextLimits, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::context::{Context, SessionRef, Started};
@@ -24,10 +24,10 @@ pub(crate) trait Implementation {
     type Call: Send + Sync;
 
     /// The tools that an orchestrator gets.
-    fn tools() -> Vec<ToolDefinition>;
+    fn tools(limits: &TextLimits) -> Vec<ToolDefinition>;
 
     /// Parses and checks the arguments of a call.
-    fn parse(call: &ToolCall) -> Result<Self::Call, Rejected>;
+    fn parse(call: &ToolCall, limits: &TextLimits) -> Result<Self::Call, Rejected>;
 
     /// Whether the call makes sense in a session that has no tasks yet.
     fn can_open_session(call: &Self::Call) -> bool;
@@ -123,7 +123,7 @@ fn no_wait(dialect: &str) -> crate::Error {
 
 /// Refuses a tool that the dialect does not have.
 pub(crate) fn check_tool<T: Implementation>(tool: &str) -> Result<(), Refusal> {
-    let tools = T::tools();
+    let tools = T::tools(&TextLimits::DEFAULT);
     if tools.iter().any(|known| known.name == tool) {
         return Ok(());
     }

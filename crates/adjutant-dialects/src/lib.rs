@@ -42,7 +42,7 @@ pub mod spec;
 pub mod weakincentives;
 pub mod xzatoma;
 
-use adjutant_agent::{Refusal, ToolDefinition};
+use adjutant_agent::{Refusal, TextLimits, ToolDefinition};
 use adjutant_store::{LoggedEnd, Store, TaskView};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! Agents that delegate further. A worker runs their calls under the lease of their own task.
 
 use adjutant_agent::{
-    AgentConfig, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, ToolDefinition,
-    ToolUse,
+    AgentConfig, Arguments, Delegation, Depth, EndedTask, Refusal, SUBAGENT, TextLimits,
+    ToolDefinition, ToolUse,
 };
 use adjutant_store::{NewDelegation, Operator};
 use serde_json::Value;
@@ -65,9 +65,9 @@ impl NestedCalls {
     }
 
     /// The tool with which the agent delegates.
-    pub fn tool(self) -> ToolDefinition {
+    pub fn tool(self, limits: &TextLimits) -> ToolDefinition {
         match self {
-            Self::Actions => actions_tool(),
+            Self::Actions => actions_tool(limits),
             Self::Blocking(tool) => tool.tool(),
         }
     }
@@ -79,7 +79,10 @@ pub fn waits(agent: &AgentConfig, call: &ToolUse) -> bool {
     agent.may_delegate
         && call.name == SUBAGENT
         && match NestedCalls::of(agent) {
-            NestedCalls::Actions => matches!(ChildCall::parse(arguments), Ok(ChildCall::Wait(_))),
+            // A call that waits has no long text.
+            NestedCalls::Actions => {
+                matches!(ChildCall::parse(arguments, &TextLimits::DEFAULT), Ok(ChildCall::Wait(_)))
+            }
             NestedCalls::Blocking(tool) => tool.spawns(arguments),
         }
 }

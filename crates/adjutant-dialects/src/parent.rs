@@ -35,12 +35,14 @@ impl Context<'_> {
 
 #[cfg(test)]
 mod tests {
+    use adjutant_agent::TextLimits;
+
     use super::*;
 
     #[test]
     fn every_tool_of_every_dialect_delegates_except_for_the_shared_context() {
         for dialect in Dialect::ALL {
-            for tool in dialect.tools() {
+            for tool in dialect.tools(&TextLimits::DEFAULT) {
                 assert_eq!(delegates(&tool.name), tool.name != SHARED_CONTEXT, "{}", tool.name);
             }
         }

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal};
+use adjutant_agent::{ErrorCode, Refusal, TextLimits};
 
 use crate::context::{Context, SessionRef, Started};
 use crate::{Answer, Dialect, Error, Request, Result, ToolCall};
@@ -20,8 +20,12 @@ pub struct RefusedCall {
 impl ParsedCall {
     /// Parses a call. Only what no tool can answer is refused: an unknown tool, and in `spec` every
     /// invalid argument, for which HTTP has status codes.
-    pub fn parse(call: ToolCall, dialect: Dialect) -> Result<Self, Box<RefusedCall>> {
-        match Request::parse(dialect, &call) {
+    pub fn parse(
+        call: ToolCall,
+        dialect: Dialect,
+        limits: &TextLimits,
+    ) -> Result<Self, Box<RefusedCall>> {
+        match Request::parse(dialect, &call, limits) {
             Ok(request) => Ok(Self { call, dialect, request }),
             Err(refusal) => Err(Box::new(RefusedCall { call, refusal })),
         }

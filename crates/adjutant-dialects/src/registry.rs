@@ -25,9 +25,9 @@ macro_rules! dialects {
             }
 
             /// The tools that an orchestrator gets.
-            pub fn tools(self) -> Vec<ToolDefinition> {
+            pub fn tools(self, limits: &TextLimits) -> Vec<ToolDefinition> {
                 match self {
-                    $(Self::$variant => <$module::Tools as Implementation>::tools(),)+
+                    $(Self::$variant => <$module::Tools as Implementation>::tools(limits),)+
                 }
             }
 
@@ -106,9 +106,15 @@ macro_rules! dialects {
         }
 
         impl Request {
-            fn parse(dialect: Dialect, call: &ToolCall) -> Result<Self, Refusal> {
+            fn parse(
+                dialect: Dialect,
+                call: &ToolCall,
+                limits: &TextLimits,
+            ) -> Result<Self, Refusal> {
                 let parsed = match dialect {
-                    $(Dialect::$variant => <$module::Tools>::parse(call).map(Self::$variant),)+
+                    $(Dialect::$variant => {
+                        <$module::Tools>::parse(call, limits).map(Self::$variant)
+                    })+
                 };
                 parsed.or_else(|rejected| match rejected {
                     Rejected::Answer(answer) => Ok(Self::Rejected(answer)),

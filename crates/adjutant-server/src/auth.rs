@@ -125,7 +125,8 @@ impl Authenticator {
             Some(_) => self.suspect_lookups.acquire().await.ok(),
             None => None,
         };
-        let Some(key) = self.store.key(secret).await? else {
+        // Boxed, because every handler has room for what it may await.
+        let Some(key) = Box::pin(self.store.key(secret)).await? else {
             self.lock().remove(secret);
             if let Some(limited) = limited {
                 return Err(Error::RateLimited(limited));
@@ -165,7 +166,7 @@ impl Authenticator {
         if since.is_some_and(|since| since.elapsed() < NO_KEYS_TTL) {
             return Ok(true);
         }
-        let has_keys = self.store.has_keys().await?;
+        let has_keys = Box::pin(self.store.has_keys()).await?;
         self.has_keys.store(has_keys, Ordering::Relaxed);
         *self.no_keys_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Ok(!has_keys)

@@ -1,5 +1,5 @@
-//! One log line for each tool call, over every transport. It has no text of the caller, which may
-//! be secret: only names that were checked, and words of a fixed vocabulary.
+//! One log line for each tool call, over every transport, at DEBUG. It has no text of the caller,
+//! which may be secret: only names that were checked, and words of a fixed vocabulary.
 
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ const UNKNOWN: &str = "unknown";
 
 /// A tool call and its answer.
 pub(crate) struct CallLog<'a> {
+    pub(crate) tenant: &'a str,
     pub(crate) session: &'a str,
     pub(crate) dialect: Dialect,
     pub(crate) call: &'a ToolCall,
@@ -26,13 +27,22 @@ pub(crate) struct CallLog<'a> {
 
 impl<'a> CallLog<'a> {
     pub(crate) fn of(
+        tenant: &'a str,
         session: &'a str,
         parsed: &'a ParsedCall,
         task: Option<TaskNumber>,
         answer: &'a Result<Answer>,
         duration: Duration,
     ) -> Self {
-        Self { session, dialect: parsed.dialect, call: &parsed.call, task, answer, duration }
+        Self {
+            tenant,
+            session,
+            dialect: parsed.dialect,
+            call: &parsed.call,
+            task,
+            answer,
+            duration,
+        }
     }
 
     pub(crate) fn write(&self) {
@@ -75,9 +85,10 @@ impl<'a> CallLog<'a> {
     fn write_task(&self, answer: &Value) {
         let (tool, action, session) = (self.tool(), self.action(), self.session);
         let task = answer["task_id"].as_str();
-        tracing::info!(
+        tracing::debug!(
             tool.name = tool,
             action,
+            tenant = self.tenant,
             session.id = session,
             task.number = task,
             task.id = answer["id"].as_str(),
@@ -99,9 +110,10 @@ impl<'a> CallLog<'a> {
             Answer { is_error: true, .. } => "failed",
             Answer { .. } => "completed",
         };
-        tracing::info!(
+        tracing::debug!(
             tool.name = tool,
             dialect,
+            tenant = self.tenant,
             session.id = session,
             task.number = task,
             task.status = status,
@@ -115,9 +127,10 @@ impl<'a> CallLog<'a> {
         let (tool, action, session) = (self.tool(), self.action(), self.session);
         let code = error.code().as_str();
         let (task, agent) = (self.argument("task_id"), self.argument("agent"));
-        tracing::info!(
+        tracing::debug!(
             tool.name = tool,
             action,
+            tenant = self.tenant,
             session.id = session,
             task.number = task.filter(|name| name.parse::<TaskNumber>().is_ok()),
             agent.name = agent.filter(|name| check_agent_name(name).is_ok()),

@@ -47,6 +47,11 @@ impl From<adjutant_store::Error> for Error {
 }
 
 impl Error {
+    /// Whether the database cannot be reached, which its store has logged.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable(inner) if inner.is_outage())
+    }
+
     pub(crate) fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Refused(Refusal::new(code, message))
     }

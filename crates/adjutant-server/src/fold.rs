@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 
 use crate::ToolService;
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(service: &ToolService) {
             Ok(false) => service.mark_called(),
             Err(error) => {
                 service.mark_called();
-                tracing::warn!("fold of usage into its sums failed: {error}");
+                warn_unless_outage!(error, "fold of usage into its sums failed: {error}");
             }
         }
     }

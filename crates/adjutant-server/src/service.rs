@@ -2,15 +2,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber};
+use adjutant_agent::{ErrorCode, Refusal, SessionId, TaskNumber, TextLimits};
 use adjutant_dialects::{
     Answer, Context, Dialect, ParsedCall, Policy, RefusedCall, SessionRef, SessionWatch,
     SessionWatcher, Started, ToolCall,
 };
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::call_log::CallLog;
 use crate::hub::KeyHold;
@@ -69,7 +70,7 @@ pub struct ToolService {
 
 impl ToolService {
     pub fn new(store: Store, hub: Hub, policy: Policy) -> Self {
-        let store = store.with_limits(policy.tenants);
+        let store = store.with_limits(policy.tenants).with_text_limits(policy.operator.texts);
         Self {
             store,
             hub,
@@ -105,6 +106,11 @@ impl ToolService {
         self.store.acting_for(caller.actor())
     }
 
+    /// The longest texts that callers may send.
+    pub(crate) fn texts(&self) -> &TextLimits {
+        &self.policy.operator.texts
+    }
+
     /// The parts of this server that dialects use, with the store that acts for their caller.
     pub(crate) fn context<'a>(&'a self, store: &'a Store) -> Context<'a> {
         Context { store, policy: &self.policy, watcher: &self.hub, stopping: &self.stopping }
@@ -119,23 +125,25 @@ impl ToolService {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Answer> {
-        let call = self.parse(session, call, dialect)?;
+        let call = self.parse(&caller.tenant, session, call, dialect)?;
         self.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }
 
     /// Parses a call, and logs a refusal.
     pub(crate) fn parse(
         &self,
+        tenant: &str,
         session: &str,
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<ParsedCall> {
         let started = Instant::now();
-        ParsedCall::parse(call, dialect).map_err(|refused| {
+        ParsedCall::parse(call, dialect, self.texts()).map_err(|refused| {
             let RefusedCall { call, refusal } = *refused;
             let answer = Err(refusal.clone().into());
             let (task, duration) = (None, started.elapsed());
-            CallLog { session, dialect, call: &call, task, answer: &answer, duration }.write();
+            CallLog { tenant, session, dialect, call: &call, task, answer: &answer, duration }
+                .write();
             refusal.into()
         })
     }
@@ -151,15 +159,16 @@ impl ToolService {
     ) -> Result<Answer> {
         let started = Instant::now();
         let may_wait = call.start_waits() || call.waits_for_task();
+        let span = call_span(caller, session);
         let (task, answer) = match self.begin_wait(caller, may_wait) {
             Err(error) => (None, Err(error)),
             Ok(wait) => tokio::select! {
                 biased;
-                answered = self.answer(caller, session, call, cancelled) => answered,
+                answered = self.answer(caller, session, call, cancelled).instrument(span) => answered,
                 error = wait.key_ended() => (None, Err(error)),
             },
         };
-        CallLog::of(session, call, task, &answer, started.elapsed()).write();
+        CallLog::of(&caller.tenant, session, call, task, &answer, started.elapsed()).write();
         answer
     }
 
@@ -178,9 +187,9 @@ impl ToolService {
                 let store = self.store_of(caller);
                 let context = self.context(&store);
                 let answer = tokio::select! {
-                    answer = call.wait(&context, &session_ref, task) => answer,
+                    answer = Box::pin(call.wait(&context, &session_ref, task)) => answer,
                     () = cancelled.cancelled() => {
-                        self.cancel_for_client(store.clone(), session_ref.id, task).await;
+                        Box::pin(self.cancel_for_client(store.clone(), session_ref.id, task)).await;
                         Ok(Answer::plain("Cancelled by the client").as_error())
                     }
                 };
@@ -208,7 +217,7 @@ impl ToolService {
         let cancelling = tokio::spawn(async move {
             let context = service.context(&store);
             if let Err(error) = context.cancel_for_client(session, task).await {
-                tracing::warn!(task.number = %task, "cancel of {task} for its client failed: {error}");
+                warn_unless_outage!(error, task.number = %task, "cancel of {task} for its client failed: {error}");
             }
         });
         // The only error is a panic, which the panic hook has printed.
@@ -223,11 +232,12 @@ impl ToolService {
         call: &ParsedCall,
     ) -> Result<Started> {
         let started = Instant::now();
+        let span = call_span(caller, session);
         let begun = match self.begin_wait(caller, call.start_waits()) {
             Err(error) => Err(error),
             Ok(wait) => tokio::select! {
                 biased;
-                begun = self.start_in(caller, session, call) => begun.map(|(_, begun)| begun),
+                begun = self.start_in(caller, session, call).instrument(span) => begun.map(|(_, begun)| begun),
                 error = wait.key_ended() => Err(error),
             },
         };
@@ -237,14 +247,15 @@ impl ToolService {
             Ok(Started::Waiting(task)) => (Some(task), Ok(Answer::plain("").of_running_task())),
             Err(error) => (None, Err(error)),
         };
-        CallLog::of(session, call, task, &answer, started.elapsed()).write();
+        CallLog::of(&caller.tenant, session, call, task, &answer, started.elapsed()).write();
         match task {
             Some(task) => Ok(Started::Waiting(task)),
             None => answer.map(Started::Answered),
         }
     }
 
-    /// Executes a call except for its wait, in the session with this name.
+    /// Executes a call except for its wait, in the session with this name. What happens rarely is
+    /// boxed: most calls that wait do so in here, and each has room for all that may happen.
     async fn start_in<'a>(
         &self,
         caller: &'a Caller,
@@ -263,7 +274,7 @@ impl ToolService {
                 started => return started.map(|started| (session_ref(id), started)),
             }
         }
-        let id = self.find_session(caller, session).await?;
+        let id = Box::pin(self.find_session(caller, session)).await?;
         let started = call.start(&context, &session_ref(id)).await?;
         Ok((session_ref(id), started))
     }
@@ -282,4 +293,9 @@ impl ToolService {
         self.session_cache.insert(&caller.tenant, name, id);
         Ok(id)
     }
+}
+
+/// The lines of a call have its tenant and its session. It is no span of a trace.
+fn call_span(caller: &Caller, session: &str) -> tracing::Span {
+    tracing::debug_span!("tool_call", tenant = caller.tenant, session.id = session)
 }

@@ -37,7 +37,7 @@ impl Lease {
                     r#"select to_jsonb(s) as "child!: Json<TaskView>", t.result, t.summary, t.partial_result
                        from task_status s
                        join task t on t.id = s.id
-                       where s.session = $1 and s.number = $2 and s.parent = $3 and s.collected_at is null"#,
+                       where s.session = $1 and s.number = $2 and s.parent = $3"#,
                     self.session.0,
                     number.0,
                     self.task.0
@@ -46,10 +46,11 @@ impl Lease {
                 .await
             })
             .await?;
-        let row = row.ok_or_else(|| {
-            Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
-        })?;
+        let row = row.ok_or_else(|| Refusal::no_task(number, None))?;
         let child = row.child.0;
+        if child.collected_at.is_some() {
+            return Err(Refusal::no_task(number, child.collected_at).into());
+        }
         let outcome =
             child.outcome(row.result, row.summary, row.partial_result).ok_or_else(|| {
                 let sentence = format!("Task {number} has not ended yet; wait for it");

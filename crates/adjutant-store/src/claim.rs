@@ -17,6 +17,8 @@ pub struct Assignment {
     pub number: TaskNumber,
     /// The session's public id; none if the session was created after the claim began.
     pub session_name: Option<String>,
+    /// The tenant of the session.
+    pub tenant: Option<String>,
     pub agent: String,
     pub config: Value,
     pub text: String,
@@ -39,7 +41,8 @@ impl Worker {
                 slot as "slot!", task as "task!", lease as "lease!", session as "session!", number as "number!", attempt as "attempt!",
                 answers as "answers!", running_ms as "running_ms!", parent, root as "root!", depth as "depth!",
                 agent as "agent!", config as "config!", assignment as "assignment!", traceparent,
-                created_at as "created_at!", (select name from session where id = claimed.session) as session_name
+                created_at as "created_at!", (select name from session where id = claimed.session) as session_name,
+                (select tenant from session where id = claimed.session) as tenant
                from claim_1($1, $2) claimed"#,
             self.id.0,
             i32::from(want)
@@ -58,6 +61,7 @@ impl Worker {
             assignment: Assignment {
                 number: TaskNumber(row.number),
                 session_name: row.session_name,
+                tenant: row.tenant,
                 agent: row.agent,
                 config: row.config,
                 text: row.assignment,

@@ -3,13 +3,14 @@
 //! idle longest, so that every connection has to prepare every statement. Here the connection that
 //! was used last is used next.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::Semaphore;
 
+use crate::outage::Outage;
 use crate::store::{CONNECT_TIMEOUT, Connections, timeout};
 use crate::time_limits::TimeLimits;
 use crate::{Error, Result};
@@ -29,6 +30,7 @@ pub(crate) struct ConnectionPool {
     call_timeout: Duration,
     /// A connection that was idle for longer is pinged before it is used.
     ping_after: Duration,
+    outage: Arc<Outage>,
 }
 
 #[derive(Debug)]
@@ -51,13 +53,19 @@ impl Drop for ClosedIfDropped {
 }
 
 impl ConnectionPool {
-    pub(crate) fn new(pool: PgPool, connections: Connections, ping_after: Duration) -> Self {
+    pub(crate) fn new(
+        pool: PgPool,
+        connections: Connections,
+        ping_after: Duration,
+        outage: Arc<Outage>,
+    ) -> Self {
         Self {
             pool,
             idle: Mutex::default(),
             permits: Semaphore::new(usize::try_from(connections.max).unwrap_or(usize::MAX)),
             call_timeout: connections.call_timeout,
             ping_after,
+            outage,
         }
     }
 
@@ -73,7 +81,10 @@ impl ConnectionPool {
         };
         // Boxed, so that the future of an agent loop does not reserve room for the largest call:
         // of a thousand loops, few are in a call at a time.
-        Box::pin(self.call_with_permit(call)).await
+        let called_at = Instant::now();
+        let answer = Box::pin(self.call_with_permit(call)).await;
+        self.outage.record(called_at, &answer);
+        answer
     }
 
     async fn call_with_permit<T>(

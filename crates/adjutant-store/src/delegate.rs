@@ -1,7 +1,6 @@
 use adjutant_agent::{
     AgentConfig, AgentDefinition, AgentExtras, Budget, DEFAULT_MAX_TREE_TASKS,
-    DEFAULT_MAX_TURNS_CEILING, ErrorCode, MAX_TASK_TOKENS, OnBudget, Refusal, SessionId,
-    estimate_tokens,
+    DEFAULT_MAX_TURNS_CEILING, OnBudget, Refusal, SessionId, TextLimits,
 };
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -48,6 +47,9 @@ pub struct Operator {
     pub max_timeout_s: Option<f64>,
     /// The most tasks of a tree: its root and everything that was ever spawned below it.
     pub max_tree_tasks: i32,
+    /// The longest assignments of callers that have a limit.
+    #[serde(skip)]
+    pub texts: TextLimits,
     /// The agent for names that are not registered, if the operator allows such. `${_category}` in
     /// its prompt is replaced by the name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +64,7 @@ impl Default for Operator {
             default_timeout_s: None,
             max_timeout_s: None,
             max_tree_tasks: DEFAULT_MAX_TREE_TASKS,
+            texts: TextLimits::DEFAULT,
             free_form: None,
         }
     }
@@ -79,7 +82,7 @@ impl Store {
         let delegations = std::slice::from_ref(new);
         let is_free = self.limits.of_tasks().is_none() && self.grants().is_everything();
         if key.is_none() && is_free && is_plain(new) {
-            check_delegations(delegations)?;
+            check_delegations(delegations, operator)?;
             let task = NewTasks::delegated(session, delegations)?;
             let store = self.clone();
             let run_batch =
@@ -104,7 +107,7 @@ impl Store {
         key: Option<IdempotencyKey<'_>>,
     ) -> Result<Option<Spawned>> {
         let delegations = std::slice::from_ref(new);
-        let tasks = check_delegations(delegations)?;
+        let tasks = check_delegations(delegations, operator)?;
         let rows = NewTasks::delegated(session, delegations)?;
         let rows = rows.with_option("unless_strict", &Value::Bool(true));
         let keyed = Keyed { action: KeyedAction::Spawn, key };
@@ -123,7 +126,7 @@ impl Store {
         from: Continued,
     ) -> Result<Spawned> {
         let delegations = std::slice::from_ref(new);
-        let tasks = check_delegations(delegations)?;
+        let tasks = check_delegations(delegations, operator)?;
         let rows = NewTasks::delegated(session, delegations)?;
         let rows = rows.with_option(CONTINUES, &Value::String(from.task.to_string()));
         let by = By::Orchestrator(from.grants);
@@ -150,7 +153,7 @@ impl Store {
         operator: &Operator,
         keyed: Keyed<'_>,
     ) -> Result<Vec<Spawned>> {
-        let tasks = check_delegations(delegations)?;
+        let tasks = check_delegations(delegations, operator)?;
         let rows = NewTasks::delegated(session, delegations)?;
         let by = By::caller(self);
         let spawn = Spawn { tasks: rows, operator: Some(operator), by, keyed, retried: None };
@@ -167,7 +170,7 @@ impl Lease {
         delegations: &[NewDelegation],
         operator: &Operator,
     ) -> Result<Vec<Spawned>> {
-        let tasks = check_delegations(delegations)?;
+        let tasks = check_delegations(delegations, operator)?;
         let rows = NewTasks::delegated(self.session, delegations)?;
         let call = format!("{}:{}", self.answers, storable(call.to_owned()));
         let by = By::Task { lease: self, call: Some(call) };
@@ -182,29 +185,22 @@ pub(crate) fn one(mut spawned: Vec<Spawned>) -> Result<Spawned> {
 }
 
 /// Refuses what cannot be a batch, and returns its tasks.
-fn check_delegations(delegations: &[NewDelegation]) -> Result<Vec<&NewTask>> {
-    delegations.iter().try_for_each(check_assignment)?;
+fn check_delegations<'a>(
+    delegations: &'a [NewDelegation],
+    operator: &Operator,
+) -> Result<Vec<&'a NewTask>> {
+    delegations.iter().try_for_each(|new| check_assignment(new, &operator.texts))?;
     let tasks: Vec<&NewTask> = delegations.iter().map(|new| &new.task).collect();
     check_batch(&tasks)?;
     Ok(tasks)
 }
 
-fn check_assignment(new: &NewDelegation) -> std::result::Result<(), Refusal> {
-    if new.any_length { Ok(()) } else { check_task(&new.task.assignment) }
-}
-
-pub(crate) fn check_task(task: &str) -> std::result::Result<(), Refusal> {
-    if task.trim().is_empty() {
+fn check_assignment(new: &NewDelegation, limits: &TextLimits) -> std::result::Result<(), Refusal> {
+    if new.any_length {
+        return Ok(());
+    }
+    if new.task.assignment.trim().is_empty() {
         return Err(Refusal::invalid("task", "is required and must not be empty"));
     }
-    let tokens = estimate_tokens(task);
-    if tokens > MAX_TASK_TOKENS {
-        return Err(Refusal::new(
-            ErrorCode::TaskTooLarge,
-            format!(
-                "The task has {tokens} tokens and may have {MAX_TASK_TOKENS}; put the details into the shared context"
-            ),
-        ));
-    }
-    Ok(())
+    limits.check_task(&new.task.assignment)
 }

@@ -20,7 +20,8 @@ impl Worker {
                     r#"select
                         what as "what!", slot, task as "task!", lease, session, number, attempt, answers, running_ms,
                         parent, root, depth, agent, config, assignment, traceparent, created_at,
-                        (select name from session where id = turned.session) as session_name
+                        (select name from session where id = turned.session) as session_name,
+                        (select tenant from session where id = turned.session) as tenant
                        from end_and_claim_1($1, $2, $3, $4, $5, $6, $7, $8) turned"#,
                     self.id.0,
                     i32::from(free),
@@ -60,6 +61,7 @@ impl Worker {
                 assignment: Assignment {
                     number: TaskNumber(row.number.ok_or_else(missing)?),
                     session_name: row.session_name,
+                    tenant: row.tenant,
                     agent: row.agent.ok_or_else(missing)?,
                     config: row.config.ok_or_else(missing)?,
                     text: row.assignment.ok_or_else(missing)?,

@@ -108,9 +108,27 @@ impl Error {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
             Self::LeaseLost(task) => Self::LeaseLost(*task),
             Self::Schema(mismatch) => Self::Schema(mismatch.clone()),
+            Self::Unavailable(sqlx::Error::Io(error)) => {
+                let copy = std::io::Error::new(error.kind(), error.to_string());
+                Self::Unavailable(sqlx::Error::Io(copy))
+            }
             Self::Unavailable(error) => Self::Unavailable(sqlx::Error::Io(copy(error))),
             Self::Unexpected(error) => Self::Unexpected(sqlx::Error::Decode(copy(error).into())),
         }
+    }
+
+    /// Whether the database cannot be reached. Unlike a timeout of one statement, this concerns all
+    /// calls, and is logged once for all of them.
+    pub fn is_outage(&self) -> bool {
+        let Self::Unavailable(error) = self else { return false };
+        if let sqlx::Error::Database(answer) = error {
+            return answer
+                .code()
+                .is_some_and(|code| code.starts_with("08") || code.starts_with("57P0"));
+        }
+        // A copy for another caller has the kind Other.
+        matches!(error, sqlx::Error::Io(error) if error.kind() != std::io::ErrorKind::Other)
+            || matches!(error, sqlx::Error::Tls(_) | sqlx::Error::Protocol(_))
     }
 
     /// Whether the same call may succeed later, unchanged.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use adjutant_agent::WorkerId;
 use chrono::{DateTime, Utc};
+use sqlx::Connection;
 
 use crate::{Listener, Notice, Result, Store, Worker};
 
@@ -28,6 +29,12 @@ impl Store {
             .await
         })
         .await
+    }
+
+    /// Whether the database answers at all.
+    pub async fn is_available(&self) -> bool {
+        let answer = self.call(async |connection| connection.ping().await).await;
+        !answer.is_err_and(|error| error.is_outage())
     }
 
     /// Whether a notice that this store sends arrives at a listener at `url` within `limit`. A

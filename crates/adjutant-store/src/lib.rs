@@ -93,6 +93,7 @@ mod logged_ends;
 mod maintenance;
 mod model_limits;
 mod new_tasks;
+mod outage;
 mod poll;
 mod preflight;
 mod publisher;

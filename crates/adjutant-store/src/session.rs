@@ -206,7 +206,7 @@ async fn insert(
              tenant, name, max_active, max_queued, model, max_input_tokens, max_output_tokens, max_cost_nanousd,
              metadata, parent, permissions, webhook, on_budget
          )
-         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         values ($1, $2, coalesce($3, 5), coalesce($4, 1000), $5, $6, $7, $8, $9, $10, $11, $12, $13::text)
          on conflict (tenant, name) do nothing
          returning id",
         new.tenant,

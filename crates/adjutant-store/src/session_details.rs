@@ -79,7 +79,7 @@ impl Store {
             .call(async |connection| {
                 sqlx::query!(
                     r#"select s.name, s.model, s.metadata, s.max_active, s.max_queued, s.max_input_tokens, s.max_output_tokens,
-                        s.max_cost_nanousd, s.on_budget, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
+                        s.max_cost_nanousd, s.on_budget::text as on_budget, s.input_tokens, s.output_tokens, s.cost_nanousd, s.created_at, s.archived_at,
                         s.parent as "parent: Json<OrchestratorConfig>", s.permissions as "permissions: Json<Permissions>",
                         s.webhook as "webhook: Json<SessionWebhook>",
                         context.key_count as "key_count!", context.total_size_tokens as "total_size_tokens!"

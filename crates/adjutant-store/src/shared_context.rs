@@ -11,7 +11,7 @@ impl Store {
     /// Makes a call of the orchestrator to its session's shared context. A write that was answered
     /// is durable and visible to all later reads.
     pub async fn shared_context(&self, session: SessionId, call: &ContextCall) -> Result<Value> {
-        let body = body(call, self.context_versions)?;
+        let body = self.context_body(call)?;
         let row = self
             .call(async |connection| {
                 sqlx::query!(
@@ -26,6 +26,15 @@ impl Store {
         log_change(call, &row.session_id, "orchestrator", &row.answer);
         Ok(row.answer)
     }
+
+    /// The call, and the limits of this process.
+    fn context_body(&self, call: &ContextCall) -> Result<Value> {
+        let mut body = serde_json::to_value(call).map_err(json_error)?;
+        body["keep"] = self.context_versions.into();
+        body["max_value_tokens"] = self.texts.value.into();
+        body["max_store_tokens"] = self.texts.store.into();
+        Ok(body)
+    }
 }
 
 impl Lease {
@@ -33,7 +42,7 @@ impl Lease {
     /// stores its result and renews the lease, so that a write happens exactly once. A repeated
     /// call returns the stored result. A refusal is stored as a result, too.
     pub async fn shared_context(&self, call_id: &str, call: &ContextCall) -> Result<ToolResult> {
-        let body = body(call, self.store.context_versions)?;
+        let body = self.store.context_body(call)?;
         let call_id = storable(call_id.to_owned());
         let row = self
             .store
@@ -67,13 +76,6 @@ impl Lease {
     }
 }
 
-/// The call, and how many changes of each key are kept.
-fn body(call: &ContextCall, keep: i32) -> Result<Value> {
-    let mut body = serde_json::to_value(call).map_err(json_error)?;
-    body["keep"] = keep.into();
-    Ok(body)
-}
-
 fn json_error(error: serde_json::Error) -> Error {
     Error::Unexpected(sqlx::Error::Decode(error.into()))
 }
@@ -93,7 +95,7 @@ fn log_change(call: &ContextCall, session: &str, by: &str, answer: &Value) {
         | ContextCall::ReadSnapshot { .. } => return,
     };
     let key = key.as_str();
-    tracing::info!(
+    tracing::debug!(
         session.id = session,
         context.key = key,
         context.version = version.as_i64(),

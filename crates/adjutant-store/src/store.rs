@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Refusal, SessionId, TaskNumber, TaskView};
+use adjutant_agent::{Refusal, SessionId, TaskNumber, TaskView, TextLimits};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 use tokio::sync::Notify;
@@ -10,6 +10,7 @@ use crate::batcher::Batcher;
 use crate::connection_pool::ConnectionPool;
 use crate::event_notifier::EventNotifier;
 use crate::history::SEARCH_TIME;
+use crate::outage::Outage;
 use crate::spawn_concurrent::ConcurrentSpawn;
 use crate::time_limits::TimeLimits;
 use crate::worker_notifier::WorkerNotifier;
@@ -51,6 +52,7 @@ pub struct Store {
     pub(crate) limits: TenantLimits,
     pub(crate) actor: Option<Arc<Actor>>,
     pub(crate) context_versions: i32,
+    pub(crate) texts: TextLimits,
     /// A search of the history that takes longer returns a short page.
     pub(crate) search_time: Duration,
     pub(crate) event_notifier: Arc<EventNotifier>,
@@ -90,8 +92,9 @@ impl Store {
         let pool = connect(url, pool, TimeLimits::MAINTENANCE).await?;
         schema::check(&pool).await?;
         let readers = Connections { max: READERS, ..connections };
-        let readers = Arc::new(ConnectionPool::new(pool.clone(), readers, ping_after));
-        let connections = Arc::new(ConnectionPool::new(pool.clone(), connections, ping_after));
+        let outage = Outage::of(url);
+        let calls = |limits| ConnectionPool::new(pool.clone(), limits, ping_after, outage.clone());
+        let (readers, connections) = (Arc::new(calls(readers)), Arc::new(calls(connections)));
         Ok(Self {
             pool,
             worker_notifier: WorkerNotifier::new(connections.clone()),
@@ -99,6 +102,7 @@ impl Store {
             limits: TenantLimits::default(),
             actor: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
+            texts: TextLimits::DEFAULT,
             search_time: SEARCH_TIME,
             delegations: Arc::default(),
             status_calls: Arc::default(),
@@ -124,6 +128,11 @@ impl Store {
     /// A store that keeps so many changes of each key in the history of shared contexts.
     pub fn with_context_versions(&self, context_versions: i32) -> Self {
         Self { context_versions, ..self.clone() }
+    }
+
+    /// A store whose shared contexts have these limits.
+    pub fn with_text_limits(&self, texts: TextLimits) -> Self {
+        Self { texts, ..self.clone() }
     }
 
     /// A store whose searches of the history return a short page after this time.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_store::Abilities;
+use adjutant_store::{Abilities, warn_unless_outage};
 
 use crate::Handler;
 use crate::worker_state::{WorkerState, backoff};
@@ -23,7 +23,10 @@ pub(crate) async fn publish<H: Handler>(
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!("publishing of models and tools failed, retrying: {error}");
+                    warn_unless_outage!(
+                        error,
+                        "publishing of models and tools failed, retrying: {error}"
+                    );
                     tokio::time::sleep(pause).await;
                 }
             }

@@ -208,10 +208,11 @@ impl Agents {
         tenant: Option<&str>,
     ) -> Vec<ToolDefinition> {
         let mut tools = self.toolbox.definitions(agent.allowed_tools(), tenant);
-        tools.extend(
-            agent.allowed_tools().any(|name| name == SHARED_CONTEXT).then(shared_context_tool),
-        );
-        tools.extend((delegation == Delegation::Allowed).then(|| NestedCalls::of(agent).tool()));
+        let limits = &self.delegating.operator.texts;
+        let has_context = agent.allowed_tools().any(|name| name == SHARED_CONTEXT);
+        tools.extend(has_context.then(|| shared_context_tool(limits)));
+        let delegates = delegation == Delegation::Allowed;
+        tools.extend(delegates.then(|| NestedCalls::of(agent).tool(limits)));
         tools
     }
 

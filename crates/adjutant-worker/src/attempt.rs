@@ -20,7 +20,7 @@ pub(crate) async fn run<H: Handler>(state: Arc<WorkerState>, handler: Arc<H>, cl
     let mut task = Task::new(claimed, &state);
     let (limit, left) = (time_limit(&state, &task), time_left(&state, &task));
     let (span, started) = (telemetry::attempt_span(&task), Instant::now());
-    telemetry::log_start(&task);
+    span.in_scope(|| telemetry::log_start(&task));
     let end = tokio::select! {
         biased;
         () = held.taken_away() => None,
@@ -32,10 +32,11 @@ pub(crate) async fn run<H: Handler>(state: Arc<WorkerState>, handler: Arc<H>, cl
             Some(end.unwrap_or_else(|panic| Ok(panicked(&*panic))))
         }
     };
-    task.report_broken_calls().await;
-    telemetry::log_end(&task, &span, end.as_ref(), started.elapsed());
+    task.report_broken_calls().instrument(span.clone()).await;
+    let took = started.elapsed();
+    span.in_scope(|| telemetry::log_end(&task, &span, end.as_ref(), took));
     drop(span);
-    let completed = DelegationCompleted::of(&task, end.as_ref());
+    let completed = DelegationCompleted::of(&task, end.as_ref(), took);
     match end {
         Some(end) => {
             let (id, has_telemetry) = (task.id(), subagent_events::has_telemetry(&task));

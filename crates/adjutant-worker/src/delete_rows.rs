@@ -24,7 +24,10 @@ async fn delete(state: &WorkerState) {
             Ok(false) => return,
             Err(error) => {
                 // The next poll starts it again.
-                tracing::warn!("deletion of rows of deleted sessions failed: {error}");
+                adjutant_store::warn_unless_outage!(
+                    error,
+                    "deletion of rows of deleted sessions failed: {error}"
+                );
                 return;
             }
         }

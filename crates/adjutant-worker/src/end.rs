@@ -1,7 +1,7 @@
 //! Writes how attempts ended, and retries for as long as it takes.
 
 use adjutant_agent::FailureKind;
-use adjutant_store::{Ending, Error, Store, Unwritten};
+use adjutant_store::{Ending, Error, Store, Unwritten, warn_unless_outage};
 
 use crate::worker_state::backoff;
 
@@ -16,7 +16,8 @@ pub(crate) async fn write(connection: &Store, endings: &[Ending]) -> Unwritten {
             }
             Err(error) if error.is_transient() => {
                 let retry_ms = pause.as_millis();
-                tracing::warn!(
+                warn_unless_outage!(
+                    error,
                     "storing the ends of {} tasks failed, retrying in {retry_ms} ms: {error}",
                     endings.len()
                 );

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adjutant_store::{Ending, Error, Store, Unwritten};
+use adjutant_store::{Ending, Error, Store, Unwritten, warn_unless_outage};
 use tokio::sync::mpsc;
 
 use crate::claim::{Claimed, hand_over};
@@ -57,7 +57,7 @@ impl EndAndClaim {
                 }
                 _ = endings.recv_many(&mut batch, BATCH - MAX_BUSY) => {}
                 () = calls.state.wake.notified() => {}
-                () = tokio::time::sleep(pause), if !busy.is_empty() => {}
+                () = sleep(pause), if !busy.is_empty() => {}
             }
             if calls.state.draining.is_cancelled() {
                 claims = None;
@@ -148,6 +148,13 @@ impl Calls {
     }
 }
 
+/// Unlike tokio's, a sleep of zero ends at once, and not with the next tick of a millisecond.
+async fn sleep(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Adds the ends of attempts that are ready to end. This does not wait, and a batch costs little
 /// more than a single end.
 async fn fill(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ended>) {
@@ -167,7 +174,7 @@ async fn fill(endings: &mut mpsc::UnboundedReceiver<Ended>, batch: &mut Vec<Ende
 fn claim_later(state: &Arc<WorkerState>, error: &Error, pause: Duration) {
     let retry_ms = pause.as_millis();
     if error.is_transient() {
-        tracing::warn!("claim failed, retrying in {retry_ms} ms: {error}");
+        warn_unless_outage!(error, "claim failed, retrying in {retry_ms} ms: {error}");
     } else {
         tracing::error!("claim failed, retrying in {retry_ms} ms: {error}");
     }

@@ -166,7 +166,7 @@ impl LeaseTable {
         let leases = lock(&self.leases);
         for held in ids.iter().filter_map(|lease| leases.get(lease)) {
             if !held.taken_away.is_cancelled() {
-                tracing::info!(task.id = %held.task, "task {} was cancelled or taken over", held.task);
+                tracing::debug!(task.id = %held.task, "the lease of task {} is lost", held.task);
                 held.taken_away.cancel();
             }
         }

@@ -17,14 +17,19 @@ const STAGGER: Duration = Duration::from_millis(4);
 
 pub(crate) async fn run(state: Arc<WorkerState>) {
     let mut pauses = backoff();
+    // Whether the connection failed while the database was there. An outage is logged elsewhere.
+    let mut has_failed = false;
     loop {
-        let why = listen(&state).await;
+        let why = listen(&state, &mut has_failed).await;
         let was_listening = state.listening.swap(false, Ordering::Relaxed);
         if was_listening {
             pauses = backoff();
-            tracing::warn!("LISTEN connection failed, polling instead: {why}");
             // The current pause may be long, and the last notifications may be lost.
             state.poll_now.notify_one();
+            has_failed = state.store.is_available().await;
+            if has_failed {
+                tracing::warn!("LISTEN connection failed, polling instead: {why}");
+            }
         } else {
             tracing::debug!("LISTEN connection failed: {why}");
         }
@@ -34,7 +39,7 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
 
 /// Listens until the connection fails or its self-test does: a connection may be half open, or lead
 /// through a pooler that does not forward notifications. Returns the reason.
-async fn listen(state: &Arc<WorkerState>) -> String {
+async fn listen(state: &Arc<WorkerState>, has_failed: &mut bool) -> String {
     let settings = &state.settings;
     let url = settings.listen_url.as_ref().unwrap_or(&settings.database_url);
     let mut listener = match Listener::connect(url, state.worker.id()).await {
@@ -72,7 +77,10 @@ async fn listen(state: &Arc<WorkerState>) -> String {
             Ok(Notice::Echo) => {
                 echo_pending = false;
                 if !state.listening.swap(true, Ordering::Relaxed) {
-                    tracing::info!("LISTEN connection works");
+                    if std::mem::take(has_failed) {
+                        tracing::info!("LISTEN connection works again");
+                    }
+                    tracing::debug!("LISTEN connection works");
                     // Notifications that were sent before this were not received.
                     state.poll_now.notify_one();
                 }

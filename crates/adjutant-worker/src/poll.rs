@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use adjutant_store::{Error, PollResult};
+use adjutant_store::{Error, PollResult, warn_unless_outage};
 use rand::RngExt;
 
 use crate::fault;
@@ -31,20 +31,20 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
                 next
             }
             Err(error) => {
-                tracing::warn!("poll failed: {error}");
+                warn_unless_outage!(error, "poll failed: {error}");
                 None
             }
         };
         if tidied_at.elapsed() > TIDY_EVERY {
             tidied_at = Instant::now();
             if let Err(error) = state.store.run_maintenance().await {
-                tracing::warn!("cleanup of old rows failed: {error}");
+                warn_unless_outage!(error, "cleanup of old rows failed: {error}");
             }
         }
         if folded_at.elapsed() > FOLD_EVERY {
             folded_at = Instant::now();
             if let Err(error) = state.store.fold_usage().await {
-                tracing::warn!("fold of usage into its sums failed: {error}");
+                warn_unless_outage!(error, "fold of usage into its sums failed: {error}");
             }
         }
         tokio::select! {
@@ -89,12 +89,12 @@ async fn act_on(state: &Arc<WorkerState>, found: PollResult) {
     if found.due
         && let Err(error) = state.store.admit_due().await
     {
-        tracing::warn!("admission of delayed tasks failed: {error}");
+        warn_unless_outage!(error, "admission of delayed tasks failed: {error}");
     }
     if found.is_outdated
         && let Err(error) = state.worker.update_can().await
     {
-        tracing::warn!("update of what this worker can run failed: {error}");
+        warn_unless_outage!(error, "update of what this worker can run failed: {error}");
     }
     if found.queued || found.expired || found.due || found.is_outdated {
         state.wake.notify_one();
@@ -118,10 +118,10 @@ async fn sweep(state: &WorkerState) {
                 subagent_events::log_ends(&state.store, &ended).await;
             }
             if let Err(error) = state.store.delete_stale_drafts().await {
-                tracing::warn!("deleting drafts of lost workers failed: {error}");
+                warn_unless_outage!(error, "deleting drafts of lost workers failed: {error}");
             }
         }
-        Err(error) => tracing::warn!("sweep of expired leases failed: {error}"),
+        Err(error) => warn_unless_outage!(error, "sweep of expired leases failed: {error}"),
     }
 }
 

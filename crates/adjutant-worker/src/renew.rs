@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 
 use crate::fault;
 use crate::worker_state::WorkerState;
@@ -22,7 +22,7 @@ pub(crate) async fn run(state: Arc<WorkerState>, connection: Store) {
                 state.leases.renewed(&renewal.renewed, requested_at);
                 state.leases.lost(&renewal.lost);
             }
-            Err(error) => tracing::warn!("lease renewal failed: {error}"),
+            Err(error) => warn_unless_outage!(error, "lease renewal failed: {error}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use adjutant_agent::TextLimits;
 use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
 
 use crate::WebhookSettings;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub time_limit: Option<Duration>,
     /// How many changes of each key of a shared context are kept.
     pub context_versions: i32,
+    /// The limits of the shared contexts that tasks write.
+    pub texts: TextLimits,
     /// How long queued tasks wait for tools that no living worker has, before they fail.
     pub tool_patience: Duration,
     pub webhooks: WebhookSettings,
@@ -41,6 +44,7 @@ impl Settings {
             lease: Duration::from_secs(30),
             time_limit: None,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
+            texts: TextLimits::DEFAULT,
             tool_patience: DEFAULT_TOOL_PATIENCE,
             webhooks: WebhookSettings::default(),
         }

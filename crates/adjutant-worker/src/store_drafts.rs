@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::LeaseId;
-use adjutant_store::{Draft, Error, Store};
+use adjutant_store::{Draft, Error, Store, warn_unless_outage};
 use tokio::sync::OnceCell;
 
 use crate::worker_state::WorkerState;
@@ -32,7 +32,7 @@ pub(crate) async fn run(state: Arc<WorkerState>) {
             match store(&state, &connection, drafts, &obsolete).await {
                 Ok(()) => obsolete.clear(),
                 Err(error) => {
-                    tracing::warn!("storing drafts of answers failed: {error}");
+                    warn_unless_outage!(error, "storing drafts of answers failed: {error}");
                     break;
                 }
             }

@@ -3,7 +3,7 @@
 
 use adjutant_agent::TaskId;
 use adjutant_dialects::log_ends as log_stored_ends;
-use adjutant_store::Store;
+use adjutant_store::{Store, warn_unless_outage};
 
 use crate::Task;
 use crate::worker_state::backoff;
@@ -22,7 +22,7 @@ pub(crate) async fn log_ends(store: &Store, tasks: &[TaskId]) {
             Ok(()) => return,
             Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
             Err(error) => {
-                return tracing::warn!("reading ended subagents failed: {error}");
+                return warn_unless_outage!(error, "reading ended subagents failed: {error}");
             }
         }
     }

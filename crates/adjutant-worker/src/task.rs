@@ -9,6 +9,7 @@ use adjutant_dialects::spec::ReadCall;
 use adjutant_store::{
     Agent, Assignment, Error, FailedCall, FailedTries, GateCause, IdempotencyKey, Lease,
     NewDelegation, NewTask, NotifyTarget, Operator, Preflight, Probe, ResultPage, Spawned,
+    warn_unless_outage,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -348,7 +349,7 @@ impl Task {
         if !error.is_transient() {
             return Err(Stop::Store(error));
         }
-        tracing::warn!(task.id = %self.id(), "a database call failed, retrying: {error}");
+        warn_unless_outage!(error, task.id = %self.id(), "a database call failed, retrying: {error}");
         tokio::time::sleep(pause).await;
         self.check_lease()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{BreakReason, OverBudget, Spent, Usage};
-use adjutant_store::{BrokenCall, CurrentBudget};
+use adjutant_store::{BrokenCall, CurrentBudget, warn_unless_outage};
 
 use crate::Task;
 use crate::handler::Stop;
@@ -109,7 +109,7 @@ impl Task {
                         tokio::time::sleep(pause).await;
                     }
                     Err(error) => {
-                        tracing::warn!(
+                        warn_unless_outage!(error,
                             task.id = %self.id(),
                             model.name = call.model,
                             "a model call of task {} that was broken off is not counted: {error}",

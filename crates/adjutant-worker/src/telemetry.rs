@@ -23,7 +23,9 @@ pub(crate) fn attempt_span(task: &Task) -> Span {
         gen_ai.conversation.id = %task.id(),
         gen_ai.provider.name = Empty,
         gen_ai.request.model = Empty,
+        tenant = assignment.tenant,
         session.id = assignment.session_name,
+        agent.name = assignment.agent,
         task.id = %task.id(),
         task.number = %assignment.number,
         task.attempt = task.attempt(),
@@ -35,25 +37,34 @@ pub(crate) fn attempt_span(task: &Task) -> Span {
     span
 }
 
+/// INFO for the first attempt: a task that goes on has started before.
 pub(crate) fn log_start(task: &Task) {
     let (session, number) = (session(task), task.assignment().number);
     let text = &task.assignment().text;
-    tracing::info!(
-        action = "start",
-        event.name = "delegation.started",
-        correlation.id = %task.id(),
-        traceparent = task.assignment().traceparent,
-        session.id = session,
-        task.id = %task.id(),
-        task.number = %number,
-        agent.name = task.assignment().agent,
-        task.attempt = task.attempt(),
-        task.queued_ms = queued_ms(task),
-        delegation.task.id = %task.id(),
-        delegation.task.bytes = text.len(),
-        delegation.task.text = payloads::if_enabled(text),
-        "task {number} of {session} started"
-    );
+    macro_rules! log {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                action = "start",
+                event.name = "delegation.started",
+                correlation.id = %task.id(),
+                traceparent = task.assignment().traceparent,
+                session.id = session,
+                task.id = %task.id(),
+                task.number = %number,
+                agent.name = task.assignment().agent,
+                task.attempt = task.attempt(),
+                task.queued_ms = queued_ms(task),
+                delegation.task.id = %task.id(),
+                delegation.task.bytes = text.len(),
+                delegation.task.text = payloads::if_enabled(text),
+                $message
+            )
+        };
+    }
+    match task.attempt() {
+        1 => log!(info, "task {number} of {session} started"),
+        _ => log!(debug, "task {number} of {session} goes on"),
+    }
 }
 
 /// Logs inherited tools that the session does not have.
@@ -74,7 +85,7 @@ pub(crate) fn log_missing_tools(task: &Task, tools: &[String]) {
 
 pub(crate) fn log_turn(task: &Task, turn: &Turn) {
     let (session, number) = (session(task), task.assignment().number);
-    tracing::info!(
+    tracing::debug!(
         action = "turn",
         session.id = session,
         task.id = %task.id(),
@@ -95,31 +106,43 @@ pub(crate) fn log_turn(task: &Task, turn: &Turn) {
 /// A tool call whose result is stored.
 pub(crate) struct FinishedToolCall<'a> {
     pub(crate) name: &'a str,
-    pub(crate) is_error: bool,
+    /// The kind of the error, if it failed.
+    pub(crate) error: Option<&'static str>,
     pub(crate) took: Duration,
 }
 
+/// A call that failed is a warning, with its kind and without its text, which is a payload.
 pub(crate) fn log_tool_call(task: &Task, tool: &FinishedToolCall<'_>) {
     let (session, number) = (session(task), task.assignment().number);
-    tracing::info!(
-        action = "tool",
-        session.id = session,
-        task.id = %task.id(),
-        task.number = %number,
-        agent.name = task.assignment().agent,
-        turn.number = task.answers(),
-        tool.name = tool.name,
-        tool.is_error = tool.is_error,
-        duration_ms = in_ms(tool.took),
-        "task {number} of {session} called {}",
-        tool.name
-    );
+    macro_rules! log {
+        ($level:ident, $($message:tt)+) => {
+            tracing::$level!(
+                action = "tool",
+                session.id = session,
+                task.id = %task.id(),
+                task.number = %number,
+                agent.name = task.assignment().agent,
+                turn.number = task.answers(),
+                tool.name = tool.name,
+                tool.is_error = tool.error.is_some(),
+                error.type = tool.error,
+                duration_ms = in_ms(tool.took),
+                $($message)+
+            )
+        };
+    }
+    match tool.error {
+        None => log!(debug, "task {number} of {session} called {}", tool.name),
+        Some(kind) => {
+            log!(warn, "task {number} of {session}: tool {} failed ({kind})", tool.name);
+        }
+    }
 }
 
 pub(crate) fn log_spawned(task: &Task, children: &[Spawned]) {
     let session = session(task);
     for child in children {
-        tracing::info!(
+        tracing::debug!(
             action = "spawn",
             session.id = session,
             task.id = %child.id,
@@ -133,7 +156,8 @@ pub(crate) fn log_spawned(task: &Task, children: &[Spawned]) {
     }
 }
 
-/// Logs how the attempt ended. `None`: its task was cancelled or taken over.
+/// Logs an attempt with which its task does not end. `None`: the task was cancelled or taken over.
+/// Ends of tasks are logged when they are stored.
 pub(crate) fn log_end(task: &Task, span: &Span, end: Option<&Result<End, Stop>>, took: Duration) {
     let (status, failure) = status(end);
     span.record("task.outcome", status);
@@ -142,24 +166,36 @@ pub(crate) fn log_end(task: &Task, span: &Span, end: Option<&Result<End, Stop>>,
         span.record("error.type", failure);
     }
     let (session, number) = (session(task), task.assignment().number);
-    tracing::info!(
-        action = "end",
-        session.id = session,
-        task.id = %task.id(),
-        task.number = %number,
-        agent.name = task.assignment().agent,
-        task.attempt = task.attempt(),
-        task.answers = task.answers(),
-        task.status = status,
-        task.failure = failure,
-        duration_ms = in_ms(took),
-        "task {number} of {session}: {status}"
-    );
+    macro_rules! log {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(
+                action = "end",
+                session.id = session,
+                task.id = %task.id(),
+                task.number = %number,
+                agent.name = task.assignment().agent,
+                task.attempt = task.attempt(),
+                task.answers = task.answers(),
+                task.status = status,
+                duration_ms = in_ms(took),
+                $message
+            )
+        };
+    }
+    match end {
+        None | Some(Err(Stop::LeaseLost)) => {
+            log!(info, "task {number} of {session} was cancelled or taken over");
+        }
+        Some(Ok(End::Released { .. } | End::Waiting { .. } | End::Paused { .. }))
+        | Some(Err(Stop::HandOver)) => log!(debug, "task {number} of {session}: {status}"),
+        Some(Ok(End::Completed { .. } | End::Failed { .. }) | Err(Stop::Store(_))) => {}
+    }
 }
 
 /// The end event of a delegation. It is logged after the end is stored, so that its reader finds
 /// the outcome in the database.
 pub(crate) struct DelegationCompleted {
+    tenant: Option<String>,
     session: String,
     task: TaskId,
     number: TaskNumber,
@@ -170,6 +206,9 @@ pub(crate) struct DelegationCompleted {
     result: Option<LoggedText>,
     failure: Option<FailureKind>,
     error: Option<LoggedText>,
+    attempt: i32,
+    answers: i32,
+    took: Duration,
 }
 
 /// A text of which the log has the size, and the text itself only if payloads are logged.
@@ -186,7 +225,7 @@ impl LoggedText {
 
 impl DelegationCompleted {
     /// `None` if the delegation does not end with this attempt.
-    pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>) -> Option<Self> {
+    pub(crate) fn of(task: &Task, end: Option<&Result<End, Stop>>, took: Duration) -> Option<Self> {
         let (result, failure, error) = match end? {
             Ok(End::Completed { result, .. }) => (Some(LoggedText::of(result)), None, None),
             Ok(End::Failed { failure, error, .. }) => {
@@ -200,6 +239,7 @@ impl DelegationCompleted {
             | Err(Stop::HandOver | Stop::LeaseLost) => return None,
         };
         Some(Self {
+            tenant: task.assignment().tenant.clone(),
             session: session(task).to_owned(),
             task: task.id(),
             number: task.assignment().number,
@@ -209,31 +249,54 @@ impl DelegationCompleted {
             result,
             failure,
             error,
+            attempt: task.attempt(),
+            answers: task.answers(),
+            took,
         })
     }
 
+    /// A failed task is a warning, with the kind of its failure; its error is a payload.
     pub(crate) fn log(self) {
         let (session, number) = (&self.session, self.number);
-        tracing::info!(
-            event.name = "delegation.completed",
-            correlation.id = %self.task,
-            traceparent = self.traceparent,
-            session.id = session,
-            task.id = %self.task,
-            task.number = %number,
-            agent.name = self.agent,
-            delegation.success = self.result.is_some(),
-            delegation.task.id = %self.task,
-            delegation.task.bytes = self.assignment.bytes,
-            delegation.task.text = self.assignment.text,
-            delegation.result.id = self.result.as_ref().map(|_| tracing::field::display(self.task)),
-            delegation.result.bytes = self.result.as_ref().map(|result| result.bytes),
-            delegation.result.text = self.result.as_ref().and_then(|result| result.text.as_deref()),
-            delegation.failure = self.failure.map(FailureKind::as_str),
-            delegation.error.bytes = self.error.as_ref().map(|error| error.bytes),
-            delegation.error.text = self.error.as_ref().and_then(|error| error.text.as_deref()),
-            "task {number} of {session}: delegation completed"
-        );
+        let failure = self.failure.map(FailureKind::as_str);
+        macro_rules! log {
+            ($level:ident, $status:literal, $message:literal) => {
+                tracing::$level!(
+                    action = "end",
+                    event.name = "delegation.completed",
+                    correlation.id = %self.task,
+                    traceparent = self.traceparent,
+                    tenant = self.tenant,
+                    session.id = session,
+                    task.id = %self.task,
+                    task.number = %number,
+                    agent.name = self.agent,
+                    task.attempt = self.attempt,
+                    task.answers = self.answers,
+                    task.status = $status,
+                    task.failure = failure,
+                    duration_ms = in_ms(self.took),
+                    delegation.success = self.result.is_some(),
+                    delegation.task.id = %self.task,
+                    delegation.task.bytes = self.assignment.bytes,
+                    delegation.task.text = self.assignment.text,
+                    delegation.result.id =
+                        self.result.as_ref().map(|_| tracing::field::display(self.task)),
+                    delegation.result.bytes = self.result.as_ref().map(|result| result.bytes),
+                    delegation.result.text =
+                        self.result.as_ref().and_then(|result| result.text.as_deref()),
+                    delegation.failure = failure,
+                    delegation.error.bytes = self.error.as_ref().map(|error| error.bytes),
+                    delegation.error.text =
+                        self.error.as_ref().and_then(|error| error.text.as_deref()),
+                    $message
+                )
+            };
+        }
+        match failure {
+            None => log!(info, "completed", "task {number} of {session} completed"),
+            Some(kind) => log!(warn, "failed", "task {number} of {session} failed ({kind})"),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use adjutant_store::{Error, LACKING_BATCH};
+use adjutant_store::{Error, LACKING_BATCH, warn_unless_outage};
 
 use crate::subagent_events;
 use crate::worker_state::WorkerState;
@@ -25,7 +25,7 @@ impl ToolPatience {
         }
         self.0 = Some(Instant::now());
         if let Err(error) = fail_without_tools(state).await {
-            tracing::warn!("search for tasks whose tools are missing failed: {error}");
+            warn_unless_outage!(error, "search for tasks whose tools are missing failed: {error}");
         }
     }
 }

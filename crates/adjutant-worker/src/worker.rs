@@ -46,7 +46,8 @@ impl Worker {
         let connections = Connections { max: settings.connections(), call_timeout: CALL_TIMEOUT };
         let store = Store::open_with(&settings.database_url, connections)
             .await?
-            .with_context_versions(settings.context_versions);
+            .with_context_versions(settings.context_versions)
+            .with_text_limits(settings.texts);
         let connection = Store::open_without_ping(
             &settings.database_url,
             settings.renew_every().min(CALL_TIMEOUT),

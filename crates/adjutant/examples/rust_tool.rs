@@ -6,7 +6,7 @@ mod setup;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Outcome, Replay, ToolDefinition};
+use adjutant_agent::{Outcome, Replay, TextLimits, ToolDefinition};
 use adjutant_script::{Script, When, text, tool_call};
 use adjutant_server::Hub;
 use adjutant_store::{NewSession, Operator, Redefinition, Store};
@@ -48,7 +48,7 @@ pub async fn run(database_url: &str) -> setup::Result<String> {
 
     let toolbox = Arc::new(Toolbox::start(&ToolsConfig::default(), vec![order_status()])?);
     // So that servers know the tools of the fleet.
-    store.publish_tools(&toolbox.catalogue()).await?;
+    store.publish_tools(&toolbox.catalogue(&TextLimits::DEFAULT)).await?;
     let worker = Worker::start(setup::settings(database_url), Agents::new(models, toolbox)).await?;
 
     let shop =

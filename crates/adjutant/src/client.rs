@@ -1,5 +1,7 @@
 //! The HTTP client of the commands that talk to a server.
 
+use crate::output::note;
+
 mod error;
 #[cfg(test)]
 mod tests;
@@ -186,13 +188,13 @@ impl Client {
                 Err(error) if error.is_transient(reached) => error,
                 answer => {
                     if down_since.is_some() && answer.is_ok() {
-                        eprintln!("adjutant: the server is back");
+                        note!("adjutant: the server is back");
                     }
                     return answer;
                 }
             };
             let since = *down_since.get_or_insert_with(|| {
-                eprintln!(
+                note!(
                     "adjutant: {}; retrying for {} minutes",
                     outage(&error),
                     MAX_OUTAGE.as_secs() / 60

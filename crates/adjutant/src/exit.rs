@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::client::CallError;
+use crate::output::note;
 use crate::signals::Interrupted;
 
 /// The exit codes. Commands that talk to a server list them in `--help`.
@@ -81,8 +82,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
     match error.downcast_ref::<CallError>().and_then(CallError::raw_body) {
         // A closed pipe is not an error here.
-        Some(body) => drop(crate::output::print_line(body)),
-        None => eprintln!("adjutant: {error:#}"),
+        Some(body) => drop(crate::output::print_json(body)),
+        None => note!("adjutant: {error:#}"),
     }
     Exit::of(error).into()
 }

@@ -1,19 +1,33 @@
 //! Logs go to standard error, one event on each line.
 
-mod brief;
+mod context;
+mod fields;
+mod line;
+mod repeats;
 
-use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use tracing::level_filters::LevelFilter;
-use tracing::{Metadata, Subscriber};
-use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{Layer, fmt};
 
-use self::brief::BriefFormat;
+pub use context::{set_server, set_worker};
+
+use self::context::Ids;
+use self::fields::Fields;
+use self::line::LineFormat;
+use self::repeats::Repeats;
+use crate::output::{stderr_is_terminal, write_log};
 use crate::telemetry::Payloads;
 
 #[derive(Debug, Args)]
@@ -36,24 +50,92 @@ enum Format {
 }
 
 impl Logs {
-    /// Logs only events, not spans: every event has the ids that it needs.
     pub fn layer<S>(&self, payloads: Payloads) -> anyhow::Result<Box<dyn Layer<S> + Send + Sync>>
     where
         S: Subscriber + for<'s> LookupSpan<'s>,
     {
         let targets: Targets = self.log.parse().context("--log or ADJUTANT_LOG: invalid filter")?;
-        let loggable =
-            filter_fn(move |metadata| metadata.is_event() && may_be_logged(metadata, payloads))
-                .with_max_level_hint(LevelFilter::TRACE);
-        let is_terminal = std::io::stderr().is_terminal();
-        let layer = fmt::layer().with_writer(std::io::stderr);
-        let layer = match (self.log_format, is_terminal) {
-            (Format::Text, _) | (Format::Auto, true) => {
-                layer.with_ansi(is_terminal).event_format(BriefFormat).boxed()
-            }
-            (Format::Json, _) | (Format::Auto, false) => layer.json().flatten_event(true).boxed(),
+        let format = match (self.log_format, stderr_is_terminal()) {
+            (Format::Text, false) => LineFormat::Text,
+            (Format::Text | Format::Auto, true) => LineFormat::ColoredText,
+            (Format::Json | Format::Auto, false) => LineFormat::Json,
+            (Format::Json, true) => LineFormat::JsonOnTerminal,
         };
-        Ok(layer.with_filter(loggable.and(targets)).boxed())
+        let lines = Lines { format, repeats: Mutex::default() };
+        Ok(lines.with_filter(Loggable { targets, payloads }).boxed())
+    }
+}
+
+/// Writes events as lines, with the ids of their spans.
+struct Lines {
+    format: LineFormat,
+    repeats: Mutex<Repeats>,
+}
+
+impl<S> Layer<S> for Lines
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut ids = Ids::default();
+        attributes.record(&mut ids);
+        span.extensions_mut().insert(ids);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(ids) = span.extensions_mut().get_mut::<Ids>() {
+            values.record(ids);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let (metadata, mut fields) = (event.metadata(), Fields::default());
+        event.record(&mut fields);
+        context::add(&mut fields, event, &context);
+        if *metadata.level() <= Level::WARN {
+            let mut repeats = self.repeats.lock().unwrap_or_else(PoisonError::into_inner);
+            let tenant = fields.get("tenant").and_then(Value::as_str).unwrap_or_default();
+            let admitted = repeats.admit(tenant, &fields.message, Instant::now());
+            let Some(message) = admitted else { return };
+            fields.message = message;
+        }
+        write_log(&(self.format.line(metadata, &fields) + "\n"));
+    }
+}
+
+/// The spans whose ids lines have, whatever the level, and the events that the operator wants.
+struct Loggable {
+    targets: Targets,
+    payloads: Payloads,
+}
+
+impl Loggable {
+    fn is_wanted(&self, metadata: &Metadata<'_>) -> bool {
+        if metadata.is_span() {
+            metadata.target().starts_with("adjutant")
+                && *metadata.level() <= Level::DEBUG
+                && metadata.fields().field(context::MARK).is_some()
+        } else {
+            may_be_logged(metadata, self.payloads)
+                && self.targets.would_enable(metadata.target(), metadata.level())
+        }
+    }
+}
+
+impl<S> Filter<S> for Loggable {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.is_wanted(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.is_wanted(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let events = Filter::<S>::max_level_hint(&self.targets).unwrap_or(LevelFilter::TRACE);
+        Some(events.max(LevelFilter::DEBUG))
     }
 }
 

@@ -13,7 +13,6 @@ mod open_files;
 mod otlp;
 mod output;
 mod private_postgres;
-mod progress;
 mod running;
 mod signals;
 mod simulation;
@@ -28,13 +27,14 @@ use clap::FromArgMatches;
 
 use crate::cli::{Cli, Command};
 use crate::exit::report;
+use crate::output::note;
 use crate::signals::interruptible;
 
 fn main() -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("adjutant: cannot start the runtime: {error}");
+            note!("adjutant: cannot start the runtime: {error}");
             return ExitCode::FAILURE;
         }
     };

@@ -1,12 +1,12 @@
 //! Tables that fit the terminal, with colors.
 
-use std::io::IsTerminal;
-
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets,
 };
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
+
+use crate::output::{Shown, escape_line, escape_text, stdout_is_terminal, terminal_size};
 
 /// Without a terminal a table is as wide as necessary: a program may read it.
 const UNBOUNDED: u16 = u16::MAX;
@@ -35,12 +35,12 @@ impl OutputStyle {
     /// The style of standard output: colors only on a terminal, and not if <https://no-color.org>
     /// forbids them.
     pub fn for_stdout() -> Self {
-        if !std::io::stdout().is_terminal() {
+        if !stdout_is_terminal() {
             return Self { width: UNBOUNDED, colors: Colors::Off };
         }
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let (_, width) = console::Term::stdout().size();
+        let (_, width) = terminal_size();
         Self { width, colors: if refused { Colors::Off } else { Colors::On } }
     }
 }
@@ -139,7 +139,9 @@ fn fit_columns(columns: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(u
 }
 
 /// Rows below titles, without lines between them. Only texts are wrapped.
-pub fn table(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> String {
+pub fn table(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> Shown {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| escaped(columns, row)).collect();
+    let rows = rows.as_slice();
     let fit_columns = fit_columns(columns, rows, usize::from(style.width));
     let cut = |row: &Vec<String>| {
         let cells = fit_columns.iter().map(|(index, width)| match columns[*index] {
@@ -154,7 +156,20 @@ pub fn table(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> St
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cut).collect();
     let columns: Vec<Column> = fit_columns.iter().map(|(index, _)| columns[*index]).collect();
-    render(&columns, &rows, style)
+    Shown::of_escaped(render(&columns, &rows, style))
+}
+
+/// Escaped before it is measured and colored. Only a column that is wrapped keeps line ends.
+fn escaped(columns: &[Column], row: &[String]) -> Vec<String> {
+    let cell = |(column, text): (&Column, &String)| match column {
+        Column::Text(_) => escape_text(text).into_owned(),
+        Column::Word(_)
+        | Column::Name(_)
+        | Column::Line(_)
+        | Column::Number(_)
+        | Column::State(_) => escape_line(text).into_owned(),
+    };
+    columns.iter().zip(row).map(cell).collect()
 }
 
 fn render(columns: &[Column], rows: &[Vec<String>], style: OutputStyle) -> String {
@@ -284,6 +299,17 @@ mod tests {
         assert!(at(80).contains("AGE") && at(80).contains("the-session"), "{}", at(80));
         assert!(at(60).contains("the-session…") && at(60).contains("ABOUT"), "{}", at(60));
         assert!(!at(50).contains("AGE"), "{}", at(50));
+    }
+
+    #[test]
+    fn cells_are_escaped_and_colors_are_not() {
+        let columns = [Column::State("STATE"), Column::Line("ABOUT")];
+        let row = ["failed".to_owned(), "\u{1b}[2Jx\u{202e}\ny".to_owned()];
+        let at = |colors| table(&columns, &[row.to_vec()], OutputStyle { width: 80, colors });
+        assert!(at(Colors::Off).contains("\\x1b[2Jx\\u{202e}\\ny"), "{}", at(Colors::Off));
+        assert!(!at(Colors::On).contains("\u{1b}[2J"), "{:?}", at(Colors::On));
+        let shown = Shown::from("").above(at(Colors::On));
+        assert!(shown.contains("\u{1b}["), "{shown:?}");
     }
 
     #[test]

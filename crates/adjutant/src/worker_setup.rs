@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use adjutant_agent::AgentDefinition;
-use adjutant_store::{Error, Publisher as PublishingProcess, Store};
+use adjutant_store::{Error, Publisher as PublishingProcess, Store, warn_unless_outage};
 use adjutant_worker::model::{Model, http_client};
 use adjutant_worker::tools::Toolbox;
 use adjutant_worker::{Agents, Delegating, Models};
@@ -136,7 +136,7 @@ impl Publisher {
         match &self.toolbox {
             Some(toolbox) => {
                 store.publish_models(&self.prices).await?;
-                store.publish_tools(&toolbox.catalogue()).await
+                store.publish_tools(&toolbox.catalogue(&self.config.limits.texts())).await
             }
             None => Ok(()),
         }
@@ -194,7 +194,10 @@ impl Publisher {
                         );
                     }
                     Err(error) => {
-                        tracing::warn!("publishing of agents and tools failed, retrying: {error}");
+                        warn_unless_outage!(
+                            error,
+                            "publishing of agents and tools failed, retrying: {error}"
+                        );
                         tokio::time::sleep(RETRY_PAUSE).await;
                         tools.iter_mut().for_each(watch::Receiver::mark_changed);
                         agents.mark_changed();

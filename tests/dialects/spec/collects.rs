@@ -1,6 +1,7 @@
 //! collect and read.
 
 use adjutant_agent::ErrorCode;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use crate::dialects::spec::over_every_wire;
@@ -53,15 +54,27 @@ async fn row_0_18_a_task_that_runs_is_not_ready(orchestrator: Orchestrator) {
 
 async fn row_0_19_a_collected_task_is_not_found_again(orchestrator: Orchestrator) {
     let task = orchestrator.completed("done").await;
+    let before = Utc::now();
     orchestrator.collect(&task).await;
-    for action in ["status", "collect", "cancel"] {
-        orchestrator
-            .refused(json!({"action": action, "task_id": task}), ErrorCode::TaskNotFound)
-            .await;
+    for arguments in [
+        json!({"action": "collect", "task_id": task}),
+        json!({"action": "collect", "task_id": task, "idempotency_key": "another"}),
+        json!({"action": "status", "task_id": task}),
+        json!({"action": "cancel", "task_id": task}),
+        json!({"action": "raise", "task_id": task, "max_cost_usd": 1}),
+        json!({"action": "wait", "task_ids": [task]}),
+    ] {
+        let message = orchestrator.refused(arguments, ErrorCode::TaskNotFound).await;
+        let at = message.strip_prefix("Task t_01 was already collected at ");
+        let at = at.and_then(|rest| rest.strip_suffix("; use read to see its result again"));
+        let at: DateTime<Utc> = at.expect(&message).parse().expect(&message);
+        assert!((at - before).abs() < TimeDelta::minutes(1), "{message}");
     }
-    orchestrator
-        .refused(json!({"action": "wait", "task_ids": [task]}), ErrorCode::TaskNotFound)
-        .await;
+    let read = orchestrator.call(json!({"action": "read", "task_id": task})).await;
+    assert_eq!(read["text"], "done");
+    let unknown = json!({"action": "collect", "task_id": "t_99"});
+    let message = orchestrator.refused(unknown, ErrorCode::TaskNotFound).await;
+    assert_eq!(message, "Task not found: t_99");
 }
 
 async fn row_0_20_a_result_is_cut_from_4004_characters_on(orchestrator: Orchestrator) {

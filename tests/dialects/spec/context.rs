@@ -1,6 +1,6 @@
 //! shared_context as orchestrators call it. `store/shared_context` tests the store's part.
 
-use adjutant_agent::{ContextCall, ErrorCode};
+use adjutant_agent::{ContextCall, ErrorCode, TextLimits};
 use serde_json::{Value, json};
 
 use crate::dialects::spec::over_every_wire;
@@ -186,7 +186,7 @@ async fn row_sc_16_the_writer_is_set_by_the_system(orchestrator: Orchestrator) {
     orchestrator.spawn("x").await;
     let mut claim = orchestrator.claim().await;
     claim.lease.checkpoint(&turn("Writing.")).await.unwrap();
-    let call = ContextCall::parse(&write("a", "of a task")).unwrap();
+    let call = ContextCall::parse(&write("a", "of a task"), &TextLimits::DEFAULT).unwrap();
     claim.lease.shared_context("c", &call).await.unwrap();
     let note = orchestrator.context(json!({"action": "read", "key": "a"})).await;
     assert_has(&note, json!({"value": "of a task", "written_by": "subagent:writer:t_01"}));

@@ -36,7 +36,11 @@ async fn row_0_36_every_call_is_logged_and_row_0_37_no_text_is() {
     let orchestrator = Orchestrator::in_process().await;
     let said = Said::default();
     let writer = said.clone();
-    let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
+    let log = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(move || writer.clone())
+        .finish();
     let _logging = tracing::subscriber::set_default(log);
     let secret = "hunter2";
     orchestrator

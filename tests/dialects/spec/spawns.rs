@@ -104,7 +104,16 @@ async fn row_0_16_a_status_never_has_the_result(orchestrator: Orchestrator) {
 
 async fn row_0_21_a_task_has_4003_characters_at_most(orchestrator: Orchestrator) {
     let task = |chars| spawn(json!({"task": "é".repeat(chars)}));
-    orchestrator.refused(task(4_004), ErrorCode::TaskTooLarge).await;
+    let message = orchestrator.refused(task(4_004), ErrorCode::TaskTooLarge).await;
+    for said in [
+        "task: has 4004 characters, which are 1001 tokens",
+        "1000 tokens, 4003 characters (limits.max_task_tokens)",
+        "the tool shared_context: write it in several notes of up to 4003 characters",
+        "Read the keys input_1 and input_2",
+        "10000 tokens (limits.max_store_tokens)",
+    ] {
+        assert!(message.contains(said), "{said}: {message}");
+    }
     orchestrator.call(task(4_003)).await;
 }
 

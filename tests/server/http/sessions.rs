@@ -111,6 +111,9 @@ async fn an_invalid_session_is_refused_by_field() {
     }
     server.get("/v1/sessions/%00").await.refused(400, "INVALID_ARGUMENT");
     server.get("/v1/sessions/%ff").await.refused(400, "INVALID_ARGUMENT");
+    let message = server.get("/v1/tasks?q=%ff").await.refused(400, "INVALID_ARGUMENT");
+    assert!(message.contains("UTF-8"), "{message}");
+    server.get("/v1/tasks?q=%C3%A9%EF%BF%BD%25").await.ok(200);
 }
 
 /// The database stores all digits of a number, so all of them must survive parsing.

@@ -25,6 +25,8 @@ const INVALID_MESSAGES: [(&str, i32); 10] = [
 fn invalid_calls() -> Vec<(Value, &'static str, &'static str)> {
     vec![
         (json!({"name": "fetch", "arguments": {}}), "TOOL_NOT_FOUND", "There is no tool"),
+        (json!({"arguments": {}}), "INVALID_ARGUMENT", "name: is required"),
+        (json!({"name": 7, "arguments": {}}), "INVALID_ARGUMENT", "name: is required"),
         (json!({"name": "subagent"}), "INVALID_ARGUMENT", "action: "),
         (json!({"name": "subagent", "arguments": null}), "INVALID_ARGUMENT", "action: "),
         (
@@ -47,6 +49,11 @@ fn invalid_calls() -> Vec<(Value, &'static str, &'static str)> {
             json!({"name": "subagent", "arguments": {"action": "list_agents", "session_id": 7}}),
             "INVALID_ARGUMENT",
             "session_id: ",
+        ),
+        (
+            json!({"name": "subagent", "arguments": {"action": "list_agents", "session_id": ""}}),
+            "INVALID_ARGUMENT",
+            "session_id: must not be empty",
         ),
         (
             json!({"name": "subagent", "arguments": {"action": "spawn", "agent": "researcher", "task": "a\0b"}}),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adjutant_agent::ErrorCode;
+use adjutant_agent::{ContextCall, ErrorCode, TextLimits};
 use adjutant_store::{NewSession, SessionEntry, Store};
 use serde_json::{Value, json};
 
@@ -288,6 +288,32 @@ async fn sc_e_read_batch_returns_found_keys_and_names_missing_ones() {
     let none =
         call(&world, session, json!({"action": "read_batch", "keys": ["none"]})).await.unwrap();
     assert_eq!(none, json!({"entries": [], "missing": ["none"]}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_of_long_values_is_shown_in_part() {
+    let world = World::new().await;
+    let session = world.session().await;
+    let limits = TextLimits { value: 100_000, store: 100_000, ..TextLimits::DEFAULT };
+    let store = world.store.with_text_limits(limits);
+    let call = async |arguments: Value| {
+        let call = ContextCall::parse(&arguments, &limits).unwrap();
+        store.shared_context(session, &call).await.unwrap()
+    };
+    for tokens in [30_000, 60_000, 40_000, 100_000] {
+        call(json!({"action": "write", "key": "a", "value": "x".repeat(4 * tokens)})).await;
+        let shown = call(json!({"action": "read_history", "key": "a"})).await;
+        let versions: Vec<_> =
+            shown["history"].as_array().unwrap().iter().map(|entry| &entry["version"]).collect();
+        let (expected, more) = match tokens {
+            30_000 => (vec![1], false),
+            60_000 => (vec![2, 1], false),
+            40_000 => (vec![3, 2], true),
+            _ => (vec![4], true),
+        };
+        assert_eq!(json!(versions), json!(expected));
+        assert_eq!(shown["more"], more);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{Replay, SessionId, TaskId, ToolDefinition};
-use adjutant_worker::tools::{Limits, RustCall, RustTool, Tool, ToolCall, Toolbox, ToolsConfig};
+use adjutant_worker::tools::{
+    FailureKindCell, Limits, RustCall, RustTool, Tool, ToolCall, Toolbox, ToolsConfig,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,7 +37,9 @@ fn order_status(name: &str) -> Arc<dyn Tool> {
 
 async fn call(toolbox: &Toolbox, arguments: Value) -> Result<String, String> {
     let (task, session) = (TaskId::new(), SessionId(7));
-    let call = ToolCall { arguments: &arguments, key: "the key", task, session, tenant: None };
+    let kind = &FailureKindCell::default();
+    let call =
+        ToolCall { arguments: &arguments, key: "the key", task, session, tenant: None, kind };
     toolbox.call("order_status", call).await
 }
 

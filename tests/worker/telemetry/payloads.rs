@@ -106,9 +106,10 @@ async fn no_text_of_a_task_a_model_or_a_tool_and_no_key_is_in_logs_and_spans() {
     assert_eq!(worker.log_lines("turn").len(), 2);
     for line in worker.log_lines("tool") {
         let (task, session) = (&line["task.number"], &line["session.id"]);
+        let level = if line["tool.is_error"] == true { "WARN" } else { "DEBUG" };
         assert_eq!(
             (task, session, &line["level"]),
-            (&json!("t_01"), &json!("review"), &json!("INFO")),
+            (&json!("t_01"), &json!("review"), &json!(level)),
             "{line}"
         );
         assert_eq!(line["task.id"], tells["task.id"], "{line}");

@@ -8,7 +8,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{Refusal, ToolDefinition};
+use adjutant_agent::{Refusal, TextLimits, ToolDefinition};
 use adjutant_store::TaskView;
 use serde_json::{Value, json};
 
@@ -31,11 +31,11 @@ impl Implementation for Tools {
 
     type Call = Call;
 
-    fn tools() -> Vec<ToolDefinition> {
+    fn tools(_: &TextLimits) -> Vec<ToolDefinition> {
         vec![tool::tool()]
     }
 
-    fn parse(call: &ToolCall) -> Result<Call, Rejected> {
+    fn parse(call: &ToolCall, _: &TextLimits) -> Result<Call, Rejected> {
         check_tool::<Self>(&call.tool)?;
         Call::parse(&call.arguments).map_err(|refusal| Rejected::Answer(answers::refused(&refusal)))
     }

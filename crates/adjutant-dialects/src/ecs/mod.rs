@@ -12,7 +12,7 @@ mod tools;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{ErrorCode, Refusal, SUBAGENT, ToolDefinition};
+use adjutant_agent::{ErrorCode, Refusal, SUBAGENT, TextLimits, ToolDefinition};
 use adjutant_store::TaskView;
 
 pub use call::Call;
@@ -36,12 +36,12 @@ impl Implementation for Tools {
 
     type Call = Call;
 
-    fn tools() -> Vec<ToolDefinition> {
+    fn tools(_: &TextLimits) -> Vec<ToolDefinition> {
         tools::tools()
     }
 
     /// The source raises on invalid arguments, so they are no answer of the tool.
-    fn parse(call: &ToolCall) -> Result<Call, Rejected> {
+    fn parse(call: &ToolCall, _: &TextLimits) -> Result<Call, Rejected> {
         check_tool::<Self>(&call.tool)?;
         Ok(Call::parse(&call.tool, &call.arguments)?)
     }

@@ -7,7 +7,7 @@ mod spawn;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{ErrorCode, Fields, Refusal};
+use adjutant_agent::{ErrorCode, Fields, Refusal, TextLimits};
 use serde_json::Value;
 
 pub use define::DefineCall;
@@ -53,21 +53,23 @@ pub enum SubagentCall {
 impl SubagentCall {
     /// Parses the arguments of a call. A refusal names the first wrong field: the action, then
     /// unknown fields, then the known fields in their order.
-    pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
+    pub fn parse(arguments: &Value, limits: &TextLimits) -> Result<Self, Refusal> {
         let mut fields = Fields::of(arguments)?;
         let action = action(&mut fields)?;
         fields.refuse_unknown(action.forms())?;
         let call = match action {
             SubagentAction::ListAgents => Self::ListAgents,
             SubagentAction::Define => Self::Define(Box::new(DefineCall::read(&mut fields)?)),
-            SubagentAction::Spawn => Self::Spawn(Box::new(SpawnCall::read(&mut fields)?)),
+            SubagentAction::Spawn => Self::Spawn(Box::new(SpawnCall::read(&mut fields, limits)?)),
             SubagentAction::Status => Self::Status(StatusCall::read(&mut fields)?),
             SubagentAction::Collect => Self::Collect(CollectCall::read(&mut fields)?),
             SubagentAction::Wait => Self::Wait(WaitCall::read(&mut fields)?),
             SubagentAction::Read => Self::Read(ReadCall::read(&mut fields)?),
             SubagentAction::Cancel => Self::Cancel(CancelCall::read(&mut fields)?),
-            SubagentAction::Continue => Self::Continue(Box::new(ContinueCall::read(&mut fields)?)),
-            SubagentAction::Batch => Self::Batch(BatchCall::read(&mut fields)?),
+            SubagentAction::Continue => {
+                Self::Continue(Box::new(ContinueCall::read(&mut fields, limits)?))
+            }
+            SubagentAction::Batch => Self::Batch(BatchCall::read(&mut fields, limits)?),
             SubagentAction::Raise => Self::Raise(RaiseCall::read(&mut fields)?),
         };
         fields.end()?;

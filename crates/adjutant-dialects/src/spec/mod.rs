@@ -19,7 +19,7 @@ mod task_fields;
 mod tools;
 mod wait;
 
-use adjutant_agent::{Refusal, ToolDefinition, prompts, shared_context_tool};
+use adjutant_agent::{Refusal, TextLimits, ToolDefinition, prompts, shared_context_tool};
 
 pub use action_forms::BATCH_ITEM;
 pub use call::{
@@ -48,12 +48,12 @@ impl Implementation for Tools {
 
     type Call = ParsedRequest;
 
-    fn tools() -> Vec<ToolDefinition> {
-        vec![subagent_tool(), shared_context_tool()]
+    fn tools(limits: &TextLimits) -> Vec<ToolDefinition> {
+        vec![subagent_tool(limits), shared_context_tool(limits)]
     }
 
-    fn parse(call: &ToolCall) -> Result<ParsedRequest, Rejected> {
-        Ok(ParsedRequest::parse(call)?)
+    fn parse(call: &ToolCall, limits: &TextLimits) -> Result<ParsedRequest, Rejected> {
+        Ok(ParsedRequest::parse(call, limits)?)
     }
 
     fn can_open_session(call: &ParsedRequest) -> bool {

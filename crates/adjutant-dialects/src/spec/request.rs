@@ -1,5 +1,6 @@
 use adjutant_agent::{
     ContextCall, ErrorCode, IDEMPOTENCY_KEY, Refusal, SHARED_CONTEXT, SUBAGENT, SessionId,
+    TextLimits,
 };
 use adjutant_store::IdempotencyKey;
 use futures::future::BoxFuture;
@@ -27,14 +28,14 @@ enum Call {
 }
 
 impl ParsedRequest {
-    pub(super) fn parse(call: &ToolCall) -> Result<Self, Refusal> {
+    pub(super) fn parse(call: &ToolCall, limits: &TextLimits) -> Result<Self, Refusal> {
         let (parsed, key) = match call.tool.as_str() {
             SUBAGENT => {
-                let parsed = SubagentCall::parse(&call.arguments)?;
+                let parsed = SubagentCall::parse(&call.arguments, limits)?;
                 let key = key(call, &parsed)?;
                 (Call::Subagent(parsed), key)
             }
-            SHARED_CONTEXT => (Call::Context(ContextCall::parse(&call.arguments)?), None),
+            SHARED_CONTEXT => (Call::Context(ContextCall::parse(&call.arguments, limits)?), None),
             other => {
                 let start: String = other.chars().take(64).collect();
                 return Err(Refusal::new(
@@ -143,12 +144,13 @@ mod tests {
     use super::*;
 
     fn read(tool: &str, arguments: Value, header: Option<&str>) -> Result<ParsedRequest, Refusal> {
-        ParsedRequest::parse(&ToolCall {
+        let call = ToolCall {
             tool: tool.to_owned(),
             arguments,
             idempotency_key: header.map(str::to_owned),
             traceparent: None,
-        })
+        };
+        ParsedRequest::parse(&call, &TextLimits::DEFAULT)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal, SessionId};
+use adjutant_agent::{Refusal, SessionId};
 use serde_json::Value;
 
 use super::{StatusCall, task_fields};
@@ -12,8 +12,7 @@ pub(super) async fn status(
 ) -> Result<Value> {
     let task = context.store.status(session, call.task_id).await?;
     if task.collected_at.is_some() {
-        let sentence = format!("Task not found: {}", call.task_id);
-        return Err(Refusal::new(ErrorCode::TaskNotFound, sentence).into());
+        return Err(Refusal::no_task(call.task_id, task.collected_at).into());
     }
     Ok(Value::Object(task_fields::status(&task)))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use adjutant_agent::{OnBudget, Replay, SUBAGENT, ToolDefinition, WebhookEvent};
+use adjutant_agent::{OnBudget, Replay, SUBAGENT, TextLimits, ToolDefinition, WebhookEvent};
 
 use super::SubagentAction;
 
@@ -13,7 +13,8 @@ When to delegate: work of several steps that has one clear objective; independen
 When not to: what a single tool call of yours would do; the same work to several agents; what needs this conversation to be understood.
 How: write what the agent has to know to shared_context first, and name the keys in the task instead of pasting long texts. Use wait instead of asking for the status again and again. Collect every result; it is a summary, and the details are in the keys that the agent wrote.";
 
-pub fn subagent_tool() -> ToolDefinition {
+pub fn subagent_tool(limits: &TextLimits) -> ToolDefinition {
+    let TextLimits { task, prompt, .. } = limits;
     ToolDefinition {
         name: SUBAGENT.to_owned(),
         description: DELEGATION.to_owned(),
@@ -23,7 +24,7 @@ pub fn subagent_tool() -> ToolDefinition {
                 "list_agents: who there is. define: a new agent. spawn: starts a task and returns its task_id at once. status: how far a task is. collect: the result of a task that has ended, once. wait: until tasks end. read: a long result in pages. cancel: stops a task. continue: a new task that goes on where an ended one stopped. batch: many spawns at once, all or none. raise: more budget for a task, which goes on if it waits for that."),
             "name": text("For define: 1 to 64 characters of a-z, 0-9, _ and -."),
             "description": text("For define: what the agent is for, on one line."),
-            "system_prompt": text("For define: the agent's instructions, at most 4000 tokens."),
+            "system_prompt": text(&format!("For define: the agent's instructions, at most {prompt} tokens.")),
             "tools": texts("For define: the names of the tools that the agent may use."),
             "model": text("For define: the model that the agent uses; yours if you name none."),
             "max_turns": number("integer", "For define: how many times the agent may call its model; 10 if you say nothing."),
@@ -36,10 +37,10 @@ pub fn subagent_tool() -> ToolDefinition {
             "extra_body": { "type": "object", "description": "For define: how the model answers: temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, seed, reasoning_effort or verbosity, as its API takes them." },
             "compaction": words(&["on", "off"], "For define: whether a conversation that gets too long is summed up; on if you say nothing."),
             "agent": text("For spawn: the agent's name."),
-            "task": text("For spawn and continue: what is to be done, at most 1000 tokens. Put longer context into shared_context and name its keys."),
+            "task": text(&format!("For spawn and continue: what is to be done, at most {task} tokens. Put longer context into shared_context and name its keys.")),
             "tasks": {
                 "type": "array",
-                "items": item(),
+                "items": item(limits),
                 "description": "For batch: 1 to 100 tasks, each with agent, task and whatever else spawn takes. A name lets the others depend on it before it has a task_id.",
             },
             "queue": { "type": "boolean", "description": "For spawn, continue and batch: wait for room instead of being refused when too many tasks run." },
@@ -68,13 +69,13 @@ pub fn subagent_tool() -> ToolDefinition {
 }
 
 /// A task of a batch: the fields of `spawn` without the key, which belongs to the batch.
-fn item() -> Value {
+fn item(TextLimits { task, .. }: &TextLimits) -> Value {
     json!({
         "type": "object",
         "properties": {
             "name": text("What other tasks of this batch call it in depends_on: 1 to 64 characters of a-z, 0-9, _ and -."),
             "agent": text("The agent's name."),
-            "task": text("What is to be done, at most 1000 tokens."),
+            "task": text(&format!("What is to be done, at most {task} tokens.")),
             "queue": { "type": "boolean", "description": "Wait for room instead of being refused." },
             "depends_on": texts("Tasks that must complete first: task ids, or names of this batch."),
             "timeout_s": number("number", "The longest that the task may run, in seconds."),
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn only_the_action_is_required() {
-        let tool = subagent_tool();
+        let tool = subagent_tool(&TextLimits::DEFAULT);
         assert_eq!(tool.name, SUBAGENT);
         assert_eq!(tool.input_schema["type"], "object");
         assert_eq!(tool.input_schema["required"], json!(["action"]));

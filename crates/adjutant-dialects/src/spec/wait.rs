@@ -39,7 +39,8 @@ pub struct PolledWait {
     pub answer: Value,
 }
 
-/// Waits until tasks have ended, or until the timeout; answers with those that have.
+/// Waits until tasks have ended, or until the timeout; answers with those that have. The queries
+/// are boxed: thousands of clients wait at a time, and a future has room for its largest state.
 pub(super) async fn wait(
     context: &Context<'_>,
     session: SessionId,
@@ -49,11 +50,11 @@ pub(super) async fn wait(
     let mut wait_loop = context.wait_loop(session, call.timeout);
     loop {
         let check = wait_loop.check();
-        let ends = context.store.check_ends(session, &mut awaited, check).await?;
+        let ends = Box::pin(context.store.check_ends(session, &mut awaited, check)).await?;
         if ends.met {
             return Ok(waited(&ends));
         } else if check == Check::Last {
-            let unfinished = unfinished(context, session, &awaited, &ends).await?;
+            let unfinished = Box::pin(unfinished(context, session, &awaited, &ends)).await?;
             let mut answer = waited(&ends);
             if !unfinished.is_empty() {
                 answer["unfinished"] = Value::Array(unfinished);

@@ -12,7 +12,7 @@ mod tool;
 mod tests;
 
 use adjutant_agent::{
-    AgentConfig, ErrorCode, Refusal, ToolDefinition, check_agent_name, tools_used,
+    AgentConfig, ErrorCode, Refusal, TextLimits, ToolDefinition, check_agent_name, tools_used,
 };
 use adjutant_store::{Agent, NewDelegation, NewTask, TaskContext, TaskView};
 use serde::Deserialize;
@@ -39,11 +39,11 @@ impl Implementation for Tools {
 
     type Call = Call;
 
-    fn tools() -> Vec<ToolDefinition> {
+    fn tools(_: &TextLimits) -> Vec<ToolDefinition> {
         vec![tool::tool()]
     }
 
-    fn parse(call: &ToolCall) -> Result<Call, Rejected> {
+    fn parse(call: &ToolCall, _: &TextLimits) -> Result<Call, Rejected> {
         check_tool::<Self>(&call.tool)?;
         Call::parse(&call.arguments).map_err(|refusal| Rejected::Answer(answers::invalid(&refusal)))
     }

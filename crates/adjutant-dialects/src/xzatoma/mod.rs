@@ -12,7 +12,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
-use adjutant_agent::{Depth, ErrorCode, Refusal, SUBAGENT, ToolDefinition};
+use adjutant_agent::{Depth, ErrorCode, Refusal, SUBAGENT, TextLimits, ToolDefinition};
 use adjutant_store::{LoggedEnd, QUOTA_EXCEEDED, Store, TaskView};
 use serde_json::{Value, json};
 
@@ -43,11 +43,11 @@ impl Implementation for Tools {
 
     type Call = Call;
 
-    fn tools() -> Vec<ToolDefinition> {
+    fn tools(_: &TextLimits) -> Vec<ToolDefinition> {
         vec![tool::tool()]
     }
 
-    fn parse(call: &ToolCall) -> Result<Call, Rejected> {
+    fn parse(call: &ToolCall, _: &TextLimits) -> Result<Call, Rejected> {
         check_tool::<Self>(&call.tool)?;
         Call::parse(&call.arguments).map_err(|wrong| {
             Rejected::Answer(answers::refused(&wrong, call.arguments["label"].as_str()))

@@ -55,9 +55,9 @@ fn call_and_result(wire: Wire, answer: &Value) -> (Value, Value) {
         Wire::Anthropic => {
             let content = answer["content"].clone();
             let uses = content.as_array().unwrap().iter();
-            let id = uses.filter(|block| block["type"] == "tool_use").map(|block| &block["id"]);
+            let mut id = uses.filter(|block| block["type"] == "tool_use").map(|block| &block["id"]);
             let result =
-                json!({"type": "tool_result", "tool_use_id": id.last(), "content": "done"});
+                json!({"type": "tool_result", "tool_use_id": id.next_back(), "content": "done"});
             (
                 json!({"role": "assistant", "content": content}),
                 json!({"role": "user", "content": [result]}),

@@ -152,6 +152,8 @@ pub(crate) struct Shared {
     /// The body of `/openapi.json`. It is built at the first request: building it takes memory
     /// that the process would keep.
     openapi: OnceLock<String>,
+    /// The tools of `spec` for MCP clients, built at the first request.
+    mcp_tools: OnceLock<[rmcp::model::Tool; 2]>,
 }
 
 impl Shared {
@@ -166,6 +168,7 @@ impl Shared {
             request_limiter: settings.tenant_requests_per_s.map(RateLimiter::new),
             status_limiter: settings.session_status_per_s.map(RateLimiter::new),
             openapi: OnceLock::new(),
+            mcp_tools: OnceLock::new(),
             reads: Reads::new(&service.store, settings.tenant_max_reads),
             connections: TenantCounter::new(settings.tenant_max_connections),
             bodies: TenantCounter::with_total(
@@ -185,7 +188,7 @@ impl Shared {
         call: ToolCall,
         dialect: Dialect,
     ) -> Result<Answer> {
-        let call = self.service.parse(session, call, dialect)?;
+        let call = self.service.parse(&caller.tenant, session, call, dialect)?;
         self.allow_status(caller, session, &call)?;
         self.service.call_parsed(caller, session, &call, &CancellationToken::new()).await
     }

@@ -52,14 +52,30 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
     }
 }
 
+/// Whether the bytes that a query encodes are UTF-8: axum replaces those that are not.
+fn is_utf8(query: &str) -> bool {
+    let (mut decoded, mut rest) = (Vec::new(), query.as_bytes());
+    while let Some((byte, more)) = rest.split_first() {
+        let hex = more.get(..2).filter(|_| *byte == b'%');
+        let encoded =
+            hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        decoded.push(encoded.unwrap_or(*byte));
+        rest = if encoded.is_some() { &more[2..] } else { more };
+    }
+    std::str::from_utf8(&decoded).is_ok()
+}
+
 /// The parameters of the query. A handler takes those that it knows, and `end` refuses the rest.
 pub(crate) struct QueryParams(Vec<(String, String)>);
 
 impl QueryParams {
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Refusal> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|_| {
-            Refusal::invalid("query", "is not valid: must be percent-encoded UTF-8")
-        })?;
+        let invalid = || Refusal::invalid("query", "is not valid: must be percent-encoded UTF-8");
+        let Query(pairs) =
+            Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|_| invalid())?;
+        if !is_utf8(uri.query().unwrap_or_default()) {
+            return Err(invalid());
+        }
         for (nth, (name, value)) in pairs.iter().enumerate() {
             refuse_nul(name, value)?;
             if pairs[..nth].iter().any(|(other, _)| other == name) {
@@ -240,7 +256,7 @@ async fn read_within(
     let too_large = || {
         Error::refused(
             ErrorCode::BodyTooLarge,
-            format!("The body has more than {max_bytes} bytes, which is the limit"),
+            format!("The body has more than {max_bytes} bytes (server.max_body_bytes)"),
         )
     };
     let length =

@@ -1,8 +1,8 @@
 //! The bodies of requests that create or change a session.
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, Grants, MAX_PROMPT_TOKENS, OnBudget, OrchestratorConfig,
-    Permissions, Refusal, SUBAGENT, Skill, Webhook, estimate_tokens, integer_in, nanousd, text_in,
+    Budget, Fields, Grants, OnBudget, OrchestratorConfig, Permissions, Refusal, SUBAGENT, Skill,
+    Webhook, integer_in, nanousd, text_in,
 };
 use adjutant_store::{NewSession, SessionChange};
 use serde_json::{Map, Value};
@@ -50,7 +50,7 @@ pub(super) struct NewSessionBody {
     #[schema(value_type = Option<String>, pattern = "^(fail|pause)$")]
     on_budget: Option<OnBudget>,
     /// The orchestrator's system prompt, for agents that inherit it.
-    #[schema(max_length = 16003, pattern = "^[^\\u0000]*[!-~][^\\u0000]*$")]
+    #[schema(pattern = "^[^\\u0000]*[!-~][^\\u0000]*$")]
     system_prompt: Option<String>,
     /// The names of the orchestrator's tools, for agents that inherit some of them.
     #[schema(value_type = Option<Vec<String>>, max_items = 500)]
@@ -83,7 +83,10 @@ impl NewSessionBody {
             max_output_tokens: tokens(&mut fields, "max_output_tokens")?,
             max_cost_usd: money(&mut fields, "max_cost_usd")?,
             on_budget: OnBudget::take_from(&mut fields)?,
-            system_prompt: fields.take("system_prompt").map(system_prompt).transpose()?,
+            system_prompt: fields
+                .take("system_prompt")
+                .map(|value| system_prompt(value, policy))
+                .transpose()?,
             tools: fields.take("tools").map(tools).transpose()?.unwrap_or_default(),
             skills: skills.transpose()?.unwrap_or_default(),
             permissions: permissions.transpose()?,
@@ -162,7 +165,10 @@ pub(super) fn parse_change(
                 change.model = Some(value.map(|value| model(value, policy, grants)).transpose()?)
             }
             "metadata" => change.metadata = Some(metadata(value)?),
-            "system_prompt" => change.system_prompt = Some(value.map(system_prompt).transpose()?),
+            "system_prompt" => {
+                let prompt = value.map(|value| system_prompt(value, policy)).transpose()?;
+                change.system_prompt = Some(prompt);
+            }
             "tools" => change.tools = Some(value.map(tools).transpose()?.unwrap_or_default()),
             "skills" => {
                 change.skills = Some(
@@ -189,15 +195,9 @@ fn model(value: &Value, policy: &Policy, grants: &Grants) -> Result<String, Refu
     policy.model(filled("model", value)?, grants).map(str::to_owned)
 }
 
-fn system_prompt(value: &Value) -> Result<String, Refusal> {
+fn system_prompt(value: &Value, policy: &Policy) -> Result<String, Refusal> {
     let prompt = filled("system_prompt", value)?;
-    let tokens = estimate_tokens(prompt);
-    if tokens > MAX_PROMPT_TOKENS {
-        let sentence = format!(
-            "system_prompt: is about {tokens} tokens long; the limit is {MAX_PROMPT_TOKENS}"
-        );
-        return Err(Refusal::new(ErrorCode::PromptTooLarge, sentence));
-    }
+    policy.operator.texts.check_prompt("system_prompt", prompt)?;
     Ok(prompt.to_owned())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use adjutant_agent::{OnBudget, Permissions, WebhookEvent, usd};
+use adjutant_agent::{OnBudget, Permissions, TextLimits, WebhookEvent, usd};
 use adjutant_store::{SessionDetails, SessionEntry};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -72,6 +72,32 @@ pub(super) struct Session {
     archived_at: Option<DateTime<Utc>>,
     /// Receives the ends of its tasks.
     webhook: Option<SessionWebhook>,
+    text_limits: SessionTextLimits,
+}
+
+/// The longest texts that this server takes, in tokens; a text of `n` tokens has at most 4n + 3
+/// characters
+#[derive(Serialize, ToSchema)]
+pub(super) struct SessionTextLimits {
+    /// Of an assignment.
+    max_task_tokens: i64,
+    /// Of a value of the shared context.
+    max_value_tokens: i64,
+    /// Of all values of the shared context together.
+    max_store_tokens: i64,
+    /// Of a system prompt.
+    max_prompt_tokens: i64,
+}
+
+impl From<&TextLimits> for SessionTextLimits {
+    fn from(limits: &TextLimits) -> Self {
+        Self {
+            max_task_tokens: limits.task,
+            max_value_tokens: limits.value,
+            max_store_tokens: limits.store,
+            max_prompt_tokens: limits.prompt,
+        }
+    }
 }
 
 /// A webhook that receives the ends of tasks
@@ -107,8 +133,8 @@ impl From<Permissions> for SessionPermissions {
     }
 }
 
-impl From<SessionDetails> for Session {
-    fn from(session: SessionDetails) -> Self {
+impl Session {
+    pub(super) fn new(session: SessionDetails, limits: &TextLimits) -> Self {
         Self {
             session_id: session.name,
             archived: session.archived_at.is_some(),
@@ -132,6 +158,7 @@ impl From<SessionDetails> for Session {
             created_at: session.created_at,
             archived_at: session.archived_at,
             webhook: session.webhook.map(Into::into),
+            text_limits: limits.into(),
         }
     }
 }
@@ -184,7 +211,7 @@ pub(super) async fn create(
     }
     let created = store.create_session(&new).await?;
     let session = store.session_details(&caller.tenant, &created.name).await?;
-    Ok((StatusCode::CREATED, Json(session.into())))
+    Ok((StatusCode::CREATED, Json(Session::new(session, shared.service.texts()))))
 }
 
 /// List the sessions, by name
@@ -230,7 +257,7 @@ pub(super) async fn show(
     caller.require(&[Scope::Delegate, Scope::Read])?;
     parameters.end()?;
     let session = shared.service.store.session_details(&caller.tenant, path.get("session")).await?;
-    Ok(Json(session.into()))
+    Ok(Json(Session::new(session, shared.service.texts())))
 }
 
 /// Change a session
@@ -256,7 +283,8 @@ pub(super) async fn change(
     let tools = change.tools.as_deref().unwrap_or_default();
     shared.service.context(store).refuse_unknown_tools(tools).await?;
     store.change_session(&caller.tenant, name, &change).await?;
-    Ok(Json(store.session_details(&caller.tenant, name).await?.into()))
+    let session = store.session_details(&caller.tenant, name).await?;
+    Ok(Json(Session::new(session, shared.service.texts())))
 }
 
 /// Archive a session
@@ -277,7 +305,8 @@ pub(super) async fn archive(
     let store = &shared.service.store_of(&caller);
     let session = store.session(&caller.tenant, path.get("session")).await?;
     store.archive_session(session.id).await?;
-    Ok(Json(store.session_details(&caller.tenant, &session.name).await?.into()))
+    let session = store.session_details(&caller.tenant, &session.name).await?;
+    Ok(Json(Session::new(session, shared.service.texts())))
 }
 
 /// Raise the budget of a session
@@ -300,7 +329,8 @@ pub(super) async fn raise(
     parameters.end()?;
     let (store, name) = (&shared.service.store_of(&caller), path.get("session"));
     store.raise_session(&caller.tenant, name, &raise_of(&body)?).await?;
-    Ok(Json(store.session_details(&caller.tenant, name).await?.into()))
+    let session = store.session_details(&caller.tenant, name).await?;
+    Ok(Json(Session::new(session, shared.service.texts())))
 }
 
 /// Delete a session

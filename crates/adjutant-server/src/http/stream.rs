@@ -7,7 +7,9 @@ use adjutant_agent::{
     Budget, BudgetLimit, BudgetScope, EventKind, FailureKind, OverBudget, Refusal, SessionId,
     TaskId, TurnKind, usd,
 };
-use adjutant_store::{Event, EventPage, EventQuery, LiveText, TextRef, timestamp};
+use adjutant_store::{
+    Event, EventPage, EventQuery, LiveText, TextRef, timestamp, warn_unless_outage,
+};
 use axum::http::HeaderName;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -212,7 +214,7 @@ impl EventStream {
                 // The session was deleted.
                 Err(Error::Refused(_)) => return Err(StreamEnd::Complete),
                 Err(error) => {
-                    tracing::warn!("poll failed: cannot read new events: {error}");
+                    warn_unless_outage!(error, "poll failed: cannot read new events: {error}");
                     tokio::time::sleep(RETRY_AFTER).await;
                 }
             }

@@ -82,11 +82,12 @@ pub(super) async fn call(
     responses((status = 200, description = "The array for the request to the model.", body = Vec<Object>))
 )]
 pub(super) async fn definitions(
+    State(shared): State<Arc<Shared>>,
     caller: Caller,
     mut parameters: QueryParams,
 ) -> Result<Json<Vec<Value>>> {
     caller.require(&[Scope::Delegate, Scope::Read])?;
-    let mut tools = dialect(&mut parameters)?.tools();
+    let mut tools = dialect(&mut parameters)?.tools(shared.service.texts());
     tools.retain(|tool| is_shown(&caller, &tool.name));
     let format = parameters.text("format")?;
     parameters.end()?;

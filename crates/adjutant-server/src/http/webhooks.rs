@@ -59,7 +59,8 @@ pub(super) async fn set(
     let (store, tenant, session) = (&shared.service.store, &caller.tenant, path.get("session"));
     store.check_webhook_secret(tenant).await?;
     store.set_session_webhook(tenant, session, Some(&webhook)).await?;
-    Ok(Json(store.session_details(tenant, session).await?.into()))
+    let session = store.session_details(tenant, session).await?;
+    Ok(Json(Session::new(session, shared.service.texts())))
 }
 
 /// Remove the webhook of a session

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use adjutant_agent::{ErrorCode, Refusal};
-use adjutant_store::KeyEnd;
+use adjutant_store::{KeyEnd, warn_unless_outage};
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
@@ -112,7 +112,9 @@ pub(super) async fn run(registry: Arc<WatchRegistry>) {
             }
             match registry.store.ended_keys(&keys).await {
                 Ok(ended) => publish(&registry, ended),
-                Err(error) => tracing::warn!("poll failed: cannot check open keys: {error}"),
+                Err(error) => {
+                    warn_unless_outage!(error, "poll failed: cannot check open keys: {error}")
+                }
             }
         }
     }

@@ -19,13 +19,18 @@ pub(super) async fn run(registry: Arc<WatchRegistry>) {
         pauses.with_max_delay(ANNOUNCE_EVERY).with_jitter().without_max_times().build()
     };
     let mut pauses = backoff();
+    // Whether the connection failed while the database was there. An outage is logged elsewhere.
+    let mut has_failed = false;
     loop {
-        let reason = listen_until_lost(&registry).await;
+        let reason = listen_until_lost(&registry, &mut has_failed).await;
         if registry.listening.swap(false, Ordering::Relaxed) {
             pauses = backoff();
-            tracing::warn!("LISTEN connection failed, polling instead: {reason}");
             // The last notices may be lost.
             registry.request_poll_of_all();
+            has_failed = registry.store.is_available().await;
+            if has_failed {
+                tracing::warn!("LISTEN connection failed, polling instead: {reason}");
+            }
         } else {
             tracing::debug!("LISTEN connection failed: {reason}");
         }
@@ -35,7 +40,7 @@ pub(super) async fn run(registry: Arc<WatchRegistry>) {
 
 /// Returns the reason when the connection is lost, or when our own announcements do not arrive: the
 /// connection may be half open, or go through a pooler that does not support LISTEN.
-async fn listen_until_lost(registry: &WatchRegistry) -> String {
+async fn listen_until_lost(registry: &WatchRegistry, has_failed: &mut bool) -> String {
     let mut listener = match Listener::connect_watching(&registry.listen_url).await {
         Ok(listener) => listener,
         Err(error) => return error.to_string(),
@@ -81,7 +86,10 @@ async fn listen_until_lost(registry: &WatchRegistry) -> String {
                 if watcher.id == registry.id {
                     awaits_echo = false;
                     if !registry.listening.swap(true, Ordering::Relaxed) {
-                        tracing::info!("LISTEN connection works");
+                        if std::mem::take(has_failed) {
+                            tracing::info!("LISTEN connection works again");
+                        }
+                        tracing::debug!("LISTEN connection works");
                         // Earlier notices were missed.
                         registry.request_poll_of_all();
                     }

@@ -36,7 +36,10 @@ pub(super) async fn run(registry: Arc<WatchRegistry>) {
         match registry.store.newest_events(&known).await {
             Ok(newest) => publish(&registry, &newest),
             Err(error) => {
-                tracing::warn!("poll failed: cannot read new events: {error}");
+                adjutant_store::warn_unless_outage!(
+                    error,
+                    "poll failed: cannot read new events: {error}"
+                );
                 poll_all_at = Instant::now() + short_interval();
                 lock(&registry.poll_request).all = true;
             }

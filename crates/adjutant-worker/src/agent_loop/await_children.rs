@@ -10,6 +10,7 @@ use adjutant_dialects::spec::nested::{ChildCall, Waited};
 use serde_json::Value;
 
 use super::run_tools::{ToolRunner, error, refused};
+use crate::tools::FailureKindCell;
 use crate::{End, Stop, fault};
 
 pub(super) enum Awaited {
@@ -38,7 +39,10 @@ impl ToolRunner<'_> {
         for PendingCall { call, .. } in calls {
             match self.wait(call).await? {
                 Wait::Over(result) => {
-                    answered.push(self.traced(call, self.store(call, result)).await?);
+                    answered.push(
+                        self.traced(call, &FailureKindCell::default(), self.store(call, result))
+                            .await?,
+                    );
                 }
                 Wait::Until { children, mode, at_most } => {
                     parked.get_or_insert(End::Waiting { children, until: mode, at_most });
@@ -71,7 +75,7 @@ impl ToolRunner<'_> {
         if let Some(why) = self.delegation.refusal() {
             return Ok(refuse(why));
         }
-        let wait = match ChildCall::parse(arguments) {
+        let wait = match ChildCall::parse(arguments, &self.delegating.operator.texts) {
             Ok(ChildCall::Wait(wait)) => wait,
             Ok(_) => {
                 return Ok(refuse("The call was not made: it is not one that waits.".to_owned()));

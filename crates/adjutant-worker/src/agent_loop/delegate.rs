@@ -12,6 +12,7 @@ use adjutant_dialects::nested::NestedCalls;
 use adjutant_dialects::spec::nested::{ChildCall, child_outcome, child_status, spawned_child};
 use adjutant_dialects::spec::{BatchItem, CancelCall, CollectCall, ReadCall, StatusCall, render};
 use adjutant_store::{Agent, Assignment, Error, NewDelegation, Operator};
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::run_tools::{ToolRunner, error, refused};
@@ -65,7 +66,7 @@ impl ToolRunner<'_> {
         if let Some(why) = self.delegation.refusal() {
             return self.store(call, error(call, why, began)).await;
         }
-        let answer = match ChildCall::parse(arguments) {
+        let answer = match ChildCall::parse(arguments, &self.delegating.operator.texts) {
             Ok(ChildCall::Collect(collect)) => return self.collect(call, &collect, began).await,
             Ok(action) => self.perform(call, action).await,
             Err(refusal) => Err(Stop::Store(refusal.into())),
@@ -85,7 +86,7 @@ impl ToolRunner<'_> {
             ChildCall::Status(StatusCall { task_id }) => {
                 let child = self.child(task_id).await?;
                 if child.collected_at.is_some() {
-                    Err(not_found(task_id))
+                    Err(no_task(task_id, child.collected_at))
                 } else {
                     Ok(Value::Object(child_status(&child)))
                 }
@@ -125,7 +126,10 @@ impl ToolRunner<'_> {
 
     async fn child(&self, number: TaskNumber) -> Result<TaskView, Stop> {
         let children = self.task.children().await?;
-        children.into_iter().find(|child| child.number == number).ok_or_else(|| not_found(number))
+        children
+            .into_iter()
+            .find(|child| child.number == number)
+            .ok_or_else(|| no_task(number, None))
     }
 
     async fn read(&self, call: &ReadCall) -> Result<Value, Stop> {
@@ -183,8 +187,8 @@ fn tool_result(
     }
 }
 
-fn not_found(number: TaskNumber) -> Stop {
-    Stop::Store(Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}")).into())
+fn no_task(number: TaskNumber, collected_at: Option<DateTime<Utc>>) -> Stop {
+    Stop::Store(Refusal::no_task(number, collected_at).into())
 }
 
 /// A child runs in the pool of its agent, or else of its parent, whose workers have what its tree

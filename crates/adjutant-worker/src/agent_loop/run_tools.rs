@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use super::Delegating;
 use crate::telemetry::FinishedToolCall;
-use crate::tools::{ToolCall, Toolbox};
+use crate::tools::{FailureKindCell, ToolCall, Toolbox};
 use crate::{Stop, Task, fault, payloads, telemetry};
 
 /// The one tool, apart from delegation, that writes to the database under the lease.
@@ -44,7 +44,10 @@ impl ToolRunner<'_> {
         self.task.check_lease()?;
         let answers: Vec<_> = calls
             .iter()
-            .map(|pending| self.traced(pending.call, self.stored_result(pending)))
+            .map(|pending| async move {
+                let kind = FailureKindCell::default();
+                self.traced(pending.call, &kind, self.stored_result(pending, &kind)).await
+            })
             .collect();
         stream::iter(answers).buffer_unordered(MAX_CONCURRENT_TOOLS).try_collect().await
     }
@@ -53,6 +56,7 @@ impl ToolRunner<'_> {
     pub(super) async fn traced(
         &self,
         call: &ToolUse,
+        kind: &FailureKindCell,
         answer: impl Future<Output = Result<ToolResult, Stop>>,
     ) -> Result<ToolResult, Stop> {
         let name = self.known_name(call).unwrap_or("unknown");
@@ -76,9 +80,10 @@ impl ToolRunner<'_> {
         let result = answered.instrument(span.clone()).await?;
         if result.is_error {
             span.record("otel.status_code", "ERROR");
-            span.record("error.type", "tool_error");
+            span.record("error.type", kind.get());
         }
-        let call = FinishedToolCall { name, is_error: result.is_error, took: started.elapsed() };
+        let error = result.is_error.then(|| kind.get());
+        let call = FinishedToolCall { name, error, took: started.elapsed() };
         telemetry::log_tool_call(self.task, &call);
         Ok(result)
     }
@@ -95,17 +100,24 @@ impl ToolRunner<'_> {
         delegates || self.agent.allowed_tools().any(|name| name == tool)
     }
 
-    async fn stored_result(&self, pending: &PendingCall<'_>) -> Result<ToolResult, Stop> {
+    async fn stored_result(
+        &self,
+        pending: &PendingCall<'_>,
+        kind: &FailureKindCell,
+    ) -> Result<ToolResult, Stop> {
         let call = pending.call;
         let arguments = match self.arguments(call) {
             Ok(arguments) => arguments,
-            Err(why) => return self.store(call, error(call, why, Instant::now())).await,
+            Err(why) => {
+                kind.set(if self.has(&call.name) { "invalid_arguments" } else { "unknown_tool" });
+                return self.store(call, error(call, why, Instant::now())).await;
+            }
         };
         if call.name == SUBAGENT {
             return self.delegate(call, arguments).await;
         }
         if call.name == SHARED_CONTEXT {
-            return match ContextCall::parse(arguments) {
+            return match ContextCall::parse(arguments, &self.delegating.operator.texts) {
                 // The change and its result are stored together, so the call can be repeated.
                 Ok(context_call) => {
                     let result = self.task.shared_context(&call.id, &context_call).await;
@@ -126,7 +138,7 @@ impl ToolRunner<'_> {
         let key = pending.idempotency_key(self.task.id());
         let (task, session, tenant) = (self.task.id(), self.task.session(), self.tenant);
         fault::point("tool_calling");
-        let tool_call = ToolCall { arguments, key: &key, task, session, tenant };
+        let tool_call = ToolCall { arguments, key: &key, task, session, tenant, kind };
         let answer = self.toolbox.call(&call.name, tool_call).await;
         fault::point("tool_answered");
         let result = match answer {

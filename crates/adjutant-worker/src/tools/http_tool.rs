@@ -66,6 +66,7 @@ impl HttpTool {
             .header("idempotency-key", call.key)
             .json(call.arguments);
         let unreachable = |error| {
+            call.kind.set("unreachable");
             format!("The tool cannot be reached: {}.{}", describe(error), effect_unknown(self))
         };
         let mut response = request.send().await.map_err(unreachable)?;
@@ -76,6 +77,7 @@ impl HttpTool {
         if status.is_success() {
             return Ok(text);
         }
+        call.kind.set(if status.is_server_error() { "http_5xx" } else { "http_4xx" });
         Err(failure(status, response.headers(), text))
     }
 }

@@ -31,6 +31,6 @@ pub use mcp::list_tools;
 pub use names::{agent_names, check_characters, check_http_tool_name, possible_names};
 pub use registry::Catalogue;
 pub use rust_tool::{RustCall, RustTool};
-pub use tool::{Limits, Tool, ToolCall};
+pub use tool::{FailureKindCell, Limits, Tool, ToolCall};
 pub(crate) use toolbox::is_for;
 pub use toolbox::{ToolConfigError, Toolbox};

@@ -87,7 +87,7 @@ where
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<String, String>> {
-        let ToolCall { arguments, key, task, session, tenant: _ } = call;
+        let ToolCall { arguments, key, task, session, tenant: _, kind: _ } = call;
         let call = RustCall { arguments: arguments.clone(), key: key.to_owned(), task, session };
         (self.run)(call).boxed()
     }

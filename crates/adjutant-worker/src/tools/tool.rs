@@ -1,3 +1,4 @@
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use adjutant_agent::{SessionId, TaskId, ToolDefinition};
@@ -54,6 +55,23 @@ pub struct ToolCall<'a> {
     pub session: SessionId,
     /// The tenant of the task; `None` may use only tools that are for all tenants.
     pub tenant: Option<&'a str>,
+    /// Set by a call that fails.
+    pub kind: &'a FailureKindCell,
+}
+
+/// The kind of a call's failure, for logs and traces: a word, since the text may be secret.
+#[derive(Debug, Default)]
+pub struct FailureKindCell(OnceLock<&'static str>);
+
+impl FailureKindCell {
+    /// The first kind stays: it is the nearest to the cause.
+    pub fn set(&self, kind: &'static str) {
+        self.0.get_or_init(|| kind);
+    }
+
+    pub fn get(&self) -> &'static str {
+        self.0.get().copied().unwrap_or("tool_error")
+    }
 }
 
 /// The limits of a call.

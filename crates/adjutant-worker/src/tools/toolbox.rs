@@ -3,7 +3,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adjutant_agent::{Replay, SHARED_CONTEXT, ToolDefinition, shared_context_tool};
+use adjutant_agent::{Replay, SHARED_CONTEXT, TextLimits, ToolDefinition, shared_context_tool};
 use adjutant_dialects::Dialect;
 use adjutant_store::{Abilities, PublishedTool};
 use futures::FutureExt;
@@ -104,9 +104,9 @@ impl Toolbox {
     }
 
     /// All tools that a worker offers to agents, with `shared_context`.
-    pub fn catalogue(&self) -> Vec<PublishedTool> {
+    pub fn catalogue(&self, limits: &TextLimits) -> Vec<PublishedTool> {
         let mut tools: Vec<PublishedTool> = self.registry.current().published().collect();
-        tools.push(shared_context_tool().into());
+        tools.push(shared_context_tool(limits).into());
         tools
     }
 
@@ -137,9 +137,11 @@ impl Toolbox {
     pub async fn call(&self, name: &str, call: ToolCall<'_>) -> Result<String, String> {
         let tool = self.registry.current().tool(name);
         let Some(tool) = tool.filter(|tool| is_for(tool.tenants(), call.tenant)) else {
+            call.kind.set("unknown_tool");
             return Err("There is no tool of this name.".to_owned());
         };
         if !call.arguments.is_object() {
+            call.kind.set("invalid_arguments");
             return Err("The arguments of a tool must be a JSON object.".to_owned());
         }
         let limits = tool.limits();
@@ -149,9 +151,11 @@ impl Toolbox {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 tracing::error!(task.id = %call.task, tool.name = name, "tool {name} panicked");
+                call.kind.set("panic");
                 Err(format!("The tool panicked.{}", effect_unknown(tool.as_ref())))
             }
             Err(_) => {
+                call.kind.set("timeout");
                 let seconds = limits.time.as_secs_f64();
                 Err(format!(
                     "The tool did not answer within {seconds} s.{}",

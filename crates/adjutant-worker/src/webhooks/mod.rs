@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adjutant_agent::{DeliveryDecision, NetworkPolicy, RetryPolicy};
-use adjutant_store::{Delivery, Error};
+use adjutant_store::{Delivery, Error, warn_unless_outage};
 use rand::RngExt;
 use tokio::task::JoinSet;
 
@@ -106,7 +106,7 @@ impl Deliveries {
             }
             Err(error) => {
                 // The next poll finds them.
-                tracing::warn!("claiming webhook deliveries failed: {error}");
+                warn_unless_outage!(error, "claiming webhook deliveries failed: {error}");
                 false
             }
         }
@@ -137,10 +137,19 @@ async fn send(state: Arc<WorkerState>, sender: Arc<WebhookSender>, delivery: Del
     let jitter = rand::rng().random_range(0.0..=1.0);
     let verdict = sender.settings.retries.decide(delivery.tries, answered, jitter);
     let (id, task, tries) = (delivery.id, delivery.task.id, delivery.tries);
-    tracing::info!(
-        delivery.id = %id, task.id = %task, delivery.tries = tries, http.status = seen.status,
-        "webhook delivery for task {task}, attempt {tries}: {verdict:?}"
-    );
+    macro_rules! log {
+        ($level:ident) => {
+            tracing::$level!(
+                delivery.id = %id, task.id = %task, delivery.tries = tries, http.status = seen.status,
+                "webhook delivery for task {task}, attempt {tries}: {verdict:?}"
+            )
+        };
+    }
+    if verdict == DeliveryDecision::Delivered {
+        log!(debug)
+    } else {
+        log!(warn)
+    }
     for pause in backoff().take(10) {
         match state.store.settle_delivery(&delivery, verdict, &seen).await {
             Ok(_) => {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
 use crate::exit::{CommandError, Exit, examples};
+use crate::output::{Shown, note};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// List the agents of a session, or define one
@@ -120,17 +121,21 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let answer = client.tool_creating_session(arguments.session.name(), "subagent", &call).await?;
     let agents = items(&answer.value, "agents");
     if agents.is_empty() {
-        eprintln!(
+        note!(
             "adjutant: no agents yet; add one to the config, or see `adjutant agents define --help`"
         );
     }
     print_answer(&client, &answer, || {
-        if agents.is_empty() { String::new() } else { as_table(agents, OutputStyle::for_stdout()) }
+        if agents.is_empty() {
+            Shown::default()
+        } else {
+            as_table(agents, OutputStyle::for_stdout())
+        }
     })?;
     Ok(Exit::Done.into())
 }
 
-fn as_table(agents: &[Value], style: OutputStyle) -> String {
+fn as_table(agents: &[Value], style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("AGENT"),
         Column::Word("MODEL"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::commands::database_args::DatabaseArgs;
 use crate::moment::{age, as_rfc3339, parse_time};
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::table::{Column, OutputStyle, table};
 
 /// List who has changed what, newest first: cancels, retries, deletions, keys, secrets, limits
@@ -61,16 +61,16 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let entries = store.audit(&filter, arguments.limit.into()).await?;
     store.close().await;
     if arguments.json {
-        print_line(&json!({ "entries": entries }).to_string())?;
+        print_json(&json!({ "entries": entries }).to_string())?;
     } else if entries.is_empty() {
-        eprintln!("adjutant: no changes");
+        note!("adjutant: no changes");
     } else {
-        print_line(&as_table(&entries, Utc::now(), OutputStyle::for_stdout()))?;
+        print_line(as_table(&entries, Utc::now(), OutputStyle::for_stdout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_table(entries: &[AuditEntry], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(entries: &[AuditEntry], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Number("AGE"),
         Column::Word("ACTION"),

@@ -9,7 +9,7 @@ use crate::client::OutputFormat;
 use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::commands::task_text;
 use crate::exit::{Exit, examples};
-use crate::output::print_line;
+use crate::output::{note, print_content, print_json};
 use crate::table::text;
 
 /// Cancel tasks and every task that they delegated
@@ -39,12 +39,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let call = json!({"action": "cancel", "task_id": id});
         let answer = client.subagent(arguments.session.name(), &call).await?;
         match client.format() {
-            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Json => print_json(&answer.text)?,
             OutputFormat::Text => {
-                eprintln!("adjutant: {}", task_text::end_line(&answer.value));
+                note!("adjutant: {}", task_text::end_line(&answer.value));
                 let partial = text(&answer.value, "partial_result");
                 if !partial.is_empty() {
-                    print_line(&partial)?;
+                    print_content(&partial)?;
                 }
             }
         }

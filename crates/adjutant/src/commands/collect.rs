@@ -14,7 +14,7 @@ use crate::commands::task_text;
 use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome};
 use crate::exit::{Exit, examples};
 use crate::moment::parse_duration;
-use crate::output::print_line;
+use crate::output::{note, print_content, print_json};
 use crate::table::text;
 
 /// Print the result of a task and mark it as collected
@@ -63,13 +63,13 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         match wait.wait(std::slice::from_ref(task), WaitMode::All).await? {
             WaitOutcome::Ended(_) => {}
             WaitOutcome::TimedOut(_) => {
-                eprintln!(
+                note!(
                     "adjutant: {task} has not ended yet. Continue with: adjutant collect {task} --wait{repeat_flags}"
                 );
                 return Ok(Exit::NotReady.into());
             }
             WaitOutcome::Interrupted(by) => {
-                eprintln!(
+                note!(
                     "adjutant: {task} continues. Wait again with: adjutant collect {task} --wait{repeat_flags}"
                 );
                 return Err(by.into());
@@ -86,16 +86,16 @@ pub async fn collect(client: &Client, session: &str, task: &str) -> anyhow::Resu
     let answer = client.with_retries(async || client.subagent(session, &call).await).await?;
     let completed = text(&answer.value, "status") == "completed";
     match client.format() {
-        OutputFormat::Json => print_line(&answer.text)?,
+        OutputFormat::Json => print_json(&answer.text)?,
         OutputFormat::Text if completed => {
-            eprintln!("adjutant: {}", task_text::end_line(&answer.value));
-            print_line(&full_result(client, session, &answer).await)?;
+            note!("adjutant: {}", task_text::end_line(&answer.value));
+            print_content(&full_result(client, session, &answer).await)?;
         }
         OutputFormat::Text => {
-            eprintln!("adjutant: {}", task_text::end_line(&answer.value));
+            note!("adjutant: {}", task_text::end_line(&answer.value));
             let partial = text(&answer.value, "partial_result");
             if !partial.is_empty() {
-                eprintln!("adjutant: partial result:\n{partial}");
+                note!("adjutant: partial result:\n{partial}");
             }
         }
     }
@@ -110,7 +110,7 @@ async fn full_result(client: &Client, session: &str, answer: &Answer) -> String 
     }
     let task = text(&answer.value, "task_id");
     whole(client, session, &task, 0).await.unwrap_or_else(|error: CallError| {
-        eprintln!(
+        note!(
             "adjutant: the result is truncated ({error}); print all of it with: adjutant read {task}"
         );
         shown

@@ -1,13 +1,12 @@
 //! `adjutant completions`: completion scripts for shells.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::cli::Cli;
+use crate::output::print_content;
 
 /// Print a shell's completion script
 #[derive(Debug, Args)]
@@ -25,6 +24,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // The generator panics on a closed pipe, so it does not write to standard output directly.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "adjutant", &mut script);
-    std::io::stdout().write_all(&script).context("cannot write to standard output")?;
+    print_content(String::from_utf8(script)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use self::connect::Connected;
 use crate::config::skills::Skill;
 use crate::config::{Config, EXAMPLE, Loaded, Location, Problem, Role, Server};
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 
 /// Check the config file, or print a commented example
 #[derive(Debug, Args)]
@@ -100,12 +100,12 @@ async fn run_check(check: &Check) -> anyhow::Result<ExitCode> {
     if check.json {
         let mut about = as_json(&config, &errors);
         connected.add_to(&mut about);
-        print_line(&about.to_string())?;
+        print_json(&about.to_string())?;
     } else {
-        print_line(&as_text(&config))?;
-        connected.lines().iter().try_for_each(|line| print_line(line))?;
-        config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        errors.iter().for_each(|error| eprintln!("error: {error}"));
+        print_line(as_text(&config))?;
+        connected.lines().iter().try_for_each(print_line)?;
+        config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
+        errors.iter().for_each(|error| note!("error: {error}"));
     }
     Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -21,7 +21,7 @@ use self::fleet::Fleet;
 use self::orchestrator::Orchestrator;
 use self::output::{DemoOutput, SlotMonitor, Verbosity};
 use self::verification::{CallTimes, VerifiedFacts};
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
 /// Show delegation at work: agents, shared context, a killed worker, no work lost or paid twice
@@ -73,12 +73,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     postgres.stop().await?;
     let seconds = started.elapsed().as_secs_f64();
     if arguments.json {
-        print_line(&serde_json::to_string(&verified)?)?;
+        print_json(&serde_json::to_string(&verified)?)?;
     } else {
-        print_line(&format!(
+        print_line(format!(
             "\nVerified in the database and in the model's log after {seconds:.1} s:"
         ))?;
-        verified.lines().iter().try_for_each(|line| print_line(&format!("  {line}")))?;
+        verified.lines().iter().try_for_each(|line| print_line(format!("  {line}")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,7 +17,7 @@ use crate::client::OutputFormat;
 use crate::commands::database_args::DatabaseArgs;
 use crate::commands::server_args::ServerArgs;
 use crate::exit::Exit;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::table::OutputStyle;
 pub use check_fleet::read as fleet_findings;
 pub use finding::{Finding, Verdict};
@@ -66,12 +66,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     findings.extend(check_database::check(&database, listen_url, &config).await);
     findings.extend(check_server::check(&client).await);
     let wrong = findings.iter().any(|finding| finding.verdict == Verdict::Wrong);
-    print_line(&match client.format() {
+    match client.format() {
         OutputFormat::Json => {
             let checks: Vec<_> = findings.iter().map(Finding::as_json).collect();
-            json!({"ok": !wrong, "checks": checks}).to_string()
+            print_json(&json!({"ok": !wrong, "checks": checks}).to_string())?;
         }
-        OutputFormat::Text => finding::as_text(&findings, OutputStyle::for_stdout()),
-    })?;
+        OutputFormat::Text => print_line(finding::as_text(&findings, OutputStyle::for_stdout()))?,
+    }
     Ok(if wrong { Exit::Error } else { Exit::Done }.into())
 }

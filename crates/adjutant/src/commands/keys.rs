@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::commands::database_args::DatabaseArgs;
 use crate::exit::{CommandError, Exit};
 use crate::moment::{age, as_rfc3339, parse_duration, parse_time};
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::table::{Column, OutputStyle, table};
 
 /// Create, list and revoke API keys
@@ -185,11 +185,11 @@ async fn create(arguments: Create) -> anyhow::Result<()> {
     if arguments.json {
         let mut about = serde_json::to_value(&key)?;
         about["secret"] = json!(secret);
-        return print_line(&about.to_string());
+        return print_json(&about.to_string());
     }
     print_line(&secret)?;
     if !arguments.quiet {
-        eprintln!(
+        note!(
             "adjutant: key {} is shown only once. Use it with: export ADJUTANT_API_KEY=...",
             key.id
         );
@@ -202,15 +202,15 @@ async fn list(arguments: List) -> anyhow::Result<()> {
     let keys = store.keys(arguments.tenant.as_deref()).await?;
     store.close().await;
     if arguments.json {
-        return print_line(&json!({ "keys": keys }).to_string());
+        return print_json(&json!({ "keys": keys }).to_string());
     }
     if keys.is_empty() {
-        eprintln!(
+        note!(
             "adjutant: no keys yet; a server that listens only on this machine accepts every call"
         );
         return Ok(());
     }
-    print_line(&as_table(&keys, Utc::now(), OutputStyle::for_stdout()))
+    print_line(as_table(&keys, Utc::now(), OutputStyle::for_stdout()))
 }
 
 async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
@@ -223,14 +223,14 @@ async fn revoke(arguments: Revoke) -> anyhow::Result<()> {
         }
         revoked => revoked?,
     };
-    print_line(&if arguments.json {
-        serde_json::to_string(&key)?
+    if arguments.json {
+        print_json(&serde_json::to_string(&key)?)
     } else {
-        format!("The key {} of {} was revoked.", key.name, key.tenant)
-    })
+        print_line(format!("The key {} of {} was revoked.", key.name, key.tenant))
+    }
 }
 
-fn as_table(keys: &[ApiKey], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(keys: &[ApiKey], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("ID"),
         Column::Word("TENANT"),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::commands::database_args::DatabaseArgs;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 
 /// Show or set how many tasks the whole fleet runs at once
 ///
@@ -49,6 +49,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (false, None) => format!("cap {}, {} running", now.cap, now.used),
         (false, Some(_)) => format!("cap {} (was {}), {} running", now.cap, before.cap, now.used),
     };
-    print_line(&line)?;
+    if arguments.json {
+        print_json(&line)?
+    } else {
+        print_line(line)?
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -107,7 +107,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.work.config()?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
-    config.log_warnings();
+    config.log_start("mcp");
     let session = arguments.session();
     let server = Arc::new(ServerLink::new(arguments, config));
     let bridge = Bridge::new(server.clone(), session, dialect)?;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::adopt_cap;
 use crate::config::{Loaded, Role};
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 
 /// Update the schema of a database to this version of the program
 ///
@@ -47,7 +47,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     } else {
         format!("The schema was updated from version {} to {}.", migrated.from, migrated.to)
     };
-    print_line(&line)?;
+    if arguments.json {
+        print_json(&line)?
+    } else {
+        print_line(line)?
+    }
     set_cap(&arguments).await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -56,7 +60,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn set_cap(arguments: &Arguments) -> anyhow::Result<()> {
     let Loaded { config, errors } = Loaded::from_process(arguments.config.as_deref(), Role::Server);
     if !errors.is_empty() {
-        eprintln!(
+        note!(
             "adjutant: limits.cap is not applied, because the config is invalid; see `adjutant config check`"
         );
         return Ok(());
@@ -69,11 +73,11 @@ async fn set_cap(arguments: &Arguments) -> anyhow::Result<()> {
     store.close().await;
     match adopted {
         Some(adopted) if adopted.adopted => {
-            eprintln!("adjutant: the cap is {} now, from limits.cap", adopted.cap);
+            note!("adjutant: the cap is {} now, from limits.cap", adopted.cap);
         }
         Some(adopted) => {
             let difference = adopt_cap::difference(&config, adopted.cap);
-            difference.iter().for_each(|text| eprintln!("adjutant: warning: {text}"));
+            difference.iter().for_each(|text| note!("adjutant: warning: {text}"));
         }
         None => {}
     }

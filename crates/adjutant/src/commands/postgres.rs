@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::process::{Child, Command};
 
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line, stderr_is_terminal};
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres, default_data_dir};
 use crate::signals::{self, Signals, interruptible};
 
@@ -77,7 +77,11 @@ async fn run_alone(mut postgres: PrivatePostgres, json: bool) -> anyhow::Result<
     } else {
         url
     };
-    print_line(&line)?;
+    if json {
+        print_json(&line)?
+    } else {
+        print_line(line)?
+    }
     tokio::select! {
         error = postgres.stopped() => return Err(error),
         _ = signals.next() => {}
@@ -97,7 +101,7 @@ async fn run_around(
     let code = match spawned {
         Ok(mut child) => exit_code(wait_for(&mut child, &mut signals, &mut postgres).await?),
         Err(error) => {
-            eprintln!("adjutant: cannot run {}: {error}", program.display());
+            note!("adjutant: cannot run {}: {error}", program.display());
             ExitCode::from(NOT_FOUND)
         }
     };
@@ -112,7 +116,7 @@ async fn wait_for(
     postgres: &mut PrivatePostgres,
 ) -> anyhow::Result<ExitStatus> {
     // The terminal sends INT and HUP to the command too, and a second Ctrl-C often means "at once".
-    let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    let terminal = std::io::stdin().is_terminal() || stderr_is_terminal();
     let mut server_runs = true;
     loop {
         tokio::select! {
@@ -120,7 +124,7 @@ async fn wait_for(
             name = signals.next() => if name == "TERM" || !terminal { signals::send(name, child).await? },
             error = postgres.stopped(), if server_runs => {
                 server_runs = false;
-                eprintln!("adjutant: {error:#}");
+                note!("adjutant: {error:#}");
             }
         }
     }

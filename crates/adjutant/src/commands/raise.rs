@@ -10,7 +10,7 @@ use crate::commands::budget_args::BudgetArgs;
 use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::commands::task_text;
 use crate::exit::{Exit, examples};
-use crate::output::print_line;
+use crate::output::{note, print_json};
 
 /// Raise the budget of a task, which goes on if it waits for that
 ///
@@ -44,8 +44,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     call.insert("task_id".to_owned(), json!(arguments.task));
     let answer = client.subagent(arguments.session.name(), &Value::Object(call)).await?;
     match client.format() {
-        OutputFormat::Json => print_line(&answer.text)?,
-        OutputFormat::Text => eprintln!("adjutant: {}", task_text::progress_line(&answer.value)),
+        OutputFormat::Json => print_json(&answer.text)?,
+        OutputFormat::Text => note!("adjutant: {}", task_text::progress_line(&answer.value)),
     }
     Ok(Exit::Done.into())
 }

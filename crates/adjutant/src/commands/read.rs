@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{CallError, Client, OutputFormat};
 use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::exit::{Exit, examples};
-use crate::output::print_line;
+use crate::output::{note, print_content, print_json};
 use crate::table::text;
 
 /// The longest page that the server returns.
@@ -48,7 +48,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (session, task) = (arguments.session.name(), &arguments.task);
     match (client.format(), arguments.limit) {
         (OutputFormat::Text, None) => {
-            print_line(&whole(&client, session, task, arguments.offset).await?)?
+            print_content(&whole(&client, session, task, arguments.offset).await?)?
         }
         (format, limit) => {
             let mut call = json!({"action": "read", "task_id": task, "offset": arguments.offset});
@@ -57,7 +57,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             }
             let page = client.subagent(session, &call).await?;
             match format {
-                OutputFormat::Json => print_line(&page.text)?,
+                OutputFormat::Json => print_json(&page.text)?,
                 OutputFormat::Text => print_page(&page.value)?,
             }
         }
@@ -66,9 +66,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn print_page(page: &Value) -> anyhow::Result<()> {
-    print_line(&text(page, "text"))?;
+    print_content(&text(page, "text"))?;
     if let Some(next) = page.get("next_offset").and_then(Value::as_u64) {
-        eprintln!(
+        note!(
             "adjutant: of {} characters; the next page is at --offset {next}",
             text(page, "result_chars")
         );

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::logs;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::signals::Signals;
 use crate::telemetry::{self, Payloads};
 
@@ -93,16 +93,16 @@ async fn serve(path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .await
         .with_context(|| format!("--listen: cannot listen on {}", arguments.listen))?;
     let (openai, anthropic) = (server.openai_base_url(), server.anthropic_base_url());
-    print_line(&if arguments.json {
-        serde_json::json!({"openai_base_url": openai, "anthropic_base_url": anthropic, "rules": rules})
-            .to_string()
+    if arguments.json {
+        print_json(&serde_json::json!({"openai_base_url": openai, "anthropic_base_url": anthropic, "rules": rules})
+            .to_string())?;
     } else {
-        format!(
+        print_line(format!(
             "Ready with {rules} {}: OpenAI API at {openai}, Anthropic API at {anthropic}. Ctrl-C stops it.\n\n{}",
             if rules == 1 { "rule" } else { "rules" },
             config(&openai, &anthropic)
-        )
-    })?;
+        ))?;
+    }
     signals.next().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,7 +21,7 @@ use crate::config::{Config, Role};
 use crate::fleet_log;
 use crate::logs;
 use crate::open_files;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::running::{self, Running};
 use crate::signals::{Interrupted, Signals};
 use crate::telemetry::{self, Payloads};
@@ -168,6 +168,7 @@ impl BoundListener {
     /// Serves until it is stopped or dropped. Refuses to serve other machines if there is no API
     /// key.
     pub async fn serve(self, database_url: &str, config: &Config) -> anyhow::Result<RunningServer> {
+        logs::set_server(&host_and_process());
         // Every waiting client holds a connection.
         open_files::raise_limit();
         let store = Store::open(database_url, CONNECTIONS)
@@ -230,7 +231,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = Config::load(arguments.config.as_deref(), Role::Server)?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
-    config.log_warnings();
+    config.log_start("serve");
     let listener = arguments.listen.bind(&config).await?;
     let url = listener.url();
     let store = Store::open(&arguments.database_url, 1).await?;
@@ -238,12 +239,13 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let publisher = Publisher::without_tools(&config, &host_and_process());
     let publishing = publisher.start(store).await.context("cannot publish the agents")?;
     let mut serving = listener.serve(&arguments.database_url, &config).await?;
+    tracing::info!(server.url = url, "server is ready at {url}");
     let _listed = Running::new("serve", &url, None, &config).list();
-    print_line(&if arguments.json {
-        serde_json::json!({"url": url}).to_string()
+    if arguments.json {
+        print_json(&serde_json::json!({"url": url}).to_string())?;
     } else {
-        format!("Serving at {url}. Ctrl-C drains it.")
-    })?;
+        print_line(format!("Serving at {url}. Ctrl-C drains it."))?;
+    }
     tokio::select! {
         error = serving.ended() => bail!(error),
         _ = signals.next() => {}
@@ -264,6 +266,7 @@ fn policy(config: &Config) -> Policy {
         operator: config.operator(),
         definitions: DefinitionLimits {
             max_turns: limits.max_turns_ceiling,
+            max_prompt_tokens: Some(limits.max_prompt_tokens),
             may_delegate: limits.define_may_delegate,
             ..DefinitionLimits::default()
         },

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::client::{Answer, Client, OutputFormat};
 use crate::exit::CommandError;
-use crate::output::print_line;
+use crate::output::{Shown, print_json, print_line};
 use crate::private_postgres::url_on;
 use crate::running::{self, Running};
 
@@ -107,16 +107,16 @@ impl SessionArgs {
 }
 
 /// Prints an answer as JSON, or as the text that `text` returns.
-pub fn print_answer(
+pub fn print_answer<T: Into<Shown>>(
     client: &Client,
     answer: &Answer,
-    text: impl FnOnce() -> String,
+    text: impl FnOnce() -> T,
 ) -> anyhow::Result<()> {
     match client.format() {
-        OutputFormat::Json => print_line(&answer.text),
+        OutputFormat::Json => print_json(&answer.text),
         OutputFormat::Text => {
-            let text = text();
-            if text.is_empty() { Ok(()) } else { print_line(&text) }
+            let text: Shown = text().into();
+            if text.is_empty() { Ok(()) } else { print_line(text) }
         }
     }
 }

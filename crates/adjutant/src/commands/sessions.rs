@@ -2,7 +2,7 @@
 
 mod profile;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,6 +13,7 @@ use crate::client::OutputFormat;
 use crate::commands::budget_args::BudgetArgs;
 use crate::commands::server_args::{ServerArgs, print_answer};
 use crate::exit::{CommandError, Exit, examples};
+use crate::output::{Shown, note, print_question};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// List, create, show, change, archive and delete sessions
@@ -162,14 +163,14 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let answer = client.get(&["v1", "sessions"], limit.into_iter().chain(cursor).collect()).await?;
     let sessions = items(&answer.value, "sessions");
     print_answer(&client, &answer, || match sessions {
-        [] => String::new(),
+        [] => Shown::default(),
         sessions => as_table(sessions, OutputStyle::for_stdout()),
     })?;
     if client.format() == OutputFormat::Text {
         match (sessions.is_empty(), text(&answer.value, "next_cursor")) {
-            (true, _) => eprintln!("adjutant: no sessions"),
+            (true, _) => note!("adjutant: no sessions"),
             (false, next) if !next.is_empty() => {
-                eprintln!("adjutant: more with --cursor {next}")
+                note!("adjutant: more with --cursor {next}")
             }
             (false, _) => {}
         }
@@ -177,7 +178,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-fn as_table(sessions: &[Value], style: OutputStyle) -> String {
+fn as_table(sessions: &[Value], style: OutputStyle) -> Shown {
     let columns = [
         Column::Name("SESSION"),
         Column::State("STATE"),
@@ -235,7 +236,7 @@ async fn delete(arguments: Delete) -> anyhow::Result<ExitCode> {
     }
     client.delete(&["v1", "sessions", &arguments.session]).await?;
     if client.format() == OutputFormat::Text {
-        eprintln!("adjutant: {} was deleted", arguments.session);
+        note!("adjutant: {} was deleted", arguments.session);
     }
     Ok(Exit::Done.into())
 }
@@ -248,9 +249,9 @@ fn confirm(session: &str) -> anyhow::Result<bool> {
         )
         .into());
     }
-    let mut stderr = std::io::stderr();
-    write!(stderr, "Delete {session:?} with its tasks, agents and shared context? [y/N] ")?;
-    stderr.flush()?;
+    print_question(&format!(
+        "Delete {session:?} with its tasks, agents and shared context? [y/N] "
+    ));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).context("cannot read standard input")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

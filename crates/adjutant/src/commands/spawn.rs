@@ -4,19 +4,18 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use adjutant_agent::MAX_TASK_TOKENS;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::client::{Client, OutputFormat};
+use crate::client::{CallError, Client, OutputFormat};
 use crate::commands::collect::collect;
 use crate::commands::server_args::{ServerArgs, SessionArgs};
 use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome};
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::parse_duration;
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 use crate::table::text;
 
 /// Give a task to an agent
@@ -33,8 +32,8 @@ use crate::table::text;
   git diff > data/change.diff                                      long input, for an agent with file tools:
   adjutant spawn reviewer --wait 'Review change.diff'              a file in the folder tools.files.root
 
-  git diff | split -C 3000 --filter='adjutant context write $FILE' - diff_     long input, for any other agent:
-  adjutant spawn reviewer --wait 'Review the diff in the shared context, keys diff_aa, diff_ab, ...'
+  git diff | adjutant context write diff --file -                  long input, for any other agent:
+  adjutant spawn reviewer --wait 'Review the diff in the shared context, keys diff_1 to diff_3'
 
   id=$(adjutant spawn researcher 'Find the cause')                 one task after the other
   adjutant spawn writer --depends-on $id 'Write the post-mortem from the findings in the shared context'
@@ -47,8 +46,8 @@ pub struct Arguments {
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// The task, at most 4003 characters (1000 tokens); `-` or no task reads standard input. The
-    /// examples show how to pass more
+    /// The task; `-` or no task reads standard input. It has at most 4003 characters (1000 tokens),
+    /// unless the server has another `limits.max_task_tokens`; the examples show how to pass more
     #[arg(value_name = "TASK")]
     task: Option<String>,
 
@@ -150,7 +149,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         format!("{}{}", arguments.session.repeat_flags(), arguments.server.repeat_flags(&client));
     let answer = match client.with_retries(spawn).await {
         Err(error) if error.has_code("TASK_TOO_LARGE") && client.format() == OutputFormat::Text => {
-            let message = task_too_large(&arguments.agent, &task, &repeat_flags);
+            let message = task_too_large(&arguments.agent, &error, &repeat_flags);
             return Err(CommandError::usage(message).into());
         }
         answer => answer?,
@@ -158,12 +157,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let id = text(&answer.value, "task_id");
     let Some(limit) = arguments.wait else {
         match client.format() {
-            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Json => print_json(&answer.text)?,
             OutputFormat::Text => {
                 print_line(&id)?;
-                eprintln!(
-                    "adjutant: get the result with: adjutant collect {id} --wait{repeat_flags}"
-                );
+                note!("adjutant: get the result with: adjutant collect {id} --wait{repeat_flags}");
             }
         }
         return Ok(Exit::Done.into());
@@ -173,7 +170,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match wait.wait(std::slice::from_ref(&id), WaitMode::All).await? {
         WaitOutcome::Ended(_) => collect(&client, session, &id).await,
         WaitOutcome::TimedOut(_) => {
-            eprintln!(
+            note!(
                 "adjutant: {id} is still running. Continue with: adjutant collect {id} --wait{repeat_flags}"
             );
             Ok(Exit::NotReady.into())
@@ -182,7 +179,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             if arguments.cancel_on_interrupt {
                 cancel(&client, session, &id).await?;
             } else {
-                eprintln!(
+                note!(
                     "adjutant: {id} continues. Wait again with: adjutant wait {id}{repeat_flags}"
                 );
             }
@@ -191,15 +188,15 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The size, the limit, and commands that pass the same input in another way.
-fn task_too_large(agent: &str, task: &str, repeat_flags: &str) -> String {
-    let (size, limit) = (task.chars().count(), 4 * MAX_TASK_TOKENS + 3);
+/// The server's answer, and commands that pass the same input in another way.
+fn task_too_large(agent: &str, refused: &CallError, repeat_flags: &str) -> String {
     format!(
-        "the task has {size} characters; the limit is {limit} characters, which is \
-         {MAX_TASK_TOKENS} tokens (TASK_TOO_LARGE)
-Write long input to the shared context, which holds up to 40000 characters, and name the keys in the task:
-  split -C 3000 --filter=\"adjutant context write \\$FILE{repeat_flags}\" input.txt input_
-  adjutant spawn {agent}{repeat_flags} 'Read the keys input_aa, input_ab, ... of the shared context, then ...'
+        "{refused}
+With these commands:
+  adjutant context write input --file input.txt{repeat_flags}
+  adjutant spawn {agent}{repeat_flags} 'Read the keys input_1, input_2, ... of the shared context, then ...'
+The first one divides the file and names the keys; it reads standard input with --file -:
+  git diff | adjutant context write input --file -{repeat_flags}
 An agent with file tools can read input of any length from a file in the folder tools.files.root."
     )
 }
@@ -210,7 +207,7 @@ async fn cancel(client: &Client, session: &str, id: &str) -> anyhow::Result<()> 
     cancelled.with_context(|| {
         format!("{id} could not be cancelled; retry with: adjutant cancel {id}")
     })?;
-    eprintln!("adjutant: {id} was cancelled");
+    note!("adjutant: {id} was cancelled");
     Ok(())
 }
 

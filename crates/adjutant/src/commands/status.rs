@@ -10,7 +10,7 @@ use crate::client::OutputFormat;
 use crate::commands::server_args::{ServerArgs, SessionArgs, print_answer};
 use crate::commands::task_text;
 use crate::exit::{Exit, examples};
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::table::{OutputStyle, items};
 
 /// Show the progress of tasks
@@ -44,11 +44,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             .cloned()
             .collect();
         print_answer(&client, &answer, || match open.as_slice() {
-            [] => String::new(),
+            [] => Shown::default(),
             open => task_text::table_of_tasks(open, Utc::now(), OutputStyle::for_stdout()),
         })?;
         if open.is_empty() && client.format() == OutputFormat::Text {
-            eprintln!("adjutant: the session {session:?} has no uncollected tasks");
+            note!("adjutant: the session {session:?} has no uncollected tasks");
         }
         return Ok(Exit::Done.into());
     }
@@ -56,12 +56,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     for id in &arguments.tasks {
         let answer = client.subagent(session, &json!({"action": "status", "task_id": id})).await?;
         match client.format() {
-            OutputFormat::Json => print_line(&answer.text)?,
+            OutputFormat::Json => print_json(&answer.text)?,
             OutputFormat::Text => found.push(answer.value),
         }
     }
     if client.format() == OutputFormat::Text {
-        print_line(&task_text::table_of_tasks(&found, Utc::now(), OutputStyle::for_stdout()))?;
+        print_line(task_text::table_of_tasks(&found, Utc::now(), OutputStyle::for_stdout()))?;
     }
     Ok(Exit::Done.into())
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use crate::moment::age;
+use crate::output::Shown;
 use crate::table::{Column, OutputStyle, count_noun, table, text, truncate};
 
 /// The most characters of a label or an error in a table.
@@ -63,7 +64,7 @@ pub fn end_line(task: &Value) -> String {
 }
 
 /// A table of tasks, from `status` or from the history.
-pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+pub fn table_of_tasks(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("TASK"),
         Column::Name("AGENT"),

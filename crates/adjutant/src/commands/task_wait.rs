@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, CallError, Client, LONGEST_WAIT};
 use crate::commands::task_text;
 use crate::exit::Exit;
-use crate::progress::spinner;
+use crate::output::{Spinner, note};
 use crate::signals::{Interrupted, Signals};
 use crate::table::text;
 
@@ -57,14 +56,14 @@ impl WaitMode {
 impl TaskWait<'_> {
     /// Waits for tasks, or without ids for any active task, and shows their progress on a terminal.
     pub async fn wait(&self, ids: &[String], mode: WaitMode) -> anyhow::Result<WaitOutcome> {
-        let bar = spinner("waiting")?;
+        let bar = Spinner::start("waiting")?;
         let mut signals = Signals::listen()?;
         let waited = tokio::select! {
             waited = self.rounds(ids, mode) => waited?,
             never = self.show(ids, &bar) => match never {},
             name = signals.next() => WaitOutcome::Interrupted(Interrupted(name)),
         };
-        bar.finish_and_clear();
+        bar.clear();
         Ok(waited)
     }
 
@@ -107,7 +106,7 @@ impl TaskWait<'_> {
 
     /// Polls the tasks and updates the progress line. Without a terminal most waits are too short
     /// to meet trouble, so the first look comes later.
-    async fn show(&self, ids: &[String], bar: &ProgressBar) -> Infallible {
+    async fn show(&self, ids: &[String], bar: &Spinner) -> Infallible {
         let mut printed = HashMap::new();
         let mut next = if bar.is_hidden() { PROGRESS_INTERVAL } else { Duration::ZERO };
         loop {
@@ -126,7 +125,7 @@ impl TaskWait<'_> {
                 }
             }
             if !lines.is_empty() {
-                bar.set_message(lines.join("; "));
+                bar.show(&lines.join("; "));
             }
         }
     }
@@ -139,7 +138,7 @@ fn print_trouble(printed: &mut HashMap<String, String>, id: &str, task: &Value) 
     let trouble = if error.is_empty() { task_text::why_code(task) } else { error };
     let before = printed.insert(id.to_owned(), trouble.clone());
     if !trouble.is_empty() && before.as_ref() != Some(&trouble) {
-        eprintln!("adjutant: {}", task_text::progress_line(task));
+        note!("adjutant: {}", task_text::progress_line(task));
     }
 }
 

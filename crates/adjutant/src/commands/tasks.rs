@@ -17,7 +17,7 @@ use crate::commands::server_args::{DEFAULT_SESSION, ServerArgs, print_answer};
 use crate::commands::task_text;
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::age;
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::signals::Interrupted;
 use crate::table::{Column, OutputStyle, table, text};
 
@@ -159,16 +159,16 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     if client.format() == OutputFormat::Json {
         let until = Some(searched_until).filter(|until| !until.is_empty());
         let page = json!({"tasks": tasks, "next_cursor": next_cursor, "searched_until": until});
-        print_line(&page.to_string())?;
+        print_json(&page.to_string())?;
     } else if !tasks.is_empty() {
-        print_line(&as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
+        print_line(as_table(&tasks, Utc::now(), OutputStyle::for_stdout()))?;
     } else if stopped_by.is_none() {
-        eprintln!("adjutant: no tasks found");
+        note!("adjutant: no tasks found");
     } else if !searched_until.is_empty() {
-        eprintln!("adjutant: no tasks found back to {searched_until}");
+        note!("adjutant: no tasks found back to {searched_until}");
     }
     if let Some(next) = next_cursor.filter(|_| client.format() == OutputFormat::Text) {
-        eprintln!("adjutant: more with --cursor {next}");
+        note!("adjutant: more with --cursor {next}");
     }
     match stopped_by {
         Some(name) => Err(Interrupted(name).into()),
@@ -176,7 +176,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(tasks: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),

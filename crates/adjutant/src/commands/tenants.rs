@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::commands::database_args::DatabaseArgs;
 use crate::exit::Exit;
-use crate::output::print_line;
+use crate::output::{Shown, note, print_json, print_line};
 use crate::table::{Column, OutputStyle, table};
 
 /// Tenants are read in pages of so many.
@@ -146,13 +146,13 @@ async fn list(arguments: List) -> anyhow::Result<()> {
     }
     store.close().await;
     if arguments.json {
-        return print_line(&json!({ "tenants": tenants }).to_string());
+        return print_json(&json!({ "tenants": tenants }).to_string());
     }
     if tenants.is_empty() {
-        eprintln!("adjutant: no tenants yet");
+        note!("adjutant: no tenants yet");
         return Ok(());
     }
-    print_line(&as_table(&tenants, OutputStyle::for_stdout()))
+    print_line(as_table(&tenants, OutputStyle::for_stdout()))
 }
 
 async fn show(arguments: OneTenant) -> anyhow::Result<()> {
@@ -184,7 +184,7 @@ async fn archive(arguments: OneTenant, archived: bool) -> anyhow::Result<()> {
 }
 
 fn print(tenant: &Tenant, as_json: bool) -> anyhow::Result<()> {
-    print_line(&if as_json { serde_json::to_string(tenant)? } else { line(tenant) })
+    if as_json { print_json(&serde_json::to_string(tenant)?) } else { print_line(line(tenant)) }
 }
 
 fn line(tenant: &Tenant) -> String {
@@ -194,7 +194,7 @@ fn line(tenant: &Tenant) -> String {
     format!("{name}: weight {weight}, {cap}, {running} running, {unfinished} unfinished{archived}")
 }
 
-fn as_table(tenants: &[Tenant], style: OutputStyle) -> String {
+fn as_table(tenants: &[Tenant], style: OutputStyle) -> Shown {
     let columns = [
         Column::Text("TENANT"),
         Column::Number("WEIGHT"),

@@ -11,7 +11,7 @@ use crate::commands::serve::{BoundListener, ListenArgs, RunningServer};
 use crate::commands::work::{self, RunningWorker, WorkerArgs};
 use crate::config::Config;
 use crate::logs;
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres, default_data_dir};
 use crate::running::Running;
 use crate::signals::{Signals, interruptible};
@@ -60,7 +60,7 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.work.config()?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
-    config.log_warnings();
+    config.log_start("up");
     arguments.work.check_machine(&config)?;
     // First, so that nothing has to be stopped again if the address is in use.
     let listener = arguments.listen.bind(&config).await?;
@@ -68,7 +68,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let data_dir = match (&given, arguments.data_dir.clone()) {
         (Some(url), None) => return run_on(url, None, listener, &arguments, &config).await,
         (Some(_), Some(dir)) => {
-            eprintln!("adjutant: --data-dir is set, so --database-url or DATABASE_URL is ignored");
+            note!("adjutant: --data-dir is set, so --database-url or DATABASE_URL is ignored");
             dir
         }
         (None, Some(dir)) => dir,
@@ -93,6 +93,8 @@ async fn run_on(
     let mut signals = Signals::listen()?;
     let mut all = AllInOne::start(url, listener, &arguments.work, config).await?;
     let AllInOne { url: http, schema, cap, .. } = &all;
+    all.working.log_ready();
+    tracing::info!(server.url = http, "server is ready at {http}");
     if let Some(postgres) = &private {
         postgres.publish_url(http)?;
     }
@@ -100,25 +102,15 @@ async fn run_on(
     let _listed = Running::new("up", http, data_dir, config).list();
     // A URL that the user gave is not printed, because it may contain a password.
     let shown = private.as_ref().map(|_| url);
-    print_line(&if arguments.json {
+    if arguments.json {
         let worker = all.working.worker.id();
-        serde_json::json!({"url": http, "database_url": shown, "schema": schema, "cap": cap, "worker": worker})
-            .to_string()
+        print_json(
+            &serde_json::json!({"url": http, "database_url": shown, "schema": schema, "cap": cap, "worker": worker})
+                .to_string(),
+        )?;
     } else {
-        let inspect = shown
-            .map(|url| format!(" Inspect the database with: psql '{url}'"))
-            .unwrap_or_default();
-        let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-        let agents = if agents.is_empty() {
-            "no agents".to_owned()
-        } else {
-            format!("agents {}", agents.join(", "))
-        };
-        format!(
-            "Ready at {http}: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{inspect}\n{}",
-            next_steps(http)
-        )
-    })?;
+        print_line(ready(http, shown, (*schema, *cap), config))?;
+    }
     let server_stopped = async {
         match &mut private {
             Some(postgres) => postgres.stopped().await,
@@ -166,6 +158,21 @@ impl AllInOne {
             why = self.working.worker.stopped() => anyhow::anyhow!("the worker stopped unexpectedly: {why}"),
         }
     }
+}
+
+fn ready(http: &str, shown: Option<&str>, (schema, cap): (i64, i64), config: &Config) -> String {
+    let inspect =
+        shown.map(|url| format!(" Inspect the database with: psql '{url}'")).unwrap_or_default();
+    let agents: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+    let agents = if agents.is_empty() {
+        "no agents".to_owned()
+    } else {
+        format!("agents {}", agents.join(", "))
+    };
+    format!(
+        "Ready at {http}: schema {schema}, cap {cap}, a worker, {agents}. Ctrl-C stops it.{inspect}\n{}",
+        next_steps(http)
+    )
 }
 
 /// Hints for the first steps.

@@ -4,11 +4,9 @@ mod changes;
 mod snapshot;
 mod view;
 
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use chrono::Utc;
 use clap::Args;
 
@@ -16,7 +14,9 @@ use crate::client::{CallError, Client, OutputFormat, Reached};
 use crate::commands::server_args::ServerArgs;
 use crate::exit::{Exit, examples};
 use crate::moment::parse_duration;
-use crate::output::print_line;
+use crate::output::{
+    AlternateScreen, Shown, note, print_json, print_line, stdout_is_terminal, terminal_size,
+};
 use crate::signals::Signals;
 use crate::table::OutputStyle;
 use changes::Changes;
@@ -57,11 +57,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let first = Snapshot::take(&client, session, &[]).await?;
     if arguments.once {
         match client.format() {
-            OutputFormat::Json => print_line(&first.as_json())?,
+            OutputFormat::Json => print_json(&first.as_json())?,
             OutputFormat::Text => {
                 let context =
                     view::ViewContext { url: &client.url(), now: Utc::now(), rows: usize::MAX };
-                print_line(&view::render(&first, &context, OutputStyle::for_stdout()))?;
+                print_line(view::render(&first, &context, OutputStyle::for_stdout()))?;
             }
         }
         return Ok(Exit::Done.into());
@@ -69,7 +69,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     // Ctrl-C is the normal way to end it.
     let mut signals = Signals::listen()?;
     let watching = async {
-        if std::io::stdout().is_terminal() && client.format() == OutputFormat::Text {
+        if stdout_is_terminal() && client.format() == OutputFormat::Text {
             draw(&client, session, arguments.every, first).await
         } else {
             print_changes(&client, session, arguments.every, first).await
@@ -94,10 +94,10 @@ async fn print_changes(
     let mut outage = OutageNotice::default();
     loop {
         for task in changes.since(&snapshot) {
-            print_line(&match client.format() {
-                OutputFormat::Json => task.to_string(),
-                OutputFormat::Text => changes::line(task),
-            })?;
+            match client.format() {
+                OutputFormat::Json => print_json(&task.to_string())?,
+                OutputFormat::Text => print_line(changes::line(task))?,
+            }
         }
         tokio::time::sleep(interval).await;
         match Snapshot::take(client, session, &changes.unfinished()).await {
@@ -120,7 +120,7 @@ impl OutageNotice {
             return Err(error.into());
         }
         if !self.0 {
-            eprintln!("adjutant: {error}; retrying");
+            note!("adjutant: {error}; retrying");
         }
         self.0 = true;
         Ok(())
@@ -128,7 +128,7 @@ impl OutageNotice {
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.0) {
-            eprintln!("adjutant: the server is back");
+            note!("adjutant: the server is back");
         }
     }
 }
@@ -144,11 +144,11 @@ async fn draw(
     let (mut snapshot, mut problem) = (first, None);
     let url = client.url();
     loop {
-        let (rows, _) = console::Term::stdout().size();
+        let (rows, _) = terminal_size();
         let context = view::ViewContext { url: &url, now: Utc::now(), rows: usize::from(rows) };
         let mut text = view::render(&snapshot, &context, OutputStyle::for_stdout());
         if let Some(problem) = &problem {
-            text = format!("{problem}; retrying\n{text}");
+            text = Shown::from(format!("{problem}; retrying")).above(text);
         }
         screen.show(&text)?;
         tokio::time::sleep(interval).await;
@@ -160,33 +160,5 @@ async fn draw(
             Err(error) if error.is_transient(Reached::Before) => Some(error.to_string()),
             Err(error) => return Err(error.into()),
         };
-    }
-}
-
-/// The terminal's alternate screen; the previous content is restored on drop.
-struct AlternateScreen;
-
-impl AlternateScreen {
-    fn open() -> anyhow::Result<Self> {
-        write!(std::io::stdout(), "\u{1b}[?1049h\u{1b}[?25l")
-            .context("cannot write to the terminal")?;
-        Ok(Self)
-    }
-
-    /// Overwrites line by line: clearing the screen first would flicker.
-    fn show(&self, text: &str) -> anyhow::Result<()> {
-        let lines: String = text.lines().map(|line| format!("{line}\u{1b}[K\r\n")).collect();
-        let mut out = std::io::stdout();
-        write!(out, "\u{1b}[H{}\u{1b}[J", lines.trim_end_matches("\r\n"))
-            .and_then(|()| out.flush())
-            .context("cannot write to the terminal")
-    }
-}
-
-impl Drop for AlternateScreen {
-    fn drop(&mut self) {
-        // Standard output may be closed by now.
-        let mut out = std::io::stdout();
-        let _ = write!(out, "\u{1b}[?25h\u{1b}[?1049l").and_then(|()| out.flush());
     }
 }

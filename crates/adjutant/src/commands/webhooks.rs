@@ -11,6 +11,7 @@ use crate::client::OutputFormat;
 use crate::commands::server_args::{ServerArgs, print_answer};
 use crate::exit::{Exit, examples};
 use crate::moment::{age, parse_duration};
+use crate::output::{Shown, note};
 use crate::table::{Column, OutputStyle, items, table, text};
 
 /// List webhook deliveries, newest first; redeliver; rotate the signing secret
@@ -123,14 +124,14 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     let answer = client.get(&["v1", "webhooks", "deliveries"], query.collect()).await?;
     let deliveries = items(&answer.value, "deliveries");
     print_answer(&client, &answer, || match deliveries {
-        [] => String::new(),
+        [] => Shown::default(),
         deliveries => as_table(deliveries, Utc::now(), OutputStyle::for_stdout()),
     })?;
     if client.format() == OutputFormat::Text {
         match (deliveries.is_empty(), text(&answer.value, "next_cursor")) {
-            (true, _) => eprintln!("adjutant: no deliveries"),
+            (true, _) => note!("adjutant: no deliveries"),
             (false, next) if !next.is_empty() => {
-                eprintln!("adjutant: more with --cursor {next}")
+                note!("adjutant: more with --cursor {next}")
             }
             (false, _) => {}
         }
@@ -138,7 +139,7 @@ async fn list(arguments: List) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-fn as_table(deliveries: &[Value], now: DateTime<Utc>, style: OutputStyle) -> String {
+fn as_table(deliveries: &[Value], now: DateTime<Utc>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Word("ID"),
         Column::Name("SESSION"),
@@ -187,7 +188,7 @@ async fn rotate(arguments: Rotate) -> anyhow::Result<ExitCode> {
     let answer = client.post(&["v1", "webhooks", "secrets"], Value::Object(body)).await?;
     print_answer(&client, &answer, || text(&answer.value, "secret"))?;
     if client.format() == OutputFormat::Text && answer.value.get("secret").is_some() {
-        eprintln!(
+        note!(
             "adjutant: this secret is shown only once; receivers verify webhook-signature with it"
         );
     }
@@ -206,7 +207,7 @@ async fn secrets(arguments: Secrets) -> anyhow::Result<ExitCode> {
         ]
     };
     print_answer(&client, &answer, || match secrets {
-        [] => String::new(),
+        [] => Shown::default(),
         secrets => table(
             &[Column::Word("ID"), Column::Number("AGE"), Column::Word("VALID UNTIL")],
             &secrets.iter().map(row).collect::<Vec<_>>(),
@@ -214,7 +215,7 @@ async fn secrets(arguments: Secrets) -> anyhow::Result<ExitCode> {
         ),
     })?;
     if client.format() == OutputFormat::Text && secrets.is_empty() {
-        eprintln!("adjutant: no secret yet; `adjutant webhooks rotate` creates one");
+        note!("adjutant: no secret yet; `adjutant webhooks rotate` creates one");
     }
     Ok(Exit::Done.into())
 }

@@ -13,7 +13,7 @@ use crate::adopt_cap;
 use crate::config::{Config, Role};
 use crate::logs;
 use crate::open_files;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::signals::{Interrupted, Signals};
 use crate::simulation::SimulatedTasks;
 use crate::telemetry::{self, Payloads};
@@ -117,6 +117,7 @@ impl WorkerArgs {
             concurrency: self.concurrency.unwrap_or(concurrency),
             lease: Duration::from_secs(self.lease_seconds.unwrap_or(config.lease_seconds)),
             context_versions: config.limits.context_versions,
+            texts: config.limits.texts(),
             time_limit: self.time_limit_seconds.map(Duration::from_secs).or(max_task_time(config)),
             tool_patience: Duration::from_secs_f64(config.limits.tool_patience_s),
             webhooks: config.webhooks,
@@ -137,6 +138,7 @@ impl WorkerArgs {
             let worker = Worker::start(settings.clone(), SimulatedTasks)
                 .await
                 .context("cannot start the worker")?;
+            logs::set_worker(worker.id(), &settings.name);
             return Ok(RunningWorker { worker, settings, publishing: None });
         }
         if config.models.is_empty() {
@@ -148,6 +150,7 @@ impl WorkerArgs {
             WorkerSetup::from_config(config)?.into_parts(config, &settings.name);
         let worker =
             Worker::start(settings.clone(), agents).await.context("cannot start the worker")?;
+        logs::set_worker(worker.id(), &settings.name);
         let store = Store::open(database_url, 1).await?;
         let publishing =
             publisher.start(store).await.context("cannot publish the agents and tools")?;
@@ -167,6 +170,15 @@ pub struct RunningWorker {
 }
 
 impl RunningWorker {
+    pub fn log_ready(&self) {
+        let Settings { name, pool, concurrency, .. } = &self.settings;
+        tracing::info!(
+            worker.pool = pool,
+            worker.concurrency = concurrency,
+            "worker {name} is ready: pool {pool}, at most {concurrency} tasks at once"
+        );
+    }
+
     /// Drains the worker and takes its agents back.
     pub async fn drain(self, grace: Duration) -> Drained {
         let Self { worker, publishing, .. } = self;
@@ -188,19 +200,20 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let config = arguments.work.config()?;
     let _telemetry = telemetry::init(&arguments.logs, Payloads::of(&config))?;
     let mut signals = Signals::listen()?;
-    config.log_warnings();
+    config.log_start("work");
     arguments.work.check_machine(&config)?;
     adopt_cap::at(&arguments.database_url, &config).await?;
     let mut working = arguments.work.start(&arguments.database_url, 10, &config).await?;
+    working.log_ready();
     let Settings { name, pool, concurrency, .. } = &working.settings;
-    print_line(&if arguments.json {
-        serde_json::json!({"worker": working.worker.id(), "name": name, "pool": pool, "concurrency": concurrency})
-            .to_string()
+    if arguments.json {
+        print_json(&serde_json::json!({"worker": working.worker.id(), "name": name, "pool": pool, "concurrency": concurrency})
+            .to_string())?;
     } else {
-        format!(
+        print_line(format!(
             "Worker {name} is ready: pool {pool}, at most {concurrency} tasks at once. Ctrl-C drains it."
-        )
-    })?;
+        ))?;
+    }
     tokio::select! {
         why = working.worker.stopped() => bail!("the worker stopped unexpectedly: {why}"),
         _ = signals.next() => {}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS};
+use adjutant_agent::{DEFAULT_MAX_DEPTH, DEFAULT_MAX_TREE_TASKS, TextLimits};
 use adjutant_store::DEFAULT_CONTEXT_VERSIONS;
 use adjutant_worker::{DEFAULT_MODEL_PATIENCE, DEFAULT_TOOL_PATIENCE};
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,9 @@ use super::problem::Findings;
 use super::schema::{Kind, Setting, at_least, settings};
 use super::tree::Table;
 
+/// A limit of [`TextLimits`].
+const TOKENS: Kind = Kind::Integer { min: 1, max: TextLimits::HIGHEST };
+
 pub const SETTINGS: &[Setting] = settings! {
     "limits.cap" => Kind::Integer { min: 0, max: 10_000 },
     "limits.session_max_active" => at_least(1),
@@ -21,6 +24,10 @@ pub const SETTINGS: &[Setting] = settings! {
     "limits.max_depth" => Kind::Integer { min: 1, max: 10 },
     "limits.max_tree_tasks" => Kind::Integer { min: 1, max: 10_000 },
     "limits.define_may_delegate" => Kind::Boolean,
+    "limits.max_task_tokens" => TOKENS,
+    "limits.max_value_tokens" => TOKENS,
+    "limits.max_store_tokens" => TOKENS,
+    "limits.max_prompt_tokens" => TOKENS,
     "limits.context_versions" => Kind::Integer { min: 1, max: 10_000 },
     "limits.task_timeout_s" => Kind::PositiveNumber,
     "limits.task_timeout_max_s" => Kind::PositiveNumber,
@@ -44,6 +51,14 @@ pub struct Limits {
     pub max_tree_tasks: i32,
     /// Whether sessions may define agents that delegate.
     pub define_may_delegate: bool,
+    /// The longest assignment of the dialect `spec`, in tokens.
+    pub max_task_tokens: i64,
+    /// The longest value of a shared context.
+    pub max_value_tokens: i64,
+    /// All values of a shared context together.
+    pub max_store_tokens: i64,
+    /// The longest prompt that a session brings: its own, and those of agents that it defines.
+    pub max_prompt_tokens: i64,
     /// How many changes of each key of a shared context are kept.
     pub context_versions: i32,
     /// The timeout of tasks for which neither the spawn nor the agent sets one.
@@ -72,6 +87,10 @@ impl Default for Limits {
             max_depth: DEFAULT_MAX_DEPTH,
             max_tree_tasks: DEFAULT_MAX_TREE_TASKS,
             define_may_delegate: false,
+            max_task_tokens: TextLimits::DEFAULT.task,
+            max_value_tokens: TextLimits::DEFAULT.value,
+            max_store_tokens: TextLimits::DEFAULT.store,
+            max_prompt_tokens: TextLimits::DEFAULT.prompt,
             context_versions: DEFAULT_CONTEXT_VERSIONS,
             task_timeout_s: None,
             task_timeout_max_s: None,
@@ -82,6 +101,16 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The limits of the texts of sessions, for servers and workers.
+    pub fn texts(&self) -> TextLimits {
+        TextLimits {
+            task: self.max_task_tokens,
+            value: self.max_value_tokens,
+            store: self.max_store_tokens,
+            prompt: self.max_prompt_tokens,
+        }
+    }
+
     /// The cap, if the config sets it.
     pub fn given_cap(&self) -> Option<i32> {
         self.cap_is_given.then_some(self.cap)

@@ -55,6 +55,8 @@ use skills::Skills;
 use tools::ToolNames;
 use tree::Table;
 
+use crate::table::count_noun;
+
 const GENERAL: &[Setting] = settings! {
     "name" => Kind::Text,
     "agents_dir" => Kind::PathList,
@@ -123,6 +125,7 @@ impl Config {
             default_timeout_s: self.limits.task_timeout_s,
             max_timeout_s: self.limits.task_timeout_max_s,
             max_tree_tasks: self.limits.max_tree_tasks,
+            texts: self.limits.texts(),
             free_form: self.free_form.clone(),
         }
     }
@@ -136,12 +139,28 @@ impl Config {
         }
     }
 
-    /// To be called when logging has been set up.
-    pub fn log_warnings(&self) {
+    /// To be called when logging has been set up: which program starts with which config, and what
+    /// is odd about it.
+    pub fn log_start(&self, command: &str) {
+        let (version, name) = (env!("CARGO_PKG_VERSION"), &self.name);
+        let file = self.path.as_ref().map(|path| path.display().to_string());
+        let from = file.as_deref().unwrap_or("defaults, without a config file");
+        tracing::info!(
+            adjutant.version = version,
+            config.name = name,
+            config.file = file,
+            "adjutant {version} {command} starts: config {name} from {from}, {}, {}",
+            count_noun(len(self.models.len()), "model"),
+            count_noun(len(self.agents.len()), "agent"),
+        );
         for warning in &self.warnings {
             tracing::warn!(warning.location = %warning.location, "{warning}");
         }
     }
+}
+
+fn len(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// The name of the config: agents belong to it.

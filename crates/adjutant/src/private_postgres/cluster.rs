@@ -14,11 +14,13 @@ use super::log;
 use super::run_as::RunAs;
 use super::{DATABASE, USER};
 
+use crate::output::note;
+
 const UNFINISHED: &str = "postgres.new";
 
 /// Creates the cluster and its database. Removes the remains of an unfinished one first.
 pub async fn create(run_as: &RunAs, server: &Server, data: &DataDir) -> anyhow::Result<()> {
-    eprintln!("creating a database in {} (PostgreSQL {})", data.root().display(), server.version);
+    note!("creating a database in {} (PostgreSQL {})", data.root().display(), server.version);
     discard_unfinished(data.root());
     // A unique name: the initdb of a killed process may still be writing.
     let new = tempfile::Builder::new()

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::output::note;
+
 /// How long a server may take to stop by its guard, before it gets a signal.
 const GUARD_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -39,7 +41,7 @@ pub async fn wait_until_free(cluster: &Path) -> anyhow::Result<()> {
         match identify(pid, cluster) {
             Process::Gone => return Ok(()),
             Process::OtherProgram => {
-                eprintln!("removing {}: process {pid} is now another program", file.display());
+                note!("removing {}: process {pid} is now another program", file.display());
                 return fs::remove_file(&file)
                     .with_context(|| format!("cannot remove {}", file.display()));
             }
@@ -52,7 +54,7 @@ pub async fn wait_until_free(cluster: &Path) -> anyhow::Result<()> {
         }
         if !announced {
             announced = true;
-            eprintln!("waiting for the PostgreSQL of an earlier run to stop (process {pid})");
+            note!("waiting for the PostgreSQL of an earlier run to stop (process {pid})");
         }
         if started.elapsed() > MAX_WAIT {
             bail!(
@@ -66,7 +68,7 @@ pub async fn wait_until_free(cluster: &Path) -> anyhow::Result<()> {
             && identify(pid, cluster) == Process::Server
         {
             signalled = true;
-            eprintln!("stopping the PostgreSQL of an earlier run (process {pid})");
+            note!("stopping the PostgreSQL of an earlier run (process {pid})");
             send_interrupt(pid)?;
         }
         tokio::time::sleep(POLL).await;

@@ -41,6 +41,8 @@ use self::run_as::RunAs;
 use self::data_dir::is_in_use;
 pub use self::data_dir::{InUse, published_url};
 
+use crate::output::note;
+
 pub const DATABASE: &str = "adjutant";
 const USER: &str = "adjutant";
 
@@ -180,7 +182,7 @@ impl PrivatePostgres {
             }
             if announced.elapsed() > START_NOTICE_INTERVAL {
                 announced = Instant::now();
-                eprintln!("PostgreSQL is still starting; see {}", self.data.log().display());
+                note!("PostgreSQL is still starting; see {}", self.data.log().display());
             }
         }
     }

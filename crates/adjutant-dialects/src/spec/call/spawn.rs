@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use adjutant_agent::{
-    Budget, ErrorCode, Fields, MAX_PROMPT_TOKENS, MAX_SECONDS, MAX_TASK_TOKENS, OnBudget, Refusal,
-    TaskNumber, Webhook, check_agent_name, check_pool, estimate_tokens, time_limit,
+    Budget, Fields, MAX_SECONDS, OnBudget, Refusal, TaskNumber, TextLimits, Webhook,
+    check_agent_name, check_pool, time_limit,
 };
 use adjutant_store::{Dependency, NewDelegation, NewTask};
 use serde_json::{Map, Value};
@@ -137,8 +137,8 @@ impl From<&BatchItem> for NewDelegation {
 }
 
 impl SpawnCall {
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
-        let (agent, task) = (fields.non_empty_text("agent")?.to_owned(), task(fields)?);
+    pub(super) fn read(fields: &mut Fields, limits: &TextLimits) -> Result<Self, Refusal> {
+        let (agent, task) = (fields.non_empty_text("agent")?.to_owned(), task(fields, limits)?);
         let names = depends_on(fields)?;
         Ok(Self {
             agent,
@@ -148,18 +148,18 @@ impl SpawnCall {
                 .enumerate()
                 .map(dependency_at)
                 .collect::<Result<_, _>>()?,
-            options: TaskOptions::read(fields)?,
+            options: TaskOptions::read(fields, limits)?,
             idempotency_key: idempotency_key(fields)?,
         })
     }
 }
 
 impl ContinueCall {
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+    pub(super) fn read(fields: &mut Fields, limits: &TextLimits) -> Result<Self, Refusal> {
         Ok(Self {
             task_id: task_id(fields)?,
-            task: task(fields)?,
-            options: TaskOptions::read(fields)?,
+            task: task(fields, limits)?,
+            options: TaskOptions::read(fields, limits)?,
             idempotency_key: idempotency_key(fields)?,
         })
     }
@@ -167,7 +167,7 @@ impl ContinueCall {
 
 impl BatchCall {
     /// The refusal of a wrong field of an item names both: `tasks[2].agent`.
-    pub(super) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+    pub(super) fn read(fields: &mut Fields, limits: &TextLimits) -> Result<Self, Refusal> {
         let items =
             fields.array("tasks")?.ok_or_else(|| Refusal::invalid("tasks", "is required"))?;
         if items.is_empty() || items.len() > MAX_BATCH {
@@ -177,7 +177,11 @@ impl BatchCall {
             ));
         }
         let queue = fields.boolean("queue")?.unwrap_or(false);
-        let mut drafts = items.iter().enumerate().map(read_item).collect::<Result<Vec<_>, _>>()?;
+        let mut drafts = items
+            .iter()
+            .enumerate()
+            .map(|item| read_item(item, limits))
+            .collect::<Result<Vec<_>, _>>()?;
         let names: Vec<Option<&str>> = drafts.iter().map(|draft| draft.name).collect();
         for (place, name) in names.iter().enumerate() {
             if name.is_some() && names[..place].contains(name) {
@@ -219,7 +223,10 @@ struct ItemDraft<'a> {
     options: TaskOptions,
 }
 
-fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
+fn read_item<'a>(
+    (place, item): (usize, &'a Value),
+    limits: &TextLimits,
+) -> Result<ItemDraft<'a>, Refusal> {
     if !item.is_object() {
         return Err(Refusal::invalid(&format!("tasks[{place}]"), "must be an object"));
     }
@@ -229,9 +236,9 @@ fn read_item((place, item): (usize, &Value)) -> Result<ItemDraft<'_>, Refusal> {
         let draft = ItemDraft {
             name: local_name(&mut fields)?,
             agent: fields.non_empty_text("agent")?.to_owned(),
-            task: task(&mut fields)?,
+            task: task(&mut fields, limits)?,
             depends_on: depends_on(&mut fields)?,
-            options: TaskOptions::read(&mut fields)?,
+            options: TaskOptions::read(&mut fields, limits)?,
         };
         fields.end()?;
         Ok(draft)
@@ -269,17 +276,9 @@ fn at(place: usize, refusal: &Refusal) -> Refusal {
     Refusal::new(refusal.code, format!("tasks[{place}].{}", refusal.message))
 }
 
-fn task(fields: &mut Fields) -> Result<String, Refusal> {
+fn task(fields: &mut Fields, limits: &TextLimits) -> Result<String, Refusal> {
     let task = fields.non_empty_text("task")?;
-    let tokens = estimate_tokens(task);
-    if tokens > MAX_TASK_TOKENS {
-        return Err(Refusal::new(
-            ErrorCode::TaskTooLarge,
-            format!(
-                "task: is about {tokens} tokens long; the limit is {MAX_TASK_TOKENS}: put the details into the shared context"
-            ),
-        ));
-    }
+    limits.check_task(task)?;
     Ok(task.to_owned())
 }
 
@@ -295,7 +294,7 @@ fn depends_on<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, Refusal> {
 }
 
 impl TaskOptions {
-    fn read(fields: &mut Fields) -> Result<Self, Refusal> {
+    fn read(fields: &mut Fields, limits: &TextLimits) -> Result<Self, Refusal> {
         Ok(Self {
             queue: fields.boolean("queue")?.unwrap_or(false),
             priority: priority(fields)?,
@@ -303,7 +302,7 @@ impl TaskOptions {
             timeout_s: timeout_s(fields)?,
             budget: Budget::take_from(fields)?,
             on_budget: OnBudget::take_from(fields)?,
-            summary_prompt: summary_prompt(fields)?,
+            summary_prompt: summary_prompt(fields, limits)?,
             label: fields.short_text("label", MAX_LABEL_CHARS)?.map(str::to_owned),
             metadata: metadata(fields)?,
             webhook: fields
@@ -345,20 +344,12 @@ fn timeout_s(fields: &mut Fields) -> Result<Option<f64>, Refusal> {
 }
 
 /// A blank text counts as none.
-fn summary_prompt(fields: &mut Fields) -> Result<Option<String>, Refusal> {
+fn summary_prompt(fields: &mut Fields, limits: &TextLimits) -> Result<Option<String>, Refusal> {
     let Some(text) = fields.optional_text("summary_prompt")?.filter(|text| !text.trim().is_empty())
     else {
         return Ok(None);
     };
-    let tokens = estimate_tokens(text);
-    if tokens > MAX_PROMPT_TOKENS {
-        return Err(Refusal::new(
-            ErrorCode::PromptTooLarge,
-            format!(
-                "summary_prompt: is about {tokens} tokens long; the limit is {MAX_PROMPT_TOKENS}"
-            ),
-        ));
-    }
+    limits.check_prompt("summary_prompt", text)?;
     Ok(Some(text.to_owned()))
 }
 

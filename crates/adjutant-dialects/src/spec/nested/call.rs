@@ -1,4 +1,4 @@
-use adjutant_agent::{ErrorCode, Refusal};
+use adjutant_agent::{ErrorCode, Refusal, TextLimits};
 use serde_json::Value;
 
 use super::ChildWait;
@@ -36,8 +36,8 @@ pub(super) const ACTIONS: [SubagentAction; 8] = [
 
 impl ChildCall {
     /// Parses the arguments as strictly as those of an orchestrator.
-    pub fn parse(arguments: &Value) -> Result<Self, Refusal> {
-        match SubagentCall::parse(arguments)? {
+    pub fn parse(arguments: &Value, limits: &TextLimits) -> Result<Self, Refusal> {
+        match SubagentCall::parse(arguments, limits)? {
             SubagentCall::ListAgents => Ok(Self::ListAgents),
             SubagentCall::Spawn(call) => {
                 without_key(call.idempotency_key.as_deref())?;
@@ -121,7 +121,7 @@ mod tests {
                 "INVALID_ARGUMENT",
             ),
         ] {
-            let refusal = ChildCall::parse(&arguments).unwrap_err();
+            let refusal = ChildCall::parse(&arguments, &TextLimits::DEFAULT).unwrap_err();
             assert_eq!(refusal.code.as_str(), code, "{arguments}: {refusal}");
         }
     }
@@ -133,7 +133,7 @@ mod tests {
         spawn["action"] = json!("spawn");
         let batch = json!({"action": "batch", "tasks": [{"agent": "a", "task": "x"}, item]});
         for (arguments, field) in [(spawn, "webhook"), (batch, "tasks[1].webhook")] {
-            let refusal = ChildCall::parse(&arguments).unwrap_err();
+            let refusal = ChildCall::parse(&arguments, &TextLimits::DEFAULT).unwrap_err();
             assert_eq!(refusal.message, format!("{field}: is not a field of this action"));
         }
     }
@@ -142,7 +142,9 @@ mod tests {
     fn a_spawn_is_a_batch_of_one() {
         let arguments =
             json!({"action": "spawn", "agent": "a", "task": "x", "depends_on": ["t_07"]});
-        let Ok(ChildCall::Spawn(item)) = ChildCall::parse(&arguments) else { panic!("no spawn") };
+        let Ok(ChildCall::Spawn(item)) = ChildCall::parse(&arguments, &TextLimits::DEFAULT) else {
+            panic!("no spawn")
+        };
         assert_eq!((item.agent.as_str(), item.task.as_str()), ("a", "x"));
         assert_eq!(item.depends_on, [ItemDependency::Task(adjutant_agent::TaskNumber(7))]);
     }

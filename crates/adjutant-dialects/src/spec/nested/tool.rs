@@ -1,4 +1,4 @@
-use adjutant_agent::{Replay, SUBAGENT, ToolDefinition};
+use adjutant_agent::{Replay, SUBAGENT, TextLimits, ToolDefinition};
 use serde_json::{Map, Value, json};
 
 use super::call::ACTIONS;
@@ -12,8 +12,8 @@ const ACTION: &str = "list_agents: who there is. spawn: starts a task and return
 const TIMEOUT: &str = "For spawn: the longest that the task may run, in seconds. For wait: how long to wait; until they end if you say nothing.";
 
 /// The orchestrator's tool with the fields of the actions that agents may use.
-pub fn actions_tool() -> ToolDefinition {
-    let mut input_schema = subagent_tool().input_schema;
+pub fn actions_tool(limits: &TextLimits) -> ToolDefinition {
+    let mut input_schema = subagent_tool(limits).input_schema;
     if let Some(properties) = input_schema["properties"].as_object_mut() {
         narrow(properties);
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_tool_has_the_fields_of_its_actions_and_no_other() {
-        let tool = actions_tool();
+        let tool = actions_tool(&TextLimits::DEFAULT);
         let properties = tool.input_schema["properties"].as_object().unwrap();
         for name in [
             "action",

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use adjutant_agent::{ErrorCode, MAX_SECONDS, Refusal, TaskId, TaskNumber, TaskView, WaitMode};
+use adjutant_agent::{MAX_SECONDS, Refusal, TaskId, TaskNumber, TaskView, WaitMode};
 use serde_json::{Value, json};
 
 use super::child_status;
@@ -64,11 +64,14 @@ impl ChildWait {
     }
 
     fn awaited<'a>(&self, children: &'a [TaskView]) -> Result<Vec<&'a TaskView>, Refusal> {
-        let open = || children.iter().filter(|child| child.collected_at.is_none());
-        let Some(numbers) = &self.task_ids else { return Ok(open().collect()) };
+        let is_open = |child: &TaskView| child.collected_at.is_none();
+        let Some(numbers) = &self.task_ids else {
+            return Ok(children.iter().filter(|child| is_open(child)).collect());
+        };
         let find = |number: &TaskNumber| {
-            open().find(|child| child.number == *number).ok_or_else(|| {
-                Refusal::new(ErrorCode::TaskNotFound, format!("Task not found: {number}"))
+            let child = children.iter().find(|child| child.number == *number);
+            child.filter(|child| is_open(child)).ok_or_else(|| {
+                Refusal::no_task(*number, child.and_then(|child| child.collected_at))
             })
         };
         numbers.iter().map(find).collect()
@@ -79,7 +82,7 @@ impl ChildWait {
 mod tests {
     use super::super::child::child;
     use super::*;
-    use adjutant_agent::TaskState;
+    use adjutant_agent::{ErrorCode, TaskState, TextLimits};
 
     use crate::spec::nested::ChildCall;
 
@@ -88,7 +91,7 @@ mod tests {
     fn wait(arguments: Value) -> ChildWait {
         let mut arguments = arguments;
         arguments["action"] = json!("wait");
-        let Ok(ChildCall::Wait(wait)) = ChildCall::parse(&arguments) else {
+        let Ok(ChildCall::Wait(wait)) = ChildCall::parse(&arguments, &TextLimits::DEFAULT) else {
             panic!("no wait: {arguments}")
         };
         wait
@@ -136,11 +139,14 @@ mod tests {
             "nothing is left"
         );
         let refusal = wait(json!({"task_ids": ["t_02"]})).decide(&children, NOW).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::TaskNotFound);
+        assert!(refusal.message.starts_with("Task t_02 was already collected at "), "{refusal}");
+        let refusal = wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).unwrap_err();
         assert_eq!(
             (refusal.code, refusal.message.as_str()),
-            (ErrorCode::TaskNotFound, "Task not found: t_02")
+            (ErrorCode::TaskNotFound, "Task not found: t_01"),
+            "not a child"
         );
-        assert!(wait(json!({"task_ids": ["t_01"]})).decide(&children, NOW).is_err(), "not a child");
     }
 
     #[test]
@@ -158,6 +164,9 @@ mod tests {
         let late = wait(json!({"mode": "all", "timeout_s": 3})).decide(&children, second * 3);
         assert_eq!(over(late), (vec!["t_03".to_owned()], true));
         assert!(over(wait(json!({"mode": "all", "timeout_s": 0})).decide(&children, NOW)).1);
-        assert!(ChildCall::parse(&json!({"action": "wait", "timeout_s": 1e12})).is_err());
+        assert!(
+            ChildCall::parse(&json!({"action": "wait", "timeout_s": 1e12}), &TextLimits::DEFAULT)
+                .is_err()
+        );
     }
 }

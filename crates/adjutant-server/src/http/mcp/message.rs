@@ -101,15 +101,20 @@ pub(super) async fn read_message(
     Ok((parts, message))
 }
 
-/// Refuses a tool call whose arguments are not an object. rmcp would answer with a protocol error,
-/// which the model behind the client never sees.
+/// Refuses a tool call that names no tool, or whose arguments are not an object. rmcp would answer
+/// with a protocol error, which the model behind the client never sees.
 fn refuse_arguments(headers: &HeaderMap, message: &Value) -> Option<Response> {
-    let arguments = message["params"].get("arguments")?;
-    let is_valid = arguments.is_object() || arguments.is_null();
-    if is_valid || message["method"] != "tools/call" {
+    if message["method"] != "tools/call" || message.get("id").is_none() {
         return None;
     }
-    let refusal = Refusal::invalid("arguments", "must be an object");
+    let arguments = &message["params"]["arguments"];
+    let refusal = if !message["params"]["name"].is_string() {
+        Refusal::invalid("name", "is required: the name of a tool; tools/list has them")
+    } else if arguments.is_object() || arguments.is_null() {
+        return None;
+    } else {
+        Refusal::invalid("arguments", "must be an object")
+    };
     Some(tool_refusal(headers, message, &refusal))
 }
 
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_arguments_that_are_not_an_object_are_refused() {
+    fn a_call_without_a_name_or_with_arguments_that_are_not_an_object_is_refused() {
         let call = |arguments: Value| json!({"id": 1, "method": "tools/call", "params": {"name": "subagent", "arguments": arguments}});
         for wrong in [json!([]), json!("x"), json!(1), json!(true)] {
             assert!(refuse_arguments(&HeaderMap::new(), &call(wrong)).is_some());
@@ -242,13 +247,12 @@ mod tests {
         for valid in [json!({}), Value::Null] {
             assert!(refuse_arguments(&HeaderMap::new(), &call(valid)).is_none());
         }
-        assert!(
-            refuse_arguments(
-                &HeaderMap::new(),
-                &json!({"id": 1, "method": "tools/call", "params": {}})
-            )
-            .is_none()
-        );
+        for params in [Value::Null, json!({}), json!({"name": 7}), json!({"arguments": {}})] {
+            let call = json!({"id": 1, "method": "tools/call", "params": params});
+            assert!(refuse_arguments(&HeaderMap::new(), &call).is_some(), "{call}");
+        }
+        let other = json!({"id": 1, "method": "tools/list", "params": {}});
+        assert!(refuse_arguments(&HeaderMap::new(), &other).is_none());
         assert!(refuse_arguments(&HeaderMap::new(), &json!([1, 2])).is_none());
     }
 }

@@ -189,7 +189,10 @@ impl McpServer {
                 if keys.is_empty() {
                     return Ok((JSON, "{}".to_owned()));
                 }
-                let call = ContextCall::parse(&json!({"action": "read_batch", "keys": keys}))?;
+                let call = ContextCall::parse(
+                    &json!({"action": "read_batch", "keys": keys}),
+                    self.shared.service.texts(),
+                )?;
                 let read = store.shared_context(session, &call).await?;
                 let entries = read["entries"].as_array().into_iter().flatten();
                 let by_key = entries
@@ -197,7 +200,10 @@ impl McpServer {
                 Ok((JSON, Value::Object(by_key.collect()).to_string()))
             }
             Address::Note(key) => {
-                let call = ContextCall::parse(&json!({"action": "read", "key": key}))?;
+                let call = ContextCall::parse(
+                    &json!({"action": "read", "key": key}),
+                    self.shared.service.texts(),
+                )?;
                 let read = store.shared_context(session, &call).await?;
                 Ok((TEXT, read["value"].as_str().unwrap_or_default().to_owned()))
             }

@@ -89,6 +89,10 @@ impl SessionSource {
     ) -> Result<Option<Self>, Refusal> {
         let given = arguments.as_object_mut().and_then(|fields| fields.remove(argument));
         match given {
+            Some(Value::String(name)) if name.is_empty() => Err(Refusal::invalid(
+                argument,
+                "must not be empty; leave it out for a session of your own",
+            )),
             Some(Value::String(name)) => Ok(Some(Self::Argument(name))),
             None | Some(Value::Null) => Ok(headers.session.clone().map(Self::Header)),
             Some(_) => Err(Refusal::invalid(argument, "must be a string")),

@@ -181,7 +181,7 @@ impl McpServer {
                 idempotency_key: None,
                 traceparent: None,
             };
-            let call = ParsedCall::parse(call, Dialect::Spec)
+            let call = ParsedCall::parse(call, Dialect::Spec, self.shared.service.texts())
                 .map_err(|refused| error_data(refused.refusal.into()))?;
             // A collected task is not found; the others are cancelled nevertheless.
             cancelled = self

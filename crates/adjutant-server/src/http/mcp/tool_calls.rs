@@ -91,7 +91,8 @@ impl McpServer {
         let argument = self.dialect.session_argument();
         let session = SessionSource::take(&mut call.arguments, argument, &request.session_headers)?;
         // Parsed before a session is created for it.
-        let call = ParsedCall::parse(call, self.dialect).map_err(|refused| refused.refusal)?;
+        let call = ParsedCall::parse(call, self.dialect, self.shared.service.texts())
+            .map_err(|refused| refused.refusal)?;
         if let Some(answer) = call.rejected() {
             return Ok(ToolResponse::Answer(answer.clone()));
         }
@@ -220,7 +221,11 @@ impl McpServer {
         let delete =
             async { store.delete_session(store.session(&caller.tenant, name).await?.id).await };
         if let Err(error) = delete.await {
-            tracing::warn!(session.id = name, "cannot delete the unused session {name}: {error}");
+            adjutant_store::warn_unless_outage!(
+                error,
+                session.id = name,
+                "cannot delete the unused session {name}: {error}"
+            );
         }
     }
 }

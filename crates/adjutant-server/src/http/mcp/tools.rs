@@ -1,43 +1,50 @@
 //! The tool definitions for MCP clients: those of the dialect, with the session as one more
 //! argument and with output schemas.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use adjutant_agent::{SHARED_CONTEXT, SUBAGENT, ToolDefinition, shared_context_tool};
+use adjutant_agent::{SHARED_CONTEXT, SUBAGENT, TextLimits, ToolDefinition, shared_context_tool};
 use adjutant_dialects::spec::subagent_tool;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use super::super::Shared;
 use super::super::openapi::tool_answers::properties_of;
 use crate::Dialect;
 
-static TOOLS: LazyLock<[Tool; 2]> = LazyLock::new(|| {
+/// The tools of `spec`, the only ones with an output schema.
+fn of_spec(limits: &TextLimits) -> [Tool; 2] {
     let spec = |definition, output_schema, annotations| {
         let mut tool = tool(definition, annotations, Dialect::Spec);
         tool.output_schema = Some(object(output_schema));
         tool
     };
     [
-        spec(subagent_tool(), output_schema(SUBAGENT), annotations("Subagents").open_world(true)),
         spec(
-            shared_context_tool(),
+            subagent_tool(limits),
+            output_schema(SUBAGENT),
+            annotations("Subagents").open_world(true),
+        ),
+        spec(
+            shared_context_tool(limits),
             output_schema(SHARED_CONTEXT),
             annotations("Shared context").open_world(false),
         ),
     ]
-});
+}
 
 /// No tool is destructive: a cancelled task keeps its partial result, and notes have a history.
 fn annotations(title: &str) -> ToolAnnotations {
     ToolAnnotations::with_title(title).read_only(false).destructive(false).idempotent(false)
 }
 
-/// The tools of a dialect. Only those of `spec` have an output schema.
-pub(super) fn all(dialect: Dialect) -> Vec<Tool> {
+/// The tools of a dialect.
+pub(super) fn all(dialect: Dialect, shared: &Shared) -> Vec<Tool> {
+    let limits = shared.service.texts();
     if dialect == Dialect::Spec {
-        return TOOLS.to_vec();
+        return shared.mcp_tools.get_or_init(|| of_spec(limits)).to_vec();
     }
-    let tools = dialect.tools().into_iter();
+    let tools = dialect.tools(limits).into_iter();
     tools
         .map(|definition| tool(definition, annotations("Subagents").open_world(true), dialect))
         .collect()

@@ -1,5 +1,6 @@
 //! The tools of the other dialects: at the same paths, with `?dialect=`.
 
+use adjutant_agent::TextLimits;
 use serde_json::{Map, Value, json};
 
 use super::{TOOL_PATH, tool_path};
@@ -9,8 +10,9 @@ use crate::Dialect;
 /// the same name share its path.
 pub(super) fn add(paths: &mut Map<String, Value>, call: &Value) {
     let others = Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Spec);
-    let tools =
-        others.flat_map(|dialect| dialect.tools().into_iter().map(move |tool| (dialect, tool)));
+    let tools = others.flat_map(|dialect| {
+        dialect.tools(&TextLimits::DEFAULT).into_iter().map(move |tool| (dialect, tool))
+    });
     for (dialect, tool) in tools {
         let mut body = tool.input_schema;
         body["title"] = json!(format!("{} of {}", tool.name, dialect.as_str()));
@@ -32,7 +34,10 @@ pub(super) fn add(paths: &mut Map<String, Value>, call: &Value) {
 /// The dialects that have a tool at this path; all of them if it is not the path of a tool.
 pub(super) fn at(path: &str) -> Vec<Dialect> {
     let has = |dialect: &Dialect| {
-        dialect.tools().iter().any(|tool| TOOL_PATH.replace("{tool}", &tool.name) == path)
+        dialect
+            .tools(&TextLimits::DEFAULT)
+            .iter()
+            .any(|tool| TOOL_PATH.replace("{tool}", &tool.name) == path)
     };
     let dialects: Vec<Dialect> = Dialect::ALL.into_iter().filter(has).collect();
     if dialects.is_empty() { Dialect::ALL.to_vec() } else { dialects }

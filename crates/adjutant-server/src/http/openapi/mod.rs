@@ -82,7 +82,7 @@ pub(super) fn document(policy: &Policy) -> Value {
     if let Some(paths) = document["paths"].as_object_mut() {
         if let Some(call) = paths.remove(TOOL_PATH) {
             for tool_arguments::Tool { name, actions, examples } in
-                [tool_arguments::subagent(policy), tool_arguments::shared_context()]
+                [tool_arguments::subagent(policy), tool_arguments::shared_context(policy)]
             {
                 paths.insert(
                     TOOL_PATH.replace("{tool}", name),

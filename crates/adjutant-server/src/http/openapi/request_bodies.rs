@@ -1,7 +1,7 @@
 //! The bodies of requests other than tool calls. Their schemas are derived from the types that they
 //! are parsed into; constraints that depend on the server's configuration are added here.
 
-use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent};
+use adjutant_agent::{MAX_USD, NetworkPolicy, Permissions, Webhook, WebhookEvent, longest};
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
@@ -63,6 +63,7 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
     fields["model"] = model(policy, fields["model"]["description"].clone());
     fields["max_active"]["maximum"] = json!(policy.sessions.max_active);
     fields["max_queued"]["maximum"] = json!(policy.sessions.max_queued);
+    fields["system_prompt"]["maxLength"] = json!(longest(policy.operator.texts.prompt));
     narrow_limits(fields);
     fields["tools"]["items"]["pattern"] = json!(FILLED);
     let names: Vec<&str> = policy.skills.iter().map(|skill| skill.name.as_str()).collect();
@@ -78,15 +79,13 @@ fn narrow_session(policy: &Policy, fields: &mut Value) {
 }
 
 fn narrow_filter(fields: &mut Value) {
-    fields["state"]["enum"] = words(&adjutant_agent::TaskState::ALL);
-    fields["failure"]["enum"] = words(&adjutant_agent::FailureKind::ALL);
+    fields["state"]["enum"] = words(adjutant_agent::TaskState::ALL);
+    fields["failure"]["enum"] = words(adjutant_agent::FailureKind::ALL);
 }
 
 /// The words of an optional field.
 fn words<T: serde::Serialize>(all: &[T]) -> Value {
-    let mut words: Vec<Value> = all.iter().map(|word| json!(word)).collect();
-    words.push(Value::Null);
-    json!(words)
+    json!(all.iter().map(Some).chain([None]).collect::<Vec<_>>())
 }
 
 fn narrow_limits(fields: &mut Value) {

@@ -2,7 +2,7 @@
 
 use adjutant_agent::{
     ActionForm, ContextAction, MAX_BODY_WORD, MAX_SECONDS, MAX_USD, SESSION_BODY_FIELDS,
-    SHARED_CONTEXT, SUBAGENT, ToolDefinition, shared_context_tool,
+    SHARED_CONTEXT, SUBAGENT, TextLimits, ToolDefinition, longest, shared_context_tool,
 };
 use adjutant_dialects::spec::{BATCH_ITEM, SubagentAction, subagent_tool};
 use serde_json::{Map, Value, json};
@@ -22,7 +22,8 @@ pub(super) struct Tool {
 
 pub(super) fn subagent(policy: &Policy) -> Tool {
     let forms = SubagentAction::ALL.iter().map(|action| (action.as_str(), action.forms()));
-    let mut actions = schemas(&subagent_tool(), forms);
+    let limits = &policy.operator.texts;
+    let mut actions = schemas(&subagent_tool(limits), forms, limits);
     for action in &mut actions {
         if let Some(schema) = action["properties"].get_mut("model") {
             *schema = model(policy, schema["description"].clone());
@@ -55,12 +56,14 @@ pub(super) fn subagent(policy: &Policy) -> Tool {
     }
 }
 
-pub(super) fn shared_context() -> Tool {
+pub(super) fn shared_context(policy: &Policy) -> Tool {
+    let limits = &policy.operator.texts;
     Tool {
         name: SHARED_CONTEXT,
         actions: schemas(
-            &shared_context_tool(),
+            &shared_context_tool(limits),
             ContextAction::ALL.iter().map(|action| (action.as_str(), action.forms())),
+            limits,
         ),
         examples: json!({
             "write": {"value": {"action": "write", "key": "problem", "value": "Builds take 20 minutes since Monday."}},
@@ -73,12 +76,13 @@ pub(super) fn shared_context() -> Tool {
 fn schemas<'a>(
     tool: &ToolDefinition,
     actions: impl Iterator<Item = (&'a str, &'static [ActionForm])>,
+    limits: &TextLimits,
 ) -> Vec<Value> {
     let known = &tool.input_schema["properties"];
     let forms = actions.flat_map(|(action, forms)| forms.iter().map(move |form| (action, form)));
     forms
         .map(|(action, form)| {
-            let mut schema = fields(&tool.name, known, action, form);
+            let mut schema = fields((&tool.name, known), action, form, limits);
             schema["properties"]["action"] = json!({"type": "string", "const": action});
             if let Some(needed) = schema["required"].as_array_mut() {
                 needed.insert(0, json!("action"));
@@ -89,10 +93,15 @@ fn schemas<'a>(
 }
 
 /// The fields of an action, with the limits that the server enforces.
-fn fields(tool: &str, known: &Value, action: &str, form: &ActionForm) -> Value {
+fn fields(
+    (tool, known): (&str, &Value),
+    action: &str,
+    form: &ActionForm,
+    limits: &TextLimits,
+) -> Value {
     let field = |name: &str| {
         let mut schema = known[name].clone();
-        narrow(tool, action, name, &mut schema);
+        narrow((tool, name), action, &mut schema, limits);
         schema
     };
     let mut properties = Map::new();
@@ -114,20 +123,24 @@ fn narrow_webhooks(policy: &Policy, action: &mut Value) {
 }
 
 /// Adds the limits that the server enforces and that the schemas for models leave out.
-fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
+fn narrow((tool, name): (&str, &str), action: &str, schema: &mut Value, limits: &TextLimits) {
     let more = match (tool, name) {
         (SUBAGENT, "tasks") => {
-            let item = fields(tool, &schema["items"]["properties"], action, &BATCH_ITEM);
+            let item = fields((tool, &schema["items"]["properties"]), action, &BATCH_ITEM, limits);
             json!({"items": item, "minItems": 1, "maxItems": 100})
         }
         (SUBAGENT, "name" | "agent" | "extends") => json!({"pattern": "^[a-z0-9_-]{1,64}$"}),
-        (SUBAGENT, "task") => json!({"pattern": FILLED, "maxLength": 4003}),
+        (SUBAGENT, "task") => {
+            json!({"pattern": FILLED, "maxLength": longest(limits.task)})
+        }
         (SUBAGENT, "description") => {
             json!({"pattern": "^[^\\u0000\\r\\n]*[!-~][^\\u0000\\r\\n]*$"})
         }
-        (SUBAGENT, "system_prompt") => json!({"pattern": FILLED, "maxLength": 16003}),
+        (SUBAGENT, "system_prompt") => {
+            json!({"pattern": FILLED, "maxLength": longest(limits.prompt)})
+        }
         (SUBAGENT, "system_prompt_append" | "summary_prompt") => {
-            json!({"pattern": TEXT, "maxLength": 16003})
+            json!({"pattern": TEXT, "maxLength": longest(limits.prompt)})
         }
         (SUBAGENT, "tools") => json!({"items": {"type": "string", "pattern": FILLED}}),
         (SUBAGENT, "extra_body") => {
@@ -164,7 +177,9 @@ fn narrow(tool: &str, action: &str, name: &str, schema: &mut Value) {
         (SHARED_CONTEXT, "keys") => {
             json!({"items": {"type": "string", "pattern": KEY}, "minItems": 1, "maxItems": 100})
         }
-        (SHARED_CONTEXT, "value") => json!({"pattern": TEXT, "maxLength": 4003}),
+        (SHARED_CONTEXT, "value") => {
+            json!({"pattern": TEXT, "maxLength": longest(limits.value)})
+        }
         (SHARED_CONTEXT, "label") => json!({"pattern": TEXT, "minLength": 1, "maxLength": 64}),
         (SHARED_CONTEXT, "limit") => json!({"minimum": 1, "maximum": 100}),
         _ => json!({}),
@@ -182,8 +197,11 @@ mod tests {
     fn every_field_of_a_tool_definition_is_in_an_action() {
         let subagent = SubagentAction::ALL.iter().flat_map(|action| action.forms());
         let context = ContextAction::ALL.iter().flat_map(|action| action.forms());
-        let forms: [(_, Vec<&ActionForm>); 2] =
-            [(subagent_tool(), subagent.collect()), (shared_context_tool(), context.collect())];
+        let limits = &TextLimits::DEFAULT;
+        let forms: [(_, Vec<&ActionForm>); 2] = [
+            (subagent_tool(limits), subagent.collect()),
+            (shared_context_tool(limits), context.collect()),
+        ];
         let has = |form: &ActionForm, name: &str| {
             form.required.contains(&name) || form.optional.contains(&name)
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use adjutant_agent::WorkerId;
 use adjutant_store::{
     Error, GRANT_VALIDITY, Grant, ModelLimits, ModelReservation, Remaining, RemainingQuota,
-    Reserved, Store, UsageChange, WantedCall,
+    Reserved, Store, UsageChange, WantedCall, warn_unless_outage,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -244,7 +244,8 @@ impl Reservations {
     /// The call may have been made although its answer did not come. So nothing is returned again,
     /// but what was used beyond the estimates is reported again.
     fn retry_later(&mut self, report: Report, error: &Error) {
-        tracing::warn!(
+        warn_unless_outage!(
+            error,
             model.name = self.model,
             "reservation of calls of model {} failed, retrying: {error}",
             self.model

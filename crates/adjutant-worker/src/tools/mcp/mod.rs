@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::http_client::HttpClients;
 use super::registry::ToolRegistry;
-use super::{McpConfig, Tool, ToolConfigError};
+use super::{FailureKindCell, McpConfig, Tool, ToolConfigError};
 use connection::{Connection, Endpoint};
 use tool::McpTool;
 
@@ -162,7 +162,12 @@ impl Server {
 
     /// Calls the server when it is connected. If the connection breaks during the call, a call that
     /// may be repeated is repeated once.
-    async fn call(&self, params: CallToolRequestParams, replay: Replay) -> Result<String, String> {
+    async fn call(
+        &self,
+        params: CallToolRequestParams,
+        replay: Replay,
+        kind: &FailureKindCell,
+    ) -> Result<String, String> {
         let mut attempts = match replay {
             Replay::Safe => 2,
             Replay::Unsafe => 1,
@@ -170,6 +175,7 @@ impl Server {
         loop {
             // Returns this error before the timeout of the call itself.
             let Ok(peer) = timeout(self.config.timeout.mul_f64(0.9), self.peer()).await else {
+                kind.set("unreachable");
                 return Err(
                     "The MCP server of the tool is not running; it is being restarted.".to_owned()
                 );
@@ -181,6 +187,7 @@ impl Server {
                     return Err("The tool asked for user input, which is not available.".to_owned());
                 }
                 Err(ServiceError::McpError(error)) => {
+                    kind.set("mcp_error");
                     return Err(format!(
                         "The MCP server of the tool returned an error: {} ({})",
                         error.message, error.code.0
@@ -188,6 +195,7 @@ impl Server {
                 }
                 Err(_) if attempts > 0 => self.list_again.notify_one(),
                 Err(_) => {
+                    kind.set("unreachable");
                     self.list_again.notify_one();
                     let unknown = match replay {
                         Replay::Safe => "",

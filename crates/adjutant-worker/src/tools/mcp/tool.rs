@@ -57,7 +57,7 @@ impl Tool for McpTool {
         let mut meta = RequestMetaObject::new();
         meta.0.0.insert(KEY.to_owned(), Value::from(call.key));
         params.meta = Some(meta);
-        Box::pin(self.server.call(params, self.definition.replay))
+        Box::pin(self.server.call(params, self.definition.replay, call.kind))
     }
 }
 

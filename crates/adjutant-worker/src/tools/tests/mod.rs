@@ -19,7 +19,8 @@ use super::{Tool, ToolCall, Toolbox, ToolsConfig};
 const KEY: &str = "0198:3:call_7";
 
 fn call(arguments: &Value) -> ToolCall<'_> {
-    ToolCall { arguments, key: KEY, task: TaskId::new(), session: SessionId(1), tenant: None }
+    let kind = Box::leak(Box::default());
+    ToolCall { arguments, key: KEY, task: TaskId::new(), session: SessionId(1), tenant: None, kind }
 }
 
 fn config(text: &str) -> ToolsConfig {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::output::print_line;
+use crate::output::{note, print_json, print_line};
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Quantiles {
@@ -31,14 +31,14 @@ pub fn print(
     json: bool,
 ) -> anyhow::Result<()> {
     if json {
-        return print_line(&serde_json::to_string(report)?);
+        return print_json(&serde_json::to_string(report)?);
     }
     if cfg!(debug_assertions) {
-        eprintln!(
+        note!(
             "adjutant: this is a debug build, so the figures are too low; use `cargo run --release`"
         );
     }
-    print_line(&table())
+    print_line(table())
 }
 
 /// A table of figures and their targets.

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::progress;
-use crate::output::print_line;
+use crate::output::{print_json, print_line};
 use crate::private_postgres::{DATABASE, DataLocation, PrivatePostgres};
 
 /// Measure how the length of the history affects status queries
@@ -81,13 +81,13 @@ pub async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         status_history_ratio: rates[1] / rates[0],
     };
     if arguments.json {
-        return print_line(&serde_json::to_string(&report)?);
+        return print_json(&serde_json::to_string(&report)?);
     }
-    print_line(&format!("{:>12}  {:>12}", "tasks", "status/s"))?;
+    print_line(format!("{:>12}  {:>12}", "tasks", "status/s"))?;
     for (tasks, rate) in [arguments.short, arguments.long].into_iter().zip(rates) {
-        print_line(&format!("{tasks:>12}  {rate:>12.0}"))?;
+        print_line(format!("{tasks:>12}  {rate:>12.0}"))?;
     }
-    print_line(&format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
+    print_line(format!("{:>12}  {:>12.3}", "ratio", report.status_history_ratio))
 }
 
 /// Status queries per second, for random tasks, from all connections.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adjutant_agent::{AgentDraft, ContextCall, DefinitionLimits, Outcome, SessionId};
+use adjutant_agent::{AgentDraft, ContextCall, DefinitionLimits, Outcome, SessionId, TextLimits};
 use adjutant_store::{NewDelegation, NewTask, Operator, Redefinition, Spawned, Store, TaskView};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -172,7 +172,10 @@ impl Orchestrator<'_> {
     }
 
     async fn shared_context(&self, arguments: &Value) -> anyhow::Result<Value> {
-        Ok(self.store.shared_context(self.session, &ContextCall::parse(arguments)?).await?)
+        Ok(self
+            .store
+            .shared_context(self.session, &ContextCall::parse(arguments, &TextLimits::DEFAULT)?)
+            .await?)
     }
 
     fn say(&self, what: &str) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use crate::output::Shown;
 use crate::table::{Column, OutputStyle, table};
 
 /// The result of a check.
@@ -59,7 +60,7 @@ impl Finding {
 }
 
 /// One line for each check, followed by the advice if there is one.
-pub fn as_text(findings: &[Finding], style: OutputStyle) -> String {
+pub fn as_text(findings: &[Finding], style: OutputStyle) -> Shown {
     let columns = [Column::State("VERDICT"), Column::Word("CHECK"), Column::Text("FOUND")];
     let mut rows = Vec::new();
     for finding in findings {
@@ -75,7 +76,7 @@ pub fn as_text(findings: &[Finding], style: OutputStyle) -> String {
                 .map(|advice| vec![String::new(), String::new(), format!("-> {advice}")]),
         );
     }
-    format!("{}\n\n{}", table(&columns, &rows, style), summary(findings))
+    table(&columns, &rows, style).above(format!("\n{}", summary(findings)))
 }
 
 fn summary(findings: &[Finding]) -> String {

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use super::search::Filter;
 use crate::client::{Answer, CallError, Client, OutputFormat};
 use crate::exit::{CommandError, Exit};
-use crate::output::print_line;
-use crate::progress::spinner;
+use crate::output::{Spinner, note, print_json, print_line};
 use crate::signals::{Interrupted, Signals};
 use crate::table::text;
 
@@ -84,12 +83,12 @@ pub(super) async fn run(
         }
         Ok(Some(interrupted)) => {
             print_total(client, verb, selection, &total)?;
-            eprintln!("adjutant: stopped{}", how_to_go_on());
+            note!("adjutant: stopped{}", how_to_go_on());
             Err(interrupted.into())
         }
         Err(error) => {
             if total.tasks > 0 {
-                eprintln!("adjutant: {}{}", sentence(verb, selection, &total), how_to_go_on());
+                note!("adjutant: {}{}", sentence(verb, selection, &total), how_to_go_on());
             }
             Err(error.into())
         }
@@ -105,7 +104,7 @@ async fn batches(
     total: &mut Total,
 ) -> Result<Option<Interrupted>, CallError> {
     // Without signals, Ctrl-C ends the command at once, which loses nothing but the message.
-    let (bar, mut signals) = (spinner("searching").ok(), Signals::listen().ok());
+    let (bar, mut signals) = (Spinner::start("searching").ok(), Signals::listen().ok());
     let mut stopped = None;
     loop {
         let body = body(selection, total.next_cursor.as_deref());
@@ -119,13 +118,13 @@ async fn batches(
                     if stopped.replace(name).is_some() {
                         return Ok(Some(Interrupted(name)));
                     }
-                    eprintln!("adjutant: stopping after this batch");
+                    note!("adjutant: stopping after this batch");
                 }
             }
         };
         total.add(&answer);
         if let Some(bar) = &bar {
-            bar.set_message(format!(
+            bar.show(&format!(
                 "{}; searched back to {}",
                 sentence(verb, selection, total),
                 total.searched_until
@@ -134,7 +133,7 @@ async fn batches(
         let is_counted = selection.dry_run && total.tasks >= MAX_COUNTED;
         if total.next_cursor.is_none() || is_counted || stopped.is_some() {
             if let Some(bar) = bar {
-                bar.finish_and_clear();
+                bar.clear();
             }
             // Everything is done, although there was a signal.
             return Ok(stopped.filter(|_| total.next_cursor.is_some()).map(Interrupted));
@@ -188,14 +187,14 @@ fn print_total(
     total: &Total,
 ) -> anyhow::Result<()> {
     if client.format() == OutputFormat::Text {
-        return print_line(&sentence(verb, selection, total));
+        return print_line(sentence(verb, selection, total));
     }
     let until = Some(&total.searched_until).filter(|until| !until.is_empty());
     let answer = json!({
         "dry_run": selection.dry_run, "tasks": total.tasks, "below": total.below, "skipped": total.skipped,
         "next_cursor": total.next_cursor, "searched_until": until,
     });
-    print_line(&answer.to_string())
+    print_json(&answer.to_string())
 }
 
 fn sentence(verb: Verb, selection: &Selection, total: &Total) -> String {

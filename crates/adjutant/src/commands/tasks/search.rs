@@ -2,12 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 
 use crate::client::Client;
 use crate::moment::{as_rfc3339, parse_time};
-use crate::progress::spinner;
+use crate::output::Spinner;
 use crate::signals::Signals;
 use crate::table::{items, text};
 
@@ -67,7 +66,7 @@ pub(super) async fn find(
     mut query: Vec<(&str, String)>,
     max_tasks: usize,
 ) -> anyhow::Result<TaskPage> {
-    let (bar, mut signals) = (spinner("searching")?, Signals::listen()?);
+    let (bar, mut signals) = (Spinner::start("searching")?, Signals::listen()?);
     let cursor = query.iter().find(|(name, _)| *name == "cursor").map(|(_, cursor)| cursor.clone());
     let mut found = TaskPage {
         tasks: Vec::new(),
@@ -97,16 +96,12 @@ pub(super) async fn find(
             _ => break,
         }
     }
-    bar.finish_and_clear();
+    bar.clear();
     Ok(found)
 }
 
-fn show(bar: &ProgressBar, found: &TaskPage) {
-    bar.set_message(format!(
-        "searched back to {}, {} found",
-        found.searched_until,
-        found.tasks.len()
-    ));
+fn show(bar: &Spinner, found: &TaskPage) {
+    bar.show(&format!("searched back to {}, {} found", found.searched_until, found.tasks.len()));
 }
 
 impl Filter {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::snapshot::Snapshot;
 use crate::commands::task_text;
 use crate::moment::{age, short_duration};
+use crate::output::Shown;
 use crate::table::{Column, OutputStyle, count_noun, table, text};
 
 /// The context of a view.
@@ -17,20 +18,21 @@ pub struct ViewContext<'a> {
 }
 
 /// A summary of the fleet, and as many tasks as fit below it.
-pub fn render(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> String {
+pub fn render(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> Shown {
     let width = usize::from(style.width);
     let mut lines = vec![format!("{}  {}", context.url, context.now.format("%H:%M:%S UTC"))];
     lines.extend(join_lines(&summary(&snapshot.stats), width));
     lines.push(String::new());
     lines.iter_mut().for_each(|line| *line = line.chars().take(width).collect());
-    if snapshot.tasks.is_empty() {
-        lines.push("No tasks yet. See `adjutant spawn --help`.".chars().take(width).collect());
+    let shown = if snapshot.tasks.is_empty() {
+        let hint: String =
+            "No tasks yet. See `adjutant spawn --help`.".chars().take(width).collect();
+        Shown::from(lines.join("\n")).above(hint)
     } else {
-        lines.extend(tasks(snapshot, context, style).lines().map(str::to_owned));
-    }
+        Shown::from(lines.join("\n")).above(tasks(snapshot, context, style))
+    };
     // One line stays free for an error at the top.
-    lines.truncate(context.rows.saturating_sub(1));
-    lines.join("\n")
+    shown.first_lines(context.rows.saturating_sub(1))
 }
 
 /// Joins parts to lines, as many as fit on each.
@@ -67,7 +69,7 @@ fn summary(stats: &Value) -> [String; 5] {
     ]
 }
 
-fn tasks(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> String {
+fn tasks(snapshot: &Snapshot, context: &ViewContext<'_>, style: OutputStyle) -> Shown {
     let columns = [
         Column::Name("SESSION"),
         Column::Word("TASK"),

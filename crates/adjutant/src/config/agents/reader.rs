@@ -1,6 +1,6 @@
 use adjutant_agent::{
-    AgentDefinition, AgentDraft, DefinedBy, DefinitionLimits, MAX_PROMPT_TOKENS, OnWorkerLoss,
-    Skill, check_agent_name, estimate_tokens,
+    AgentDefinition, AgentDraft, DefinedBy, DefinitionLimits, OnWorkerLoss, Skill, TextLimits,
+    check_agent_name, estimate_tokens,
 };
 
 use serde_json::{Map, Value};
@@ -121,7 +121,7 @@ impl AgentReader<'_> {
         }
         let source = self.source.clone();
         let tokens = draft.system_prompt.as_deref().map_or(0, estimate_tokens);
-        if tokens > MAX_PROMPT_TOKENS {
+        if tokens > TextLimits::DEFAULT.prompt {
             let text = format!("has about {tokens} tokens, which every turn pays for");
             self.warning(&source, "system_prompt", text);
         }

@@ -73,6 +73,22 @@ fn an_invalid_value_is_an_error_with_its_line_and_what_is_allowed() {
             "adjutant.toml:2:21: limits.max_turns_ceiling: must be at most 1000, not 1001",
         ),
         (
+            "[limits]\nmax_task_tokens = 100001\n",
+            "adjutant.toml:2:19: limits.max_task_tokens: must be at most 100000, not 100001",
+        ),
+        (
+            "[limits]\nmax_value_tokens = 0\n",
+            "adjutant.toml:2:20: limits.max_value_tokens: must be at least 1, not 0",
+        ),
+        (
+            "[limits]\nmax_store_tokens = 1e4\n",
+            "adjutant.toml:2:20: limits.max_store_tokens: must be a whole number, not a number",
+        ),
+        (
+            "[limits]\nmax_prompt_tokens = '4k'\n",
+            "adjutant.toml:2:21: limits.max_prompt_tokens: must be a whole number, not a string",
+        ),
+        (
             "[limits]\ncap = '5'\n",
             "adjutant.toml:2:7: limits.cap: must be a whole number, not a string",
         ),

@@ -48,18 +48,14 @@ fn values_at_a_limit_are_accepted_and_values_above_it_refused() {
         (Batch, "tasks", items(1), items(0), InvalidArgument),
     ] {
         let arguments = with(action, field, good);
-        assert!(
-            SubagentCall::parse(&arguments).is_ok(),
-            "{action} {field}: {:?}",
-            refused(&arguments)
-        );
+        assert!(parse(&arguments).is_ok(), "{action} {field}: {:?}", refused(&arguments));
         assert_refused(&with(action, field, bad), code, field);
     }
 }
 
 #[test]
 fn a_wait_is_30_seconds_by_default_and_45_at_most() {
-    let wait = |arguments| match SubagentCall::parse(&arguments) {
+    let wait = |arguments| match parse(&arguments) {
         Ok(SubagentCall::Wait(call)) => call,
         other => panic!("{other:?}"),
     };
@@ -86,7 +82,7 @@ fn a_wait_is_30_seconds_by_default_and_45_at_most() {
 
 #[test]
 fn a_page_is_4000_characters_by_default_and_20000_at_most() {
-    let read = |arguments| match SubagentCall::parse(&arguments) {
+    let read = |arguments| match parse(&arguments) {
         Ok(SubagentCall::Read(call)) => (call.offset, call.limit),
         other => panic!("{other:?}"),
     };
@@ -97,7 +93,7 @@ fn a_page_is_4000_characters_by_default_and_20000_at_most() {
 
 #[test]
 fn a_spawn_has_every_given_field() {
-    let call = SubagentCall::parse(&json!({
+    let call = parse(&json!({
         "action": "spawn", "agent": "a", "task": "Do it.", "depends_on": ["t_02", "t_100"], "queue": true, "priority": -3,
         "delay_s": 1.5, "timeout_s": 60, "max_input_tokens": 1, "max_output_tokens": 2, "max_cost_usd": 0.25, "on_budget": "pause",
         "summary_prompt": "In short?", "label": "First", "metadata": {"ticket": [1, null]}, "idempotency_key": "k",
@@ -135,7 +131,7 @@ fn a_spawn_has_every_given_field() {
 
 #[test]
 fn tasks_of_a_batch_depend_on_each_other_by_name() {
-    let call = SubagentCall::parse(&json!({"action": "batch", "queue": true, "tasks": [
+    let call = parse(&json!({"action": "batch", "queue": true, "tasks": [
         {"agent": "writer", "task": "Write.", "depends_on": ["look", "t_07"]},
         {"name": "look", "agent": "researcher", "task": "Look.", "queue": null},
     ]}));
