@@ -160,7 +160,8 @@ begin
         join session s on s.id = e.session
         cross join lateral (select t.configs[e.place] as config offset 0) c
         cross join lateral (select requirement_digest_1(c.config, s.permissions, p_grants) as digest offset 0) d
-        -- Not one that may be deleted at this moment: add_requirement_1 says under a lock that it is needed.
+        -- Not one that may be deleted at this moment: add_requirement_1 says under a lock that it
+        -- is needed.
         left join requirement r on r.digest = d.digest and r.used_at > now() - interval '1 hour'
         window sessions as (partition by e.session order by e.place)
     ), created as (

@@ -123,9 +123,9 @@ begin
     return added.id;
 end $$;
 
--- One step of a walk through all unfinished tasks, 1000 at a time, in the order of their names: keeps
--- the requirements that they need and that nothing is known to have needed since p_before. The
--- answer is where the next step begins; null at the end, and if there are no such requirements.
+-- One step of a walk through all unfinished tasks, 1000 at a time, in the order of their names:
+-- keeps the requirements that they need and that nothing is known to have needed since p_before.
+-- The answer is where the next step begins; null at the end, and if there are no such requirements.
 create function keep_requirements_1(
     p_before timestamptz, p_session bigint, p_number integer, out session bigint, out number integer
 ) language plpgsql as $$

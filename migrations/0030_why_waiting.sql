@@ -192,8 +192,8 @@ begin
     end;
 end $$;
 
--- The reason as a sentence. It is for the tenant: it has facts of the fleet, and no name or count of
--- another tenant.
+-- The reason as a sentence. It is for the tenant: it has facts of the fleet, and no name or count
+-- of another tenant.
 create function why_text_1(w waiting_facts, p_code text) returns text language plpgsql stable as $$
 begin
     return case p_code

@@ -24,20 +24,20 @@ impl Line {
     fn new(documented: &str) -> Self {
         let mut fragments = vec![String::new()];
         for word in documented.split_whitespace() {
-            let (begins, word) = (word.starts_with("..."), word.trim_start_matches("..."));
-            let (ends, word) = (word.ends_with("..."), word.trim_end_matches("..."));
+            let (skips_before, word) = (word.starts_with("..."), word.trim_start_matches("..."));
+            let (skips_after, word) = (word.ends_with("..."), word.trim_end_matches("..."));
             if is_example(word) || word.is_empty() {
                 fragments.push(String::new());
                 continue;
             }
-            if begins {
+            if skips_before {
                 fragments.push(String::new());
             }
             if let Some(last) = fragments.last_mut() {
                 let space = if last.is_empty() { "" } else { " " };
                 *last = format!("{last}{space}{word}");
             }
-            if ends {
+            if skips_after {
                 fragments.push(String::new());
             }
         }

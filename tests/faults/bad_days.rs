@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use adjutant_agent::{AgentConfig, SessionId};
@@ -68,6 +67,8 @@ async fn prints(what: &str, documented: &[Line], print: impl Fn() -> String) {
     let printed = RefCell::new(String::new());
     for line in documented {
         let is_printed = until_within(LONGEST * 2, "a documented line is printed", async || {
+            // The clock of the timeout goes on in between.
+            tokio::task::yield_now().await;
             *printed.borrow_mut() = print();
             line.is_in(&printed.borrow())
         });
@@ -234,9 +235,10 @@ async fn a_database_that_is_full_or_away_is_named_by_doctor_watch_and_the_log() 
     std::fs::remove_file(&full).unwrap();
 
     let mut watch = adjutant(&format!("http://{}", server.address), &["watch"]);
-    let errors = tempfile::NamedTempFile::new().unwrap();
+    let [lines, errors] = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
     let mut watching =
-        watch.stdout(Stdio::null()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+        watch.stdout(lines.reopen().unwrap()).stderr(errors.reopen().unwrap()).spawn().unwrap();
+    until("watch shows the task", async || lines.as_file().metadata().unwrap().len() > 0).await;
     let watched = || std::fs::read_to_string(errors.path()).unwrap();
     postgres.stop();
     let began = Instant::now();
