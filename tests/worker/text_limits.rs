@@ -37,8 +37,8 @@ async fn agents_spawn_and_write_texts_as_long_as_the_operator_allows() {
     assert_eq!(said[3]["error"], "VALUE_TOO_LARGE");
     assert!(said[3].to_string().contains("6003 characters (limits.max_value_tokens)"));
     let offered = done.requests[0].body.as_ref().unwrap()["tools"].to_string();
-    for told in ["at most 2000 tokens", "at most 1500 tokens", "at most 1600"] {
-        assert!(offered.contains(told), "{told}: {offered}");
+    for requested in ["at most 2000 tokens", "at most 1500 tokens", "at most 1600"] {
+        assert!(offered.contains(requested), "{requested}: {offered}");
     }
     fleet.close().await;
 }

@@ -289,7 +289,8 @@ async fn try_bulk_retry(tried: &Tried, path: &str) {
     tried.ended_task("research-lead").await;
     let before = tried.tasks().await;
     let answer = tried.send(&tried.key, "POST", path, json!({"all": true})).await.ok(200);
-    assert_eq!((&answer["tasks"], &answer["skipped"]["refused"]), (&json!(0), &json!(2)));
+    assert_eq!(answer["tasks"], 0, "{answer}");
+    assert!(answer["skipped"]["refused"].as_u64() >= Some(2), "{answer}");
     assert_eq!(tried.tasks().await, before);
 }
 
