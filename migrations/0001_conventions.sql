@@ -36,6 +36,10 @@ end $$;
 -- change their size by the second, so statistics do not describe them, and a plan made while a
 -- table was empty must still work when it is full. A plain index scan also marks the dead entries
 -- it meets, so that the next scan skips them; a bitmap scan does not.
+--
+-- A step that joins all slots with other tables says `n > 0`, which is true of every slot: so it
+-- reads them by their key. A scan of the table would count as so expensive that PostgreSQL would
+-- see no difference between plans of the rest, and may read all tasks.
 create function plan_by_index(verb regproc) returns void language plpgsql as $$
 begin
     execute format(

@@ -86,7 +86,7 @@ select
     end as timeout_s
 from task t
 join session s on s.id = t.session
-left join slot x on x.task = t.id
+left join slot x on x.task = t.id and x.n > 0
 cross join lateral (
     select t.finished_at is null and (
         x.expires_at is null or may_be_lost_1(x.expires_at)
@@ -233,7 +233,9 @@ begin
     from (
         select a.*, case a.state when 'queued' then coalesce(
             array_position(f.tasks, a.id) - 1,
-            -- Outside the window of its session, or behind a thousand others.
+            -- Behind a thousand others.
+            (select 1000 from queue q where q.session = a.session and q.task = a.id),
+            -- Outside the window of its session.
             (select q.place from queue_positions_1(a.session, array[a.id]) q)
         ) end as queue_position, (
             select jsonb_build_object('code', w.code, 'text', w.text, 'until', w.until) from why w where w.task = a.id

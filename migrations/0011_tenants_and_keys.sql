@@ -179,7 +179,7 @@ begin
             t.running_ms / 1000.0 + coalesce(extract(epoch from now() - x.claimed_at), 0)
         ), 0)::double precision
     from task t
-    left join slot x on x.task = t.id
+    left join slot x on x.task = t.id and x.n > 0
     where t.session = p_session and t.metadata ->> 'dialect' = p_dialect
         and (p_until is null or t.finished_at <= p_until);
 end $$;

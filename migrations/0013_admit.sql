@@ -17,7 +17,7 @@ begin
         left join (
             select x.session, array_agg(x.task) as tasks
             from slot x
-            where x.session = any(p_sessions) and x.task <> all(p_left)
+            where x.session = any(p_sessions) and x.task <> all(p_left) and x.n > 0
             group by x.session
         ) running on running.session = s.id
         cross join lateral (

@@ -166,7 +166,7 @@ begin
         where not exists (
             select
             from task t
-            left join slot x on x.task = t.id
+            left join slot x on x.task = t.id and x.n > 0
             where t.id = f.task and t.finished_at is null and coalesce(x.answers, t.answers) = f.answers
         )
         limit 1000
@@ -277,7 +277,7 @@ begin
         into session_input_tokens, session_output_tokens, session_cost_nanousd
         from slot x
         join task t on t.id = x.task
-        where x.session = p_session;
+        where x.session = p_session and x.n > 0;
     end if;
     if tree_budget <> '{}' then
         select sum(spent.input_tokens), sum(spent.output_tokens), sum(spent.cost_nanousd)
@@ -291,7 +291,7 @@ begin
                 x.input_tokens - t.input_tokens, x.output_tokens - t.output_tokens, x.cost_nanousd - t.cost_nanousd
             from slot x
             join task t on t.id = x.task
-            where x.session = p_session and t.root = top
+            where x.session = p_session and x.n > 0 and t.root = top
         ) spent;
     end if;
     return next;

@@ -53,7 +53,7 @@ begin
     return (
         select jsonb_build_object(
             'session', s.name, 'task_id', task_name(t.number),
-            'state', case when exists (select from slot x where x.task = t.id) then 'running' else t.state::text end
+            'state', case when exists (select from slot x where x.n > 0 and x.task = t.id) then 'running' else t.state::text end
         )
         from task t
         join session s on s.id = t.session

@@ -209,7 +209,7 @@ begin
     into running
     from slot x
     join task t on t.id = x.task
-    where x.session = s.id;
+    where x.session = s.id and x.n > 0;
     before := jsonb_strip_nulls(jsonb_build_object(
         'max_input_tokens', s.max_input_tokens, 'max_output_tokens', s.max_output_tokens, 'max_cost_nanousd', s.max_cost_nanousd
     ));

@@ -10,7 +10,7 @@ returns table (pool text, needs integer, workers bigint, able bigint, places big
 begin
     return query
     with busy as materialized (
-        select x.worker, count(*) as tasks from slot x where x.task is not null group by x.worker
+        select x.worker, count(*) as tasks from slot x where x.n > 0 and x.task is not null group by x.worker
     )
     select
         k.pool, k.needs, count(w.id), count(w.id) filter (where c.answer),
@@ -41,19 +41,18 @@ create type waiting_facts as (
 --
 -- A worker renews its leases three times before they end. One that has missed half of that, or has
 -- not renewed since the database started, is silent.
-create function waiting_facts_1(p_tasks uuid[]) returns setof waiting_facts language plpgsql stable as $$
-begin
-    return query
+create function waiting_facts_1(p_tasks uuid[]) returns setof waiting_facts language sql stable as $$
     with own as materialized (
-        select x.task, x.expires_at, x.worker, x.answers from slot x where x.task = any(p_tasks)
+        select x.task, x.expires_at, x.worker, x.answers from slot x where x.n > 0 and x.task = any(p_tasks)
     ), fleet as materialized (
         select
             count(*) filter (where x.open) as cap,
             -- A task in a closed slot keeps an open one empty.
             count(*) filter (where x.open and x.task is null) - count(*) filter (where not x.open and x.task is not null) as free
         from slot x
+        where x.n > 0
     ), held as materialized (
-        select x.tenant, count(*) as slots, max(x.weight) as weight from slot x where x.task is not null group by x.tenant
+        select x.tenant, count(*) as slots, max(x.weight) as weight from slot x where x.n > 0 and x.task is not null group by x.tenant
     ), kinds as materialized (
         select a.*
         from (
@@ -95,9 +94,8 @@ begin
     ) g on true
     left join lateral (select y.model from model_waiter y where y.task = t.id limit 1) l on true
     cross join lateral (select sum(o.weight) as weight from held o where o.tenant <> s.tenant) others
-    where t.finished_at is null;
-end $$;
-select plan_by_index('waiting_facts_1');
+    where t.finished_at is null
+$$;
 
 -- The unfinished tasks that this one waits for: three by name, and the number of the others.
 create function awaited_names_1(p_task uuid) returns text language plpgsql stable as $$
@@ -164,10 +162,29 @@ begin
 end $$;
 select plan_by_index('unable_pools_1');
 
--- The code of the reason; null if the task runs and nothing is wrong with it.
-create function why_code_1(w waiting_facts) returns text language plpgsql stable as $$
+-- The name of the task at the top of its tree.
+create function root_name_1(p_task uuid) returns text language plpgsql stable as $$
 begin
-    return case
+    return (select task_name(r.number) from task t join task r on r.id = t.root where t.id = p_task);
+end $$;
+
+-- When a task in the queue, created then, fails because no worker of its pool has its tools.
+create function end_of_tool_patience_1(p_pool text, p_needs integer, p_created_at timestamptz) returns timestamptz
+language plpgsql stable as $$
+begin
+    return (
+        select greatest(s.since, p_created_at, (select min(l.started_at) from living_worker l where l.pool = p_pool)) + s.patience
+        from tool_shortage s
+        where s.pool = p_pool and s.needs = p_needs
+    );
+end $$;
+
+-- The three functions below have one expression each, without subqueries, so that PostgreSQL puts
+-- it into the query of why_of_1: called for each task, they would cost a status half of its time.
+
+-- The code of the reason; null if the task runs and nothing is wrong with it.
+create function why_code_1(w waiting_facts) returns text language sql stable as $$
+    select case
         when w.lease_until > now() and not w.is_silent then case when (w.failed_call).task is not null then 'retrying' end
         when w.lease_until is not null and (w.lease_until > now() or w.workers > 0) then 'lease'
         when w.waiting_for = 'dependencies' then 'dependency'
@@ -189,14 +206,13 @@ begin
         when w.free <= 0 then 'cap'
         when w.free_places <= 0 then 'workers'
         else 'next'
-    end;
-end $$;
+    end
+$$;
 
 -- The reason as a sentence. It is for the tenant: it has facts of the fleet, and no name or count
 -- of another tenant.
-create function why_text_1(w waiting_facts, p_code text) returns text language plpgsql stable as $$
-begin
-    return case p_code
+create function why_text_1(w waiting_facts, p_code text) returns text language sql stable as $$
+    select case p_code
         when 'retrying' then format(
             'Its model call is tried again: model `%s` at %s: %s, try %s of %s',
             (w.failed_call).model, (w.failed_call).host, (w.failed_call).error, (w.failed_call).tries, (w.failed_call).max_tries
@@ -209,9 +225,8 @@ begin
         when 'archived' then 'Its budget is used up, and nobody can raise it while its tenant is archived'
         when 'budget' then case used_up_budget_1(w.task)
             when 'task' then format('Its budget is used up: raise %s, or cancel it', task_name(w.number))
-            when 'tree' then format('The budget of its tree is used up: raise %s, or cancel %s', (
-                select task_name(r.number) from task t join task r on r.id = t.root where t.id = w.task
-            ), task_name(w.number))
+            when 'tree' then
+                format('The budget of its tree is used up: raise %s, or cancel %s', root_name_1(w.task), task_name(w.number))
             when 'session' then format('The budget of its session is used up: raise the session, or cancel %s', task_name(w.number))
             else 'Its budget has been raised, and it goes on at once'
         end
@@ -242,14 +257,13 @@ begin
             case when w.able < w.workers then ' that can run it' else '' end
         )
         when 'next' then 'A worker is about to start it'
-    end;
-end $$;
+    end
+$$;
 
 -- Until when a task waits for its reason at the longest, if that is known. For a circuit and for
 -- missing tools this is the end of the patience: it fails then.
-create function why_until_1(w waiting_facts, p_code text) returns timestamptz language plpgsql stable as $$
-begin
-    return case p_code
+create function why_until_1(w waiting_facts, p_code text) returns timestamptz language sql stable as $$
+    select case p_code
         when 'lease' then case when w.lease_until > now() then w.lease_until end
         when 'retrying' then case
             when w.not_before > now() then w.not_before
@@ -260,13 +274,9 @@ begin
         when 'rate' then w.not_before
         when 'delay' then w.not_before
         when 'children' then w.not_before
-        when 'missing_tools' then (
-            select greatest(s.since, w.created_at, (select min(l.started_at) from living_worker l where l.pool = w.pool)) + s.patience
-            from tool_shortage s
-            where s.pool = w.pool and s.needs = w.needs and w.is_in_queue
-        )
-    end;
-end $$;
+        when 'missing_tools' then case when w.is_in_queue then end_of_tool_patience_1(w.pool, w.needs, w.created_at) end
+    end
+$$;
 
 -- Why these tasks do not run: a code, a sentence, and until when if that is known. No row for a
 -- task that has ended, or that runs without trouble.

@@ -36,7 +36,7 @@ begin
     fits := array(
         select t.id
         from task t
-        left join slot x on x.task = t.id
+        left join slot x on x.task = t.id and x.n > 0
         where t.id = any(p_tasks) and t.session = any(sessions) and is_still_1(t, x.expires_at, p_state)
     );
     handled := 0;

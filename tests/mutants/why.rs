@@ -25,7 +25,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "why_tool_patience_of_an_older_task",
         caught_by: &[ABILITIES],
-        edits: &[("why_until_1", "w.created_at, ", "")],
+        edits: &[("end_of_tool_patience_1", "p_created_at, ", "")],
     },
     Mutant {
         name: "why_with_an_old_tool_patience",

@@ -82,6 +82,14 @@ async fn no_call_reads_what_others_have_or_what_is_past() {
         (100, format!("select * from queue_positions_1({own}, array['{task}'::uuid])")),
         (100, format!("select * from wait_1({own}, null, null, false, false)")),
         (100, format!("select * from wait_for_notifications_1({own}, null, null, false)")),
+        (
+            150,
+            format!(
+                "select * from status_1(array[{own}], array[(select number from task where id = '{task}')])"
+            ),
+        ),
+        (100, format!("select * from why_of_1(array['{task}'::uuid])")),
+        (100, format!("select admit_1(array[{own}])")),
         (50, "select check_sessions_1('big', 1000000)".to_owned()),
         (50, "select check_tenant_tasks_1('big', 1000000, 1000000, true)".to_owned()),
     ] {

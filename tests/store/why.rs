@@ -226,7 +226,7 @@ async fn a_page_of_waiting_tasks_reads_the_fleet_once() {
     let session = world.session_with(|session| session.max_active = Some(100)).await;
     world.spawn(session, 60).await;
     let mut sql = world.sql.acquire().await.unwrap();
-    let reads = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_xact_user_tables where relname = 'slot'";
+    let reads = "select coalesce(sum(seq_tup_read + idx_tup_fetch), 0)::bigint from pg_stat_xact_user_tables where relname = 'slot'";
     sqlx::raw_sql("begin").execute(&mut *sql).await.unwrap();
     let rows: Vec<(String,)> =
         sqlx::query_as("select code from why_of_1(array(select id from task))")
