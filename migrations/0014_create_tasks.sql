@@ -151,8 +151,10 @@ begin
     with given as materialized (
         -- Without configurations and assignments, which every step would copy.
         select
-            e.*, c.config ->> 'model' as model, s.tenant,
-            coalesce(r.id, case when d.digest is not null then add_requirement_1(d.digest, c.config, s.permissions, p_grants) end) as needs, s.parent as inherited, s.permissions, s.next_event,
+            e.*, c.config ->> 'model' as model, s.tenant, s.parent as inherited, s.permissions, s.next_event,
+            coalesce(r.id, case
+                when d.digest is not null then add_requirement_1(d.digest, c.config, s.permissions, p_grants)
+            end) as needs,
             row_number() over sessions as k,
             (s.next_number + row_number() over sessions - 1)::integer as number
         from unnest(t.sessions, t.ids, t.agents, t.pools, t.priorities, t.options, t.agent_versions, t.loss_rules)
