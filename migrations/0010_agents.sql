@@ -244,7 +244,6 @@ begin
     if not found then
         return false;
     end if;
-    update publisher set seen_at = now() where process = p_process;
     if is_publishing_1(mine.seen_at, null) and (
         select count(distinct p.digest) > 1
         from publisher p
@@ -253,6 +252,7 @@ begin
         perform pg_advisory_xact_lock(hashtext('adjutant publish_agents'));
         perform settle_agents_1(mine.config);
     end if;
+    update publisher set seen_at = now() where process = p_process;
     return true;
 end $$;
 select plan_by_index('keep_published_1');

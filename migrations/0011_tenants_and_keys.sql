@@ -424,5 +424,9 @@ begin
         ) r
     ) p
     where p.room > 0 or p.pool = p_pool;
+    -- After an outage no worker may have renewed yet, not even this one.
+    if array_position(pools, p_pool) is null then
+        return p_want;
+    end if;
     return least(p_want, (share_out_1(array_fill(1, array[cardinality(pools)]), held, room, p_free)).counts[array_position(pools, p_pool)]);
 end $$;

@@ -254,9 +254,10 @@ begin
         where not r.tools <@ k.tools and exists (select from living) and not exists (select from living l where l.tools is null)
     );
     delete from tool_shortage s where s.pool = p_pool and s.needs <> all(lacking);
-    insert into tool_shortage as s (pool, needs, patience)
+    insert into tool_shortage (pool, needs, patience)
     select p_pool, unnest(lacking), p_patience
-    on conflict (pool, needs) do update set patience = excluded.patience where s.patience <> excluded.patience;
+    on conflict do nothing;
+    update tool_shortage s set patience = p_patience where s.pool = p_pool and s.patience <> p_patience;
     return array(
         select s.needs
         from tool_shortage s
@@ -302,7 +303,8 @@ begin
         where (session, task) in (
             select q.session, q.task
             from queue q
-            where q.session = any(sessions) and q.task = any(found)
+            -- In this snapshot too, from which the texts below come.
+            where q.session = any(sessions) and q.task = any(found) and cardinality(missing_tools_1(own_pool, q.needs)) > 0
             for update skip locked
         )
         returning task, needs

@@ -142,6 +142,7 @@ declare
     p record;
     before jsonb;
     after jsonb;
+    marked integer;
 begin
     perform lock_sessions_1(array[p_session]);
     select * into s from session where id = p_session;
@@ -178,11 +179,19 @@ begin
             audited_task_1(t.id) || jsonb_build_object('budget', before), jsonb_build_object('budget', after)
         );
     end if;
+    -- The first task that another raise has not come to yet: it may wake here, and its mark with
+    -- it.
+    select min(m.number) into marked
+    from task m
+    where m.session = p_session and m.finished_at is null and m.waiting_for = 'budget' and m.not_before is not null;
     if t.parent is null then
         perform resume_from_1(p_session, t.id, t.number);
     else
         perform settle_1(array[t.id]);
         perform admit_1(array[p_session]);
+    end if;
+    if marked is not null then
+        perform resume_from_1(p_session, null, marked);
     end if;
     return (select to_jsonb(v) from task_status v where v.id = t.id);
 end $$;

@@ -30,6 +30,12 @@ begin
         perform from queue where session = p_session and task = p_task for update;
     end if;
     call := jsonb_populate_record(null::broken_call, p_call);
+    -- The answer was stored after all, although its worker did not learn it.
+    if call.reason = 'unstored' and exists (
+        select from turn u where u.task = p_task and u.number = call.answer and u.attempt = of_attempt
+    ) then
+        return true;
+    end if;
     insert into broken_call (
         task, attempt, number, answer, model, reason, input_tokens, output_tokens, cost_nanousd, usage_estimated, duration_ms
     )

@@ -73,6 +73,13 @@ pub const MUTANTS: &[Mutant] = &[
         )],
     },
     Mutant {
+        name: "mark_of_a_raise_raised_away",
+        caught_by: &[
+            "store::budgets::a_raise_of_the_task_that_marks_a_batch_keeps_the_raise_of_its_session_going",
+        ],
+        edits: &[("raise_1", "if marked is not null then", "if false then")],
+    },
+    Mutant {
         name: "mark_of_a_raise_cancelled",
         caught_by: &[SESSION],
         edits: &[(

@@ -30,7 +30,7 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "why_with_an_old_tool_patience",
         caught_by: &[ABILITIES],
-        edits: &[("lasting_shortages_1", "s.patience <> excluded.patience", "false")],
+        edits: &[("lasting_shortages_1", "s.patience <> p_patience", "false")],
     },
     Mutant {
         name: "why_counts_unable_workers",

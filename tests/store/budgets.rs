@@ -9,7 +9,7 @@ use adjutant_agent::{
 };
 use adjutant_store::{
     Actor, AuditFilter, BrokenCall, Claim, Lease, NewDelegation, NewTask, NewWorker, Operator,
-    Store,
+    Spawned, Store,
 };
 use serde_json::json;
 
@@ -174,9 +174,8 @@ async fn a_tree_that_paused_goes_on_when_its_root_is_raised() {
     world.assert_sound().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_raise_of_a_session_goes_on_in_batches_though_its_server_has_died() {
-    let world = World::new().await;
+/// A session with 250 tasks that its budget has paused.
+async fn paused_session(world: &World) -> (SessionId, Vec<Spawned>) {
     let session = world
         .session_with(|session| {
             session.budget = output(10);
@@ -198,6 +197,31 @@ async fn a_raise_of_a_session_goes_on_in_batches_though_its_server_has_died() {
     .execute(&world.sql)
     .await
     .unwrap();
+    (session, tasks)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raise_of_the_task_that_marks_a_batch_keeps_the_raise_of_its_session_going() {
+    let world = World::new().await;
+    let (session, tasks) = paused_session(&world).await;
+    let (tenant, name): (String, String) =
+        sqlx::query_as("select tenant, name from session").fetch_one(&world.sql).await.unwrap();
+    let store = as_me(&world);
+    store.raise_session(&tenant, &name, &output(1000)).await.unwrap();
+    // The first batch has left its mark on t_101.
+    let limited =
+        r#"update task set config = '{"budget": {"max_output_tokens": 1}}' where number = 101"#;
+    sqlx::raw_sql(limited).execute(&world.sql).await.unwrap();
+    store.raise(session, tasks[100].number, &output(5)).await.unwrap();
+    while world.store.admit_due().await.unwrap() > 0 {}
+    assert_eq!(world.count("select count(*) from task where state = 'waiting'").await, 0);
+    world.assert_sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raise_of_a_session_goes_on_in_batches_though_its_server_has_died() {
+    let world = World::new().await;
+    let (_, tasks) = paused_session(&world).await;
     let (tenant, name): (String, String) =
         sqlx::query_as("select tenant, name from session").fetch_one(&world.sql).await.unwrap();
     let store = as_me(&world);

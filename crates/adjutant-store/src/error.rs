@@ -112,6 +112,10 @@ impl Error {
                 let copy = std::io::Error::new(error.kind(), error.to_string());
                 Self::Unavailable(sqlx::Error::Io(copy))
             }
+            Self::Unavailable(error) if self.is_outage() => {
+                let kind = std::io::ErrorKind::ConnectionAborted;
+                Self::Unavailable(sqlx::Error::Io(std::io::Error::new(kind, message(error))))
+            }
             Self::Unavailable(error) => Self::Unavailable(sqlx::Error::Io(copy(error))),
             Self::Unexpected(error) => Self::Unexpected(sqlx::Error::Decode(copy(error).into())),
         }

@@ -53,7 +53,7 @@ pub(super) async fn check_money(
     preflight: &Preflight,
 ) -> Result<Result<(), CallResult>, Stop> {
     let spent = Spent::on(call.turns) + task.spent_on_broken_calls();
-    let budgets = Budgets::of(call.agent.budget, spent, preflight);
+    let mut budgets = Budgets::of(call.agent.budget, spent, preflight);
     if let Some(scope) = budgets.limit_of_cost()
         && !chain.current().model.has_prices()
     {
@@ -62,7 +62,7 @@ pub(super) async fn check_money(
     if budgets.check().is_err() {
         // Rare, and the only time that a raise of the running task matters.
         let current = task.current_budget().await?;
-        let budgets = Budgets::of(current.budget, spent, preflight);
+        budgets = Budgets::of(current.budget, spent, preflight);
         if let Err(over) = budgets.check() {
             return Ok(Err(CallResult::Ended(over_budget(call, over, current.waits))));
         }

@@ -31,6 +31,9 @@ pub(super) struct TokenCounts {
     pub cache_write: i64,
 }
 
+/// Far more than any model reads or writes in one call.
+const MOST_TOKENS: i64 = 1_000_000_000;
+
 impl Rates {
     /// The error is the name of the invalid price.
     pub(super) fn new(prices: &Prices) -> Result<Self, &'static str> {
@@ -44,6 +47,10 @@ impl Rates {
     }
 
     pub(super) fn usage(&self, counts: TokenCounts) -> Usage {
+        // A server that counts nonsense must not make the sums in the database overflow.
+        let bounded = |tokens: i64| tokens.clamp(0, MOST_TOKENS);
+        let counts =
+            TokenCounts { input: bounded(counts.input), output: bounded(counts.output), ..counts };
         let cache_read = counts.cache_read.min(counts.input);
         let cache_write = counts.cache_write.min(counts.input - cache_read);
         let cost: i128 = [

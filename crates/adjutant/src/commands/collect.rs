@@ -15,6 +15,7 @@ use crate::commands::task_wait::{TaskWait, WaitMode, WaitOutcome};
 use crate::exit::{Exit, examples};
 use crate::moment::parse_duration;
 use crate::output::{note, print_content, print_json};
+use crate::signals::interruptible;
 use crate::table::text;
 
 /// Print the result of a task and mark it as collected
@@ -83,7 +84,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub async fn collect(client: &Client, session: &str, task: &str) -> anyhow::Result<ExitCode> {
     let key = Uuid::now_v7().to_string();
     let call = json!({"action": "collect", "task_id": task, "idempotency_key": key});
-    let answer = client.with_retries(async || client.subagent(session, &call).await).await?;
+    // A wait before this has caught the signals for good.
+    let answer = interruptible(async {
+        Ok(client.with_retries(async || client.subagent(session, &call).await).await?)
+    })
+    .await?;
     let completed = text(&answer.value, "status") == "completed";
     match client.format() {
         OutputFormat::Json => print_json(&answer.text)?,

@@ -11,7 +11,7 @@ use crate::commands::task_text;
 use crate::exit::Exit;
 use crate::output::{Spinner, note};
 use crate::signals::{Interrupted, Signals};
-use crate::table::text;
+use crate::table::{items, text};
 
 /// The pause between two progress updates, unless the server suggests a longer one.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -70,6 +70,7 @@ impl TaskWait<'_> {
     /// Repeats the call: the server limits the length of one wait, and answers early when it is
     /// stopping.
     async fn rounds(&self, ids: &[String], mode: WaitMode) -> Result<WaitOutcome, CallError> {
+        let mut earlier = Vec::new();
         loop {
             let remaining = self.remaining();
             let round = remaining.map_or(LONGEST_WAIT, |remaining| remaining.min(LONGEST_WAIT));
@@ -91,10 +92,13 @@ impl TaskWait<'_> {
                 None => answer.await?,
             };
             if answer.value.get("timed_out").and_then(Value::as_bool) != Some(true) {
-                return Ok(WaitOutcome::Ended(answer));
+                return Ok(WaitOutcome::Ended(with_earlier(answer, earlier)));
             }
             if self.remaining().is_some_and(|remaining| remaining <= ROUND_PAUSE) {
-                return Ok(WaitOutcome::TimedOut(Some(answer)));
+                return Ok(WaitOutcome::TimedOut(Some(with_earlier(answer, earlier))));
+            }
+            if ids.is_empty() {
+                earlier.extend(items(&answer.value, "tasks").iter().cloned());
             }
             tokio::time::sleep(ROUND_PAUSE).await;
         }
@@ -129,6 +133,16 @@ impl TaskWait<'_> {
             }
         }
     }
+}
+
+/// With the tasks of earlier rounds: without ids the server names each task once.
+fn with_earlier(mut answer: Answer, mut earlier: Vec<Value>) -> Answer {
+    if !earlier.is_empty() {
+        earlier.extend(items(&answer.value, "tasks").iter().cloned());
+        answer.value["tasks"] = Value::Array(earlier);
+        answer.text = answer.value.to_string();
+    }
+    answer
 }
 
 /// Without a terminal only trouble is printed: each error of a task's model calls and each reason

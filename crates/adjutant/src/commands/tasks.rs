@@ -18,7 +18,7 @@ use crate::commands::task_text;
 use crate::exit::{CommandError, Exit, examples};
 use crate::moment::age;
 use crate::output::{Shown, note, print_json, print_line};
-use crate::signals::Interrupted;
+use crate::signals::{Interrupted, interruptible};
 use crate::table::{Column, OutputStyle, table, text};
 
 /// Search the history of tasks, newest first; show, cancel or retry tasks
@@ -219,10 +219,14 @@ fn task_with_parent(task: &Value, tasks: &[Value]) -> String {
 async fn show_one(arguments: Show) -> anyhow::Result<ExitCode> {
     let client = arguments.server.client()?;
     let id = arguments.task.find(&client).await?;
-    let answer = client.get(&["v1", "tasks", &id], Vec::new()).await?;
+    // The search for its id has caught the signals for good.
+    let get = async |path: &[&str]| {
+        interruptible(async { Ok(client.get(path, Vec::new()).await?) }).await
+    };
+    let answer = get(&["v1", "tasks", &id]).await?;
     print_answer(&client, &answer, || detail::task(&answer.value))?;
     if arguments.turns {
-        let turns = client.get(&["v1", "tasks", &id, "turns"], Vec::new()).await?;
+        let turns = get(&["v1", "tasks", &id, "turns"]).await?;
         print_answer(&client, &turns, || detail::turns(&turns.value))?;
     }
     Ok(Exit::Done.into())
@@ -238,7 +242,8 @@ async fn retry(arguments: Retry) -> anyhow::Result<ExitCode> {
     let session =
         session.filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_SESSION.to_owned());
     let id = TaskRef { id, session }.find(&client).await?;
-    let answer = client.post(&["v1", "tasks", &id, "retry"], json!({})).await?;
+    let path = ["v1", "tasks", &id, "retry"];
+    let answer = interruptible(async { Ok(client.post(&path, json!({})).await?) }).await?;
     print_answer(&client, &answer, || text(&answer.value, "task_id"))?;
     Ok(Exit::Done.into())
 }
@@ -251,6 +256,9 @@ impl TaskRef {
         }
         let query = vec![("session", self.session.clone()), ("q", self.id.clone())];
         let found = find(client, query, 1).await?;
+        if let Some(name) = found.stopped_by {
+            return Err(Interrupted(name).into());
+        }
         let named = found.tasks.iter().find(|task| text(task, "task_id") == self.id);
         named.map(|task| text(task, "id")).ok_or_else(|| {
             let message = format!(

@@ -117,8 +117,11 @@ async fn list(
 async fn call(name: &str, config: &ModelConfig, patience: Duration) -> (String, Outcome<()>) {
     let calling = async {
         let client = http_client().map_err(|error| error.to_string())?;
-        let max_tokens = config.max_tokens.map_or(MAX_TOKENS, |most| most.min(MAX_TOKENS));
-        let config = ModelConfig { max_tokens: Some(max_tokens), ..config.clone() };
+        let few = config.max_tokens.map_or(MAX_TOKENS, |most| most.min(MAX_TOKENS));
+        // The budget of thinking must be below max_tokens.
+        let thinks = config.extra_body.contains_key("thinking");
+        let max_tokens = if thinks { config.max_tokens } else { Some(few) };
+        let config = ModelConfig { max_tokens, ..config.clone() };
         let model = Model::new(name, &config, client).map_err(|error| error.problem)?;
         let messages = vec![Message::User("Say yes.".into())];
         let request =

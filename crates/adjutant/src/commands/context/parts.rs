@@ -13,6 +13,10 @@ use crate::exit::{CommandError, Exit};
 use crate::output::{print_content, print_json, print_line};
 use crate::table::{items, text};
 
+/// A shared context has no room for more. An agent may write what looks like the value of a text in
+/// parts.
+const MOST_PARTS: usize = 100_000;
+
 /// The most keys of one `read_batch`.
 const BATCH: usize = 100;
 
@@ -135,8 +139,8 @@ pub async fn print(client: &Client, session: &str, key: &str, count: usize) -> a
 
 /// How many parts the value of a key names, if [`write`] wrote it.
 pub fn count(key: &str, value: &str) -> Option<usize> {
-    let count = value.strip_prefix("This text has ")?.split_once(' ')?.0.parse().ok()?;
-    (value == index(key, count)).then_some(count)
+    let count: usize = value.strip_prefix("This text has ")?.split_once(' ')?.0.parse().ok()?;
+    (count <= MOST_PARTS && value == index(key, count)).then_some(count)
 }
 
 /// The value of the key of a text in parts.

@@ -23,7 +23,13 @@ pub(super) fn body(
         set_cache_breakpoint(&mut system);
         body.insert("system".to_owned(), json!([system]));
     }
-    body.insert("messages".to_owned(), messages(request));
+    let messages = messages(request);
+    if body.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled")
+        && !may_think(&messages)
+    {
+        body.remove("thinking");
+    }
+    body.insert("messages".to_owned(), messages);
     if offer != ToolOffer::None {
         body.insert("tools".to_owned(), definitions(tools));
     }
@@ -31,6 +37,18 @@ pub(super) fn body(
         body.insert("tool_choice".to_owned(), json!({"type": "none"}));
     }
     body.into()
+}
+
+/// The API refuses thinking if the first answer since the user's last text does not begin with it,
+/// which that of a fallback does not.
+fn may_think(messages: &Value) -> bool {
+    let messages = messages.as_array().map_or(&[][..], Vec::as_slice);
+    let has_text = |message: &Value| {
+        let mut blocks = message["content"].as_array().into_iter().flatten();
+        message["role"] == "user" && blocks.any(|block| block["type"] == "text")
+    };
+    let since = messages.iter().rposition(has_text).map_or(0, |place| place + 1);
+    messages.get(since).is_none_or(|answer| is_thinking(&answer["content"][0]))
 }
 
 /// Sets a cache breakpoint: the next call reads everything before it from the provider's cache.
@@ -133,4 +151,28 @@ fn has_text(content: &str) -> bool {
 
 fn is_thinking(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_thinks_unless_its_turn_began_without_it() {
+        let user = json!({"role": "user", "content": [text("Look.")]});
+        let results =
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]});
+        let answer = |first: Value| json!({"role": "assistant", "content": [first, {"type": "tool_use", "id": "a"}]});
+        let thought = answer(json!({"type": "thinking", "thinking": "Hm.", "signature": "s"}));
+        let of_another_model = answer(text("I look."));
+        for (messages, may) in [
+            (json!([user]), true),
+            (json!([user, thought, results]), true),
+            (json!([user, of_another_model, results]), false),
+            (json!([user, of_another_model, results, thought, results]), false),
+            (json!([user, of_another_model, user]), true),
+        ] {
+            assert_eq!(may_think(&messages), may, "{messages}");
+        }
+    }
 }
